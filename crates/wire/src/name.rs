@@ -1,0 +1,409 @@
+//! Domain names in uncompressed wire form (RFC 1035 3.1).
+//!
+//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order are
+//! case-insensitive, the order canonical (RFC 4034 6.1).
+
+use crate::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use core::{cmp::Ordering, fmt, hash};
+
+/// Why octets are no name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// The octets end before the root label.
+    Short,
+    /// A label of more than 63 octets, or of a type that is not in use.
+    Label,
+    /// More than 255 octets.
+    Long,
+    /// A compression pointer that is not allowed here, or points forward.
+    Pointer,
+    /// Text: an empty label or a bad escape.
+    Text,
+}
+
+/// A name in uncompressed wire form, borrowed.
+#[derive(Clone, Copy)]
+pub struct NameRef<'a>(&'a [u8]);
+
+impl<'a> NameRef<'a> {
+    /// The root.
+    pub const ROOT: NameRef<'static> = NameRef(&[0]);
+
+    /// Checks that `octets` are exactly one uncompressed name.
+    ///
+    /// # Errors
+    /// [`NameError`] says what is wrong with them.
+    pub fn from_octets(octets: &'a [u8]) -> Result<Self, NameError> {
+        let (name, rest) = Self::split_from(octets)?;
+        if rest.is_empty() { Ok(name) } else { Err(NameError::Long) }
+    }
+
+    /// Takes one uncompressed name off the front of `octets`.
+    ///
+    /// # Errors
+    /// [`NameError`] when there is none.
+    pub fn split_from(octets: &'a [u8]) -> Result<(Self, &'a [u8]), NameError> {
+        let mut at = 0;
+        loop {
+            let len = *octets.get(at).ok_or(NameError::Short)? as usize;
+            if len > LABEL_OCTETS_MAX {
+                return Err(if len >= 0xC0 { NameError::Pointer } else { NameError::Label });
+            }
+            at += 1 + len;
+            if at > NAME_OCTETS_MAX {
+                return Err(NameError::Long);
+            }
+            if len == 0 {
+                return Ok((NameRef(&octets[..at]), &octets[at..]));
+            }
+        }
+    }
+
+    /// The wire form, root label included.
+    #[must_use]
+    pub const fn octets(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Labels from the leftmost, without the root label.
+    #[must_use]
+    pub const fn labels(self) -> Labels<'a> {
+        Labels(self.0)
+    }
+
+    /// Labels without the root label.
+    #[must_use]
+    pub fn label_count(self) -> usize {
+        self.labels().count()
+    }
+
+    /// Whether this is the root.
+    #[must_use]
+    pub const fn is_root(self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// The name without its leftmost label; `None` at the root.
+    #[must_use]
+    pub fn parent(self) -> Option<NameRef<'a>> {
+        if self.is_root() { None } else { Some(NameRef(&self.0[1 + self.0[0] as usize..])) }
+    }
+
+    /// The name without its leftmost `count` labels; `None` when it has fewer.
+    #[must_use]
+    pub fn strip(self, count: usize) -> Option<NameRef<'a>> {
+        let mut name = self;
+        for _ in 0..count {
+            name = name.parent()?;
+        }
+        Some(name)
+    }
+
+    /// Whether the name is `ancestor` or below it.
+    #[must_use]
+    pub fn is_at_or_below(self, ancestor: NameRef<'_>) -> bool {
+        let (own, other) = (self.label_count(), ancestor.label_count());
+        own >= other && self.strip(own - other) == Some(ancestor)
+    }
+
+    /// Whether the leftmost label is the asterisk label (RFC 4592 2.1.1).
+    #[must_use]
+    pub fn is_wildcard(self) -> bool {
+        self.0.starts_with(b"\x01*")
+    }
+
+    /// An owned copy, case kept.
+    #[must_use]
+    pub fn to_name(self) -> Name {
+        Name(self.0.into())
+    }
+
+    /// An owned copy in lower case, the canonical form of an owner (RFC 4034 6.2).
+    #[must_use]
+    pub fn to_canonical(self) -> Name {
+        Name(self.0.to_ascii_lowercase().into())
+    }
+}
+
+/// Iterator over labels; made by [`NameRef::labels`].
+#[derive(Clone)]
+pub struct Labels<'a>(&'a [u8]);
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (&len, rest) = self.0.split_first()?;
+        if len == 0 {
+            return None;
+        }
+        let (label, rest) = rest.split_at(len as usize);
+        self.0 = rest;
+        Some(label)
+    }
+}
+
+// Length octets are below 'A', so whole wire forms compare as their labels do.
+impl PartialEq for NameRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(other.0)
+    }
+}
+impl Eq for NameRef<'_> {}
+
+impl PartialOrd for NameRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NameRef<'_> {
+    /// Canonical order (RFC 4034 6.1): rightmost label first, as lower-case octets.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let starts = |octets: &[u8]| {
+            let mut at = [0u8; crate::limits::NAME_LABELS_MAX];
+            let (mut count, mut next) = (0, 0);
+            while octets[next] != 0 {
+                at[count] = next as u8;
+                count += 1;
+                next += 1 + octets[next] as usize;
+            }
+            (at, count)
+        };
+        let ((own, own_count), (theirs, their_count)) = (starts(self.0), starts(other.0));
+        let label = |octets: &[u8], start: u8| {
+            let start = start as usize;
+            start + 1..start + 1 + octets[start] as usize
+        };
+        for back in 1..=own_count.min(their_count) {
+            let a = &self.0[label(self.0, own[own_count - back])];
+            let b = &other.0[label(other.0, theirs[their_count - back])];
+            let lower = |l: &[u8]| l.iter().map(u8::to_ascii_lowercase).collect::<LabelBuf>();
+            let order = lower(a).cmp(&lower(b));
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        own_count.cmp(&their_count)
+    }
+}
+
+/// One label in lower case, on the stack.
+#[derive(PartialEq, Eq)]
+struct LabelBuf([u8; LABEL_OCTETS_MAX], usize);
+
+impl FromIterator<u8> for LabelBuf {
+    fn from_iter<I: IntoIterator<Item = u8>>(octets: I) -> Self {
+        let mut label = Self([0; LABEL_OCTETS_MAX], 0);
+        for octet in octets {
+            label.0[label.1] = octet;
+            label.1 += 1;
+        }
+        label
+    }
+}
+
+impl LabelBuf {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0[..self.1].cmp(&other.0[..other.1])
+    }
+}
+
+impl hash::Hash for NameRef<'_> {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        for octet in self.0 {
+            state.write_u8(octet.to_ascii_lowercase());
+        }
+    }
+}
+
+impl fmt::Display for NameRef<'_> {
+    /// Presentation format, absolute, escaped as RFC 1035 5.1 has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() {
+            return f.write_str(".");
+        }
+        for label in self.labels() {
+            for &octet in label {
+                match octet {
+                    b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => write!(f, "\\{}", octet as char)?,
+                    0x21..=0x7E => write!(f, "{}", octet as char)?,
+                    _ => write!(f, "\\{octet:03}")?,
+                }
+            }
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NameRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A name in uncompressed wire form, owned.
+#[derive(Clone)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// The root.
+    #[must_use]
+    pub fn root() -> Self {
+        NameRef::ROOT.to_name()
+    }
+
+    /// The name, borrowed.
+    #[must_use]
+    pub const fn as_ref(&self) -> NameRef<'_> {
+        NameRef(&self.0)
+    }
+
+    /// The wire form, root label included.
+    #[must_use]
+    pub const fn octets(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_ref() == other.as_ref()
+    }
+}
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_ref().cmp(&other.as_ref())
+    }
+}
+
+impl hash::Hash for Name {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self.as_ref().hash(state);
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl core::str::FromStr for Name {
+    type Err = NameError;
+
+    /// Reads presentation format (RFC 1035 5.1); a name without a final dot is taken as absolute.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let text = text.as_bytes();
+        if text == b"." {
+            return Ok(Self::root());
+        }
+        let mut octets = vec![0u8];
+        let (mut start, mut at) = (0, 0);
+        while at < text.len() {
+            let octet = match text[at] {
+                b'.' => {
+                    close_label(&mut octets, start)?;
+                    start = octets.len();
+                    octets.push(0);
+                    at += 1;
+                    continue;
+                }
+                b'\\' if text.get(at + 1).is_some_and(u8::is_ascii_digit) => {
+                    let digits = text.get(at + 1..at + 4).ok_or(NameError::Text)?;
+                    let value = digits.iter().try_fold(0u32, |value, &digit| {
+                        digit.is_ascii_digit().then(|| value * 10 + u32::from(digit - b'0'))
+                    });
+                    at += 4;
+                    value.and_then(|value| u8::try_from(value).ok()).ok_or(NameError::Text)?
+                }
+                b'\\' => {
+                    at += 2;
+                    *text.get(at - 1).ok_or(NameError::Text)?
+                }
+                octet => {
+                    at += 1;
+                    octet
+                }
+            };
+            octets.push(octet);
+        }
+        if octets.len() > start + 1 {
+            close_label(&mut octets, start)?;
+            octets.push(0);
+        } else if start == 0 {
+            return Err(NameError::Text);
+        }
+        if octets.len() > NAME_OCTETS_MAX { Err(NameError::Long) } else { Ok(Self(octets.into())) }
+    }
+}
+
+/// Writes the length of the label whose length octet stands at `start`.
+fn close_label(octets: &mut [u8], start: usize) -> Result<(), NameError> {
+    match octets.len() - start - 1 {
+        0 => Err(NameError::Text),
+        len @ 1..=LABEL_OCTETS_MAX => {
+            octets[start] = len as u8;
+            Ok(())
+        }
+        _ => Err(NameError::Label),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn text_and_back() {
+        for text in [".", "example.test.", "a\\.b.c.", "\\000\\255.x."] {
+            assert_eq!(name(text).to_string(), text);
+        }
+        assert_eq!(name("www.example").to_string(), "www.example.");
+        for bad in ["", "..", "a..b", ".a", "\\256.", "\\25", "a\\"] {
+            assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn canonical_order_is_that_of_rfc_4034_6_1() {
+        let sorted = [
+            "example",
+            "a.example",
+            "yljkjljk.a.example",
+            "Z.a.example",
+            "zABC.a.EXAMPLE",
+            "z.example",
+            "\\001.z.example",
+            "*.z.example",
+            "\\200.z.example",
+        ];
+        assert!(sorted.windows(2).all(|pair| name(pair[0]) < name(pair[1])));
+    }
+
+    #[test]
+    fn ancestry_ignores_case() {
+        assert!(name("a.B.test").as_ref().is_at_or_below(name("b.TEST").as_ref()));
+        assert!(!name("ab.test").as_ref().is_at_or_below(name("b.test").as_ref()));
+        assert!(name("x").as_ref().is_at_or_below(NameRef::ROOT));
+    }
+}
