@@ -67,3 +67,19 @@ pub fn read_whole(path: &Path) -> Result<Vec<u8>, TraceError> {
         .map_err(|error| TraceError::Compression(format!("{error:?}")))?;
     Ok(octets)
 }
+
+/// Every message of a trace whose format its name tells: `.dnsperf`, `.rpl`, otherwise a capture; each also as `.xz`.
+///
+/// # Errors
+/// As the reader of that format.
+pub fn read_any(path: &Path) -> Result<Vec<Recorded>, TraceError> {
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches(".xz");
+    if name.ends_with(".dnsperf") {
+        read_dnsperf(path)
+    } else if name.ends_with(".rpl") {
+        read_rpl_raw(path)
+    } else {
+        read_pcap(path)
+    }
+}
