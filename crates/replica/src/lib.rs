@@ -3,3 +3,5 @@
 
 // What it asks of its disk.
 pub mod disk;
+// Everything that goes in and comes out.
+pub mod io;
