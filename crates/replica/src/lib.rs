@@ -1,7 +1,18 @@
 //! One member of a cluster, without I/O: time, octets from peers and results of the disk come in as inputs.
 #![forbid(unsafe_code)]
 
+pub mod limits;
+
 // What it asks of its disk.
 pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
+
+// What the log carries.
+pub mod entry;
+
+mod codec;
+mod secrets;
+
+pub use codec::DecodeError;
+pub use secrets::{DataKey, Sealed};
