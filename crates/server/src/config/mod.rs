@@ -2,7 +2,9 @@
 
 pub(crate) mod nearest;
 
-use crate::limits::{LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX};
+use crate::limits::{
+    LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
+};
 use crate::problem::{Exit, Problem};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -136,13 +138,9 @@ impl Config {
         let mut config = Self::parse(&text, file)?;
         let base = file.parent().unwrap_or_else(|| Path::new("."));
         let peer = &mut config.peer;
-        for path in [
-            &mut config.dir,
-            &mut config.api.token_file,
-            &mut peer.ca_file,
-            &mut peer.cert_file,
-            &mut peer.key_file,
-        ] {
+        for path in
+            [&mut config.dir, &mut config.api.token_file, &mut peer.ca_file, &mut peer.cert_file, &mut peer.key_file]
+        {
             *path = base.join(&*path);
         }
         Ok(config)
@@ -193,7 +191,10 @@ impl Config {
         if !(512..=UDP_RESPONSE_OCTETS_MAX).contains(&usize::from(self.dns.udp_payload)) {
             return Err(("udp_payload", format!("`udp_payload` must be 512 to {UDP_RESPONSE_OCTETS_MAX}")));
         }
-        if self.dns.tcp.idle_ms == 0 || self.dns.tcp.connections_max == 0 || self.dns.tcp.connections_per_client_max == 0 {
+        if self.dns.tcp.idle_ms == 0
+            || self.dns.tcp.connections_max == 0
+            || self.dns.tcp.connections_per_client_max == 0
+        {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
         }
         let mut ids: Vec<u64> = self.peer.members.iter().map(|member| member.id).collect();
@@ -239,8 +240,9 @@ fn line_at(text: &str, offset: usize) -> usize {
 fn key_at(text: &str, key: &str) -> Option<std::ops::Range<usize>> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
-        let bare = line.trim_start().trim_start_matches('[');
-        if bare.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.', ']'])) {
+        let (before, _) = line.split_once(['=', ']']).unwrap_or(("", ""));
+        let path = before.trim_start_matches('[').trim();
+        if path.rsplit('.').next() == Some(key) {
             return Some(offset..offset + line.len());
         }
         offset += line.len();
@@ -301,7 +303,7 @@ address = "127.0.0.1:21001"
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:23") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:24") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
         assert!(text.contains("n.toml:14") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
@@ -313,7 +315,7 @@ address = "127.0.0.1:21001"
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 6, "512 to 4096"),
             ("id = 1\ndir", "id = 0\ndir", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 21, "not among the members"),
+            ("id = 1\naddress", "id = 7\naddress", 22, "not among the members"),
             ("127.0.0.1:8054", "localhost:8054", 15, "socket address"),
             ("idle_ms = 3", "idle_ms = 0", 10, "1 or more"),
             ("udp_workers = 2", "udp_workers = ", 5, ""),

@@ -82,7 +82,8 @@ impl TsigKey {
                 .at(path.display())
                 .hint("make one with `catamaran key add NAME` or `tsig-keygen -a hmac-sha256 NAME`")
         };
-        let octets = super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
+        let octets =
+            super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
         let text = String::from_utf8(octets).map_err(|_| wrong("it is not text".into()))?;
         Self::parse(&text).map_err(|(line, why)| wrong(format!("line {line}: {why}")))
     }
@@ -94,9 +95,14 @@ impl TsigKey {
         let mut at = tokens.iter();
         let mut next = |want: &str| -> Result<(usize, String), (usize, String)> {
             match at.next() {
-                Some((line, token)) if want.is_empty() || token.eq_ignore_ascii_case(want) => Ok((*line, token.clone())),
+                Some((line, token)) if want.is_empty() || token.eq_ignore_ascii_case(want) => {
+                    Ok((*line, token.clone()))
+                }
                 Some((line, token)) => Err((*line, format!("want `{want}`, found `{token}`"))),
-                None => Err((end.0, if want.is_empty() { "it ends early".into() } else { format!("want `{want}`, found the end") })),
+                None => Err((
+                    end.0,
+                    if want.is_empty() { "it ends early".into() } else { format!("want `{want}`, found the end") },
+                )),
             }
         };
         next("key")?;
@@ -180,7 +186,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_bind_writes_and_is_read_back() {
-        let key = TsigKey { name: "update".parse().unwrap(), algorithm: Algorithm::HmacSha256, secret: vec![0, 1, 2, 255] };
+        let key =
+            TsigKey { name: "update".parse().unwrap(), algorithm: Algorithm::HmacSha256, secret: vec![0, 1, 2, 255] };
         let text = "key \"update\" {\n\talgorithm hmac-sha256;\n\tsecret \"AAEC/w==\";\n};\n";
         assert_eq!(key.to_text(), text);
         assert_eq!(TsigKey::parse(text).unwrap(), key);

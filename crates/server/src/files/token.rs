@@ -84,7 +84,15 @@ mod tests {
         let field = token.authorization();
         assert!(again.is_in(field.as_bytes()));
         assert!(again.is_in(field.replace("Bearer", "bearer").as_bytes()));
-        for wrong in ["", "Bearer", "Bearer ", "Basic abc", &field[..field.len() - 1], &format!("{field}x"), &field.to_uppercase()] {
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic abc",
+            &field[..field.len() - 1],
+            &format!("{field}x"),
+            &field.to_uppercase(),
+        ] {
             assert!(!again.is_in(wrong.as_bytes()), "{wrong}");
         }
         std::fs::write(&path, "short").unwrap();

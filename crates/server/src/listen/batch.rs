@@ -319,7 +319,8 @@ const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// The address that a datagram was sent to, from its control messages.
 fn read_destination(control: &[u8]) -> Option<IpAddr> {
-    let word = |at: usize| control.get(at..at + 4).map(|octets| i32::from_ne_bytes(octets.try_into().unwrap_or([0; 4])));
+    let word =
+        |at: usize| control.get(at..at + 4).map(|octets| i32::from_ne_bytes(octets.try_into().unwrap_or([0; 4])));
     // The kernel writes one message, the one asked for: length (a size_t), level, type, data.
     let (level, kind) = (word(CONTROL_HEAD - 8)?, word(CONTROL_HEAD - 4)?);
     let data = control.get(CONTROL_HEAD..)?;

@@ -56,11 +56,12 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
                 address.port()
             ),
         ),
-        io::ErrorKind::AddrNotAvailable => (Exit::Input, "name an address that this machine has (`ip address`)".to_owned()),
-        io::ErrorKind::PermissionDenied => (
-            Exit::Failed,
-            "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher port, or grant it".to_owned(),
-        ),
+        io::ErrorKind::AddrNotAvailable => {
+            (Exit::Input, "name an address that this machine has (`ip address`)".to_owned())
+        }
+        io::ErrorKind::PermissionDenied => {
+            (Exit::Failed, "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher port, or grant it".to_owned())
+        }
         _ => (Exit::Failed, "check the address".to_owned()),
     };
     Problem::new(exit, format!("cannot listen on {protocol} {address}"), error).at(address).hint(hint)

@@ -41,13 +41,24 @@ pub(crate) struct Gauge(AtomicU64);
 impl Gauge {
     /// Adds one unless that would pass `max`.
     pub(crate) fn enter(&self, max: usize) -> bool {
-        self.0.fetch_update(Relaxed, Relaxed, |count| (count < max as u64).then_some(count + 1)).is_ok()
+        self.put(1, max)
     }
 
     /// Takes one away.
     pub(crate) fn leave(&self) {
-        let before = self.0.fetch_sub(1, Relaxed);
-        debug_assert!(before > 0);
+        self.take(1);
+    }
+
+    /// Adds `amount` unless that would pass `max`.
+    pub(crate) fn put(&self, amount: usize, max: usize) -> bool {
+        let add = |now: u64| now.checked_add(amount as u64).filter(|sum| *sum <= max as u64);
+        self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+
+    /// Takes `amount` away.
+    pub(crate) fn take(&self, amount: usize) {
+        let before = self.0.fetch_sub(amount as u64, Relaxed);
+        debug_assert!(before >= amount as u64);
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -56,8 +67,10 @@ impl Gauge {
 }
 
 /// Upper bounds of the buckets of a [`DurationHistogram`], microseconds.
-pub(crate) const BUCKETS_US: [u64; 16] =
-    [50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 10_000_000];
+pub(crate) const BUCKETS_US: [u64; 16] = [
+    50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    10_000_000,
+];
 
 /// Durations by size.
 #[derive(Default, Debug)]

@@ -101,7 +101,13 @@ mod tests {
         let text = page.finish();
         assert!(text.starts_with("# HELP up Whether it runs.\n# TYPE up gauge\nup 1\n"), "{text}");
         assert!(text.contains("drops_total{reason=\"a\\\"b\",kind=\"x\"} 3\n"), "{text}");
-        assert!(text.contains("sync_seconds_bucket{le=\"0.00005\"} 0\nsync_seconds_bucket{le=\"0.0001\"} 1\n"), "{text}");
-        assert!(text.contains("sync_seconds_bucket{le=\"+Inf\"} 1\nsync_seconds_sum 0.00007\nsync_seconds_count 1\n"), "{text}");
+        assert!(
+            text.contains("sync_seconds_bucket{le=\"0.00005\"} 0\nsync_seconds_bucket{le=\"0.0001\"} 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("sync_seconds_bucket{le=\"+Inf\"} 1\nsync_seconds_sum 0.00007\nsync_seconds_count 1\n"),
+            "{text}"
+        );
     }
 }

@@ -150,7 +150,8 @@ impl StartReads {
 
 impl DiskRead for StartReads {
     fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
-        let failed = |error: io::Error| DiskError::Failed { file: self.dir.display().to_string(), reason: error.to_string() };
+        let failed =
+            |error: io::Error| DiskError::Failed { file: self.dir.display().to_string(), reason: error.to_string() };
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -221,7 +222,8 @@ mod tests {
         ];
         send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 7, ops })).unwrap();
         send.send(DiskWork::Read(ReadFile { ticket: 8, file: name("b"), offset: 2, len: 5 })).unwrap();
-        send.send(DiskWork::Read(ReadFile { ticket: 9, file: name("b"), offset: ZERO_BLOCK as u64 + 4, len: 99 })).unwrap();
+        send.send(DiskWork::Read(ReadFile { ticket: 9, file: name("b"), offset: ZERO_BLOCK as u64 + 4, len: 99 }))
+            .unwrap();
         drop(send);
         let done = std::sync::Mutex::new(Vec::new());
         let times = Arc::new(DurationHistogram::default());
@@ -231,7 +233,7 @@ mod tests {
         let reads = StartReads::new(dir.path());
         assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
         assert_eq!(reads.read("a", 0, 1), Err(DiskError::Missing { file: name("a") }));
-        assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), []);
+        assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl<E: PeerEvents> Acceptor<E> {
         if hello.to != self.welcome.id {
             return wrong(format!("{} was dialled here", hello.to));
         }
-        if !is_other_node(hello.from, self.welcome.id) || !session::is_node(stream.get_ref().1.peer_certificates(), node_number(hello.from)) {
+        if !is_other_node(hello.from, self.welcome.id)
+            || !session::is_node(stream.get_ref().1.peer_certificates(), node_number(hello.from))
+        {
             return wrong(format!("the certificate is not that of {}", hello.from));
         }
         self.welcome.write(&mut stream).await?;

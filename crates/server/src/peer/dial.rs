@@ -44,7 +44,10 @@ impl<E: PeerEvents> Dialler<E> {
         let mut pause_ms = PEER_RETRY_MS_MIN;
         loop {
             let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-            match tokio::time::timeout(limit, self.connect()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            match tokio::time::timeout(limit, self.connect())
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            {
                 Ok((stream, welcome)) => {
                     seen = Seen::Connected;
                     pause_ms = PEER_RETRY_MS_MIN;

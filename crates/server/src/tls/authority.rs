@@ -2,7 +2,9 @@
 
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
 use std::io;
 use std::path::Path;
 
@@ -24,7 +26,8 @@ impl Authority {
         match read_bounded(key, SMALL_FILE_BYTES_MAX) {
             Ok(key_pem) => {
                 let key_pair = KeyPair::from_pem(&String::from_utf8_lossy(&key_pem)).map_err(io::Error::other)?;
-                let cert_pem = String::from_utf8(read_bounded(cert, SMALL_FILE_BYTES_MAX)?).map_err(io::Error::other)?;
+                let cert_pem =
+                    String::from_utf8(read_bounded(cert, SMALL_FILE_BYTES_MAX)?).map_err(io::Error::other)?;
                 Ok(Self { cert_pem, issuer: Issuer::new(params(), key_pair) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

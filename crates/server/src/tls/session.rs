@@ -28,7 +28,11 @@ impl PeerTls {
         Self::new(ca, certs, &key).map_err(io::Error::other)
     }
 
-    fn new(ca: CertificateDer<'static>, certs: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>) -> Result<Self, rustls::Error> {
+    fn new(
+        ca: CertificateDer<'static>,
+        certs: Vec<CertificateDer<'static>>,
+        key: &PrivateKeyDer<'static>,
+    ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add(ca)?;
@@ -58,7 +62,8 @@ pub(crate) fn server_name(id: u64) -> ServerName<'static> {
 /// Whether the certificate that the other side showed is that of node `id`.
 pub(crate) fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
     let Some(cert) = certs.and_then(<[_]>::first) else { return false };
-    webpki::EndEntityCert::try_from(cert).is_ok_and(|cert| cert.verify_is_valid_for_subject_name(&server_name(id)).is_ok())
+    webpki::EndEntityCert::try_from(cert)
+        .is_ok_and(|cert| cert.verify_is_valid_for_subject_name(&server_name(id)).is_ok())
 }
 
 #[cfg(test)]
