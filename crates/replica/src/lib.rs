@@ -8,8 +8,14 @@ pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
 
+// What members say to each other.
+pub mod peer;
+// What is asked of the leader.
+mod command;
 // What the log carries.
 pub mod entry;
+// What replicas hold alike.
+mod state;
 
 mod codec;
 mod secrets;

@@ -4,6 +4,8 @@
 pub const ENTRY_OCTETS_MAX: usize = 4 << 20;
 /// Octets of one peer frame: a whole entry with its envelope, or a full append message and one entry more.
 pub const FRAME_OCTETS_MAX: usize = (6 << 20) + 4096;
+/// Octets of the manifest in a snapshot message.
+pub const SNAPSHOT_DATA_OCTETS_MAX: usize = 1 << 20;
 /// Entries of one append message.
 pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
 /// Octets of a `context` of a raft message.

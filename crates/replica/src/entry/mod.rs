@@ -12,7 +12,9 @@ mod settings;
 mod update;
 
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
+pub(crate) use import::{decode_options, encode_options};
 pub use settings::{SettingsChange, SettingsEntry};
+pub(crate) use settings::{decode_algorithm, decode_grant, encode_algorithm, encode_grant};
 pub use update::{UpdateEntry, ZoneChange};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
