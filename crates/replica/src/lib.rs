@@ -5,3 +5,6 @@
 pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
+
+// An UPDATE from octets to the change it makes.
+pub mod update;
