@@ -29,3 +29,6 @@ pub use working::{LimitReached, StoredRecord, ZoneRead};
 // What goes back.
 mod sign;
 pub use sign::{NoRoom, SequenceSigner, Signer};
+
+// The other side, for tests and tools.
+pub mod client;

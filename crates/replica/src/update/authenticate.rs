@@ -99,6 +99,7 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
         request_mac,
         time_signed: tsig.time_signed,
         fudge: tsig.fudge,
+        own_fudge: FUDGE_S_MAX,
         error: Rcode::NOERROR,
     };
 

@@ -194,7 +194,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         if rtype == Rtype::SOA {
             return self.add_soa(owner, ttl, rdata);
         }
-        let rrset = self.working.rrset(owner, rtype)?;
+        let rrset = self.working.rrset_to_write(owner, rtype)?;
         match rtype {
             // "Only one": RFC 2136 1.1.5 for CNAME, RFC 6672 2.4 for DNAME.
             Rtype::CNAME | Rtype::DNAME if !rrset.contains(rdata) => rrset.clear(),
@@ -234,8 +234,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
 
     /// The net difference with the step of the serial; `None` when nothing changed.
     fn finish(mut self, policy: SerialPolicyOption, now_s: u64) -> Result<Option<Changeset>, Verdict> {
-        let mut difference = self.working.difference()?;
-        if difference.is_empty() {
+        if !self.working.is_changed() {
             return Ok(None);
         }
         let serial_to = match self.serial_carried {
@@ -249,10 +248,10 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
                 if let Some(soa) = soa {
                     rrset.replace(&soa);
                 }
-                difference = self.working.difference()?;
                 serial_to
             }
         };
+        let mut difference = self.working.difference()?;
         // The order of an IXFR difference sequence (RFC 1995 4): each half starts with its SOA.
         for half in [&mut difference.deleted, &mut difference.added] {
             half.sort_by_key(|record: &Record| record.rtype != Rtype::SOA);

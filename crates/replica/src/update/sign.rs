@@ -1,6 +1,5 @@
 //! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
 
-use super::limits::FUDGE_S_MAX;
 use super::mac::{self, Cover, Mac, Variables, time_octets};
 use ring::hmac;
 use wire::limits::HEADER_OCTETS;
@@ -31,8 +30,12 @@ pub struct Signer {
     pub(super) mac_octets: usize,
     /// The MAC of the request as it was sent.
     pub(super) request_mac: Mac,
+    /// Time Signed of the request.
     pub(super) time_signed: u64,
+    /// Fudge of the request, as sent.
     pub(super) fudge: u16,
+    /// Fudge of what is signed here.
+    pub(super) own_fudge: u16,
     /// The TSIG error.
     pub(super) error: Rcode,
 }
@@ -67,7 +70,7 @@ impl Signer {
     /// # Errors
     /// [`NoRoom`] when the record does not fit; the response is then as it was.
     pub fn sign(&self, buffer: &mut [u8], len: usize, now_s: u64) -> Result<usize, NoRoom> {
-        self.append(buffer, len, now_s, &self.request_mac, Cover::Variables).map(|(len, _)| len)
+        self.append(buffer, len, now_s, Some(&self.request_mac), Cover::Variables).map(|(len, _)| len)
     }
 
     fn record_octets(&self, other_octets: usize) -> usize {
@@ -76,19 +79,19 @@ impl Signer {
         names + RECORD_FIXED_OCTETS + RDATA_FIXED_OCTETS + mac_octets + other_octets
     }
 
-    fn append(
+    pub(super) fn append(
         &self,
         buffer: &mut [u8],
         len: usize,
         now_s: u64,
-        prior: &Mac,
+        prior: Option<&Mac>,
         cover: Cover,
     ) -> Result<(usize, Mac), NoRoom> {
         let server_time = time_octets(now_s);
         // RFC 8945 5.2.3: BADTIME repeats Time Signed and Fudge of the client, and tells our time in Other Data.
         let (time_signed, fudge, other): (u64, u16, &[u8]) = match self.error {
             Rcode::BADTIME => (self.time_signed, self.fudge, &server_time),
-            _ => (now_s, FUDGE_S_MAX, &[]),
+            _ => (now_s, self.own_fudge, &[]),
         };
         let end = len + self.record_octets(other.len());
         if len < HEADER_OCTETS || end > buffer.len().min(usize::from(u16::MAX)) {
@@ -107,7 +110,7 @@ impl Signer {
         let made = self
             .secret
             .as_ref()
-            .map_or(Mac::NONE, |secret| mac::compute(secret, Some(prior), [message, &[]], &variables, cover));
+            .map_or(Mac::NONE, |secret| mac::compute(secret, prior, [message, &[]], &variables, cover));
         let mut out = Out { buffer: rest, at: 0 };
         write_record(&mut out, &variables, &made, [message[0], message[1]]);
         debug_assert_eq!(len + out.at, end);
@@ -147,7 +150,7 @@ impl SequenceSigner {
             None => (&self.signer.request_mac, Cover::Variables),
             Some(prior) => (prior, Cover::Timers),
         };
-        let (len, made) = self.signer.append(buffer, len, now_s, prior, cover)?;
+        let (len, made) = self.signer.append(buffer, len, now_s, Some(prior), cover)?;
         self.prior = Some(made);
         Ok(len)
     }

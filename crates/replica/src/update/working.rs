@@ -140,6 +140,10 @@ impl WorkingRrset {
         self.ttl != self.ttl_before && !self.before.is_empty() && !self.now.is_empty()
     }
 
+    fn is_changed(&self) -> bool {
+        self.is_ttl_changed() || !self.now.keys().eq(self.before.keys())
+    }
+
     fn octets(rdatas: &Rdatas) -> usize {
         rdatas.keys().map(|rdata| rdata.len() + RRSET_RECORD_OVERHEAD).sum()
     }
@@ -164,6 +168,8 @@ struct Owner {
     rrsets: BTreeMap<Rtype, WorkingRrset>,
     /// How many RRsets the zone has.
     rrsets_before: usize,
+    /// Whether `name` is that of a record, and not only of a prerequisite or a deletion that named the owner before.
+    has_writer: bool,
 }
 
 /// Deleted and added records, in canonical order of owners, then by type and rdata.
@@ -175,10 +181,6 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    pub(super) fn is_empty(&self) -> bool {
-        self.deleted.is_empty() && self.added.is_empty()
-    }
-
     fn collect(&mut self, owner: &Name, rrset: &WorkingRrset) -> Result<(), LimitReached> {
         let all = rrset.is_ttl_changed();
         let mut record = |ttl: u32, rdata: &Arc<[u8]>| {
@@ -211,19 +213,38 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
         Self { zone, owners: BTreeMap::new(), touched: 0 }
     }
 
-    /// All RRsets of an owner, empty ones among them.
-    pub(super) fn rrsets(&mut self, name: &Name) -> Result<&mut BTreeMap<Rtype, WorkingRrset>, LimitReached> {
-        let entry = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
+    fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
+        let owner = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, &mut self.touched)?),
         };
-        Ok(&mut entry.rrsets)
+        Ok(owner)
+    }
+
+    /// All RRsets of an owner, empty ones among them.
+    pub(super) fn rrsets(&mut self, name: &Name) -> Result<&mut BTreeMap<Rtype, WorkingRrset>, LimitReached> {
+        Ok(&mut self.owner(name)?.rrsets)
     }
 
     /// One RRset, empty if there is none.
     pub(super) fn rrset(&mut self, name: &Name, rtype: Rtype) -> Result<&mut WorkingRrset, LimitReached> {
         let rrsets = self.rrsets(name)?;
         Ok(rrsets.entry(rtype).or_insert_with(|| WorkingRrset { rtype, ..WorkingRrset::default() }))
+    }
+
+    /// One RRset that gets a record: an owner that has none yet takes the case in which it is written here.
+    pub(super) fn rrset_to_write(&mut self, name: &Name, rtype: Rtype) -> Result<&mut WorkingRrset, LimitReached> {
+        let owner = self.owner(name)?;
+        if !owner.has_writer {
+            owner.name = name.clone();
+            owner.has_writer = true;
+        }
+        self.rrset(name, rtype)
+    }
+
+    /// Whether there is any difference.
+    pub(super) fn is_changed(&self) -> bool {
+        self.owners.values().flat_map(|owner| owner.rrsets.values()).any(WorkingRrset::is_changed)
     }
 
     /// The net difference between the zone as it was and as it is now.
@@ -247,7 +268,7 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
 
 /// Reads an owner with all that it has; `touched` counts records over the whole update.
 fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<Owner, LimitReached> {
-    let mut owner = Owner { name: name.clone(), rrsets: BTreeMap::new(), rrsets_before: 0 };
+    let mut owner = Owner { name: name.clone(), rrsets: BTreeMap::new(), rrsets_before: 0, has_writer: false };
     zone.records_at(name.as_ref(), &mut |record| {
         *touched += 1;
         if *touched > UPDATE_TOUCHED_RECORDS_MAX {
@@ -275,5 +296,6 @@ fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<
         rrset.now = rrset.before.clone();
     }
     owner.rrsets_before = owner.rrsets.len();
+    owner.has_writer = owner.rrsets_before > 0;
     Ok(owner)
 }
