@@ -22,3 +22,5 @@ mod secrets;
 
 pub use codec::DecodeError;
 pub use secrets::{DataKey, Sealed};
+// An UPDATE from octets to the change it makes.
+pub mod update;
