@@ -27,6 +27,8 @@ pub(crate) const TCP_IDLE_MS: u64 = 10_000;
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
 /// Octets of responses that wait for a connection's client to read them.
 pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
+/// Octets of the length before a message on a stream (RFC 1035 4.2.2).
+pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets of the buffer that a connection reads into; grows to one message when a longer one is on its way.
 pub(crate) const TCP_READ_BUFFER_BYTES: usize = 2_048;
 /// Zone transfers that run at once.
