@@ -1,1 +1,7 @@
-//! Skeleton.
+//! What a zone holds and what it answers. No I/O, no clock, no consensus.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+// What a zone is made of.
+pub mod record;
