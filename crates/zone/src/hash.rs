@@ -9,7 +9,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-use crate::vertex::build::canonical;
+use crate::vertex::build::{canonical, is_case_folded};
 
 /// A sum of hashes.
 pub type StateHash = u128;
@@ -38,7 +38,7 @@ impl RecordHasher {
         write_lowercase(&mut hasher, owner);
         hasher.write(&rtype.0.to_be_bytes());
         hasher.write(&ttl.to_be_bytes());
-        if wire::rdata::has_lowercase(rtype) {
+        if is_case_folded(rtype) {
             hasher.write(&canonical(rtype, rdata));
         } else {
             hasher.write(rdata);

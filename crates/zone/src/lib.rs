@@ -5,3 +5,10 @@ pub mod limits;
 
 // What a zone is made of.
 pub mod record;
+
+// How it is kept: names as keys, leaves of records, versions of all zones.
+pub mod hash;
+pub mod key;
+pub mod nsec3;
+pub mod set;
+pub mod vertex;

@@ -20,3 +20,15 @@ pub const NSEC3_ITERATIONS_MAX: u16 = 150;
 /// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a
 /// compressed owner takes 16). This is a bound for warnings, not for loading.
 pub const RRSET_RECORDS_MAX: usize = 4_000;
+/// Octets of all that one owner name has. The store takes 16 MiB.
+pub const LEAF_OCTETS_MAX: usize = 8 << 20;
+/// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
+pub const CHAIN_MAX: usize = 16;
+/// NSEC and NSEC3 records in one answer: four for the last name and one for each wildcard on the way.
+pub const PROOFS_MAX: usize = CHAIN_MAX + 4;
+/// Names whose addresses (or SVCB records) are put into the additional section unasked.
+pub const ADDITIONAL_NAMES_MAX: usize = 13;
+/// In-domain name servers of one delegation whose glue is looked for (RFC 9471 wants all; this bounds the work).
+pub const GLUE_NAMES_MAX: usize = 256;
+/// NSEC3 records that are stepped over to find one of the chain in use, while a zone changes its salt.
+pub const NSEC3_STEPS_MAX: usize = 16;

@@ -24,8 +24,8 @@ mod zone_record;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
 pub use records::{RecordRef, Records};
-pub use snapshot::{Frozen, PinnedSnapshot, Snapshot, ZoneReader, Zones};
-pub use store::{Full, Stats, StoreConfig, Version};
+pub use snapshot::{Frozen, PinnedSnapshot, Snapshot, ZoneReader};
+pub use store::{Full, Stats, StoreConfig, StoreError, Version};
 pub use zone::Zone;
 pub use zone_record::Denial;
 

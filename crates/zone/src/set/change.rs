@@ -10,7 +10,7 @@ use crate::vertex::build::{Misfit, VertexDraft, kept_with};
 use crate::vertex::{LeafNames, Vertex};
 use crate::{key, vertex};
 use core::cmp::Ordering;
-use store::{Key, Tree, View};
+use store::{Key, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
 

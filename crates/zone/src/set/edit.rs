@@ -10,7 +10,6 @@ use crate::record::{Changeset, Record, ZoneId};
 use crate::vertex::leaf::write_view_key;
 use crate::vertex::{LeafNames, Vertex};
 use store::{Full, Key, Store, Tree, Version};
-use wire::name::NameRef;
 
 /// Changes on top of the head, until [`Edit::seal`] makes them the new head.
 ///

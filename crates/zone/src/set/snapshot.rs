@@ -40,8 +40,8 @@ impl<'a> Snapshot<'a> {
     /// [`Snapshot::find_for`] a name whose key is known.
     pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path) -> Option<Zone<'a>> {
         self.store.locate(self.zones, qname, path);
-        let exact = self.store.exact(path);
-        let above = || path.prefixes().last().map(|leaf| self.store.leaf(leaf));
+        let exact = path.exact;
+        let above = || path.prefixes.last().copied();
         let leaf = if qtype == Rtype::DS { above().or(exact) } else { exact.or_else(above) };
         leaf.and_then(|leaf| Zone::from_leaf(self.store, 0, leaf))
     }

@@ -26,7 +26,7 @@ pub(super) struct ViewRecord {
 const OCTETS: usize = 1 + 2 + 4 + 4 + 4 + 16 + 16;
 
 impl ViewRecord {
-    const fn empty(view: u16) -> Self {
+    pub(super) const fn empty(view: u16) -> Self {
         Self { view, zones: Tree::EMPTY, staged: Tree::EMPTY, zone_count: 0, zones_hash: 0, staged_hash: 0 }
     }
 

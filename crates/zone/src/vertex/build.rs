@@ -5,6 +5,7 @@ use super::read::Vertex;
 use core::cmp::Ordering;
 use wire::name::NameRef;
 use wire::number::Rtype;
+use wire::rdata::{Field, layout};
 
 /// Octets of a number in a leaf: 28 bits, more than a leaf may have octets.
 pub(crate) const NUMBER_OCTETS_MAX: usize = 4;
@@ -169,10 +170,19 @@ pub(crate) fn kept_with(rtype: Rtype, rdata: &[u8]) -> Rtype {
 
 /// Compares rdatas in canonical form (RFC 4034 6.2, 6.3).
 pub(crate) fn canonical_cmp(rtype: Rtype, a: &[u8], b: &[u8]) -> Ordering {
-    if !wire::rdata::has_lowercase(rtype) || a == b {
+    if !is_case_folded(rtype) || a == b {
         return a.cmp(b);
     }
     canonical(rtype, a).cmp(&canonical(rtype, b))
+}
+
+/// Whether rdata of a type has names whose case does not count.
+pub(crate) fn is_case_folded(rtype: Rtype) -> bool {
+    layout(rtype).unwrap_or_default().iter().any(|field| match field {
+        Field::Name(rule) => rule.lowercase,
+        Field::A6Name => true,
+        _ => false,
+    })
 }
 
 /// The canonical form of an rdata (RFC 4034 6.2).
