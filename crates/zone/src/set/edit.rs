@@ -102,17 +102,22 @@ impl<'s> Edit<'s> {
         }
         let hasher = hasher(id);
         let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
-        let mut done = 0;
+        let (mut done, mut result) = (0, Ok(()));
         let same_leaf = |a: &Record, b: &Record| a.owner == b.owner && change::is_hashed(a) == change::is_hashed(b);
         for of_owner in records.chunk_by(same_leaf) {
             let base = Base { store: self.store.view(), apex, record, hasher: &hasher };
             let mut effect = Effect::default();
-            change::import_owner(&base, of_owner, &mut effect)
-                .map_err(|fault| ImportError::Record { index: done, fault })?;
+            result = change::import_owner(&base, of_owner, &mut effect)
+                .map_err(|fault| ImportError::Record { index: done, fault });
+            if result.is_err() {
+                break;
+            }
             self.put_effect(&mut record, effect)?;
             done += of_owner.len();
         }
-        Ok(self.put_zone(Shelf::Staged, id, record)?)
+        // The trees that the stage named before are gone, so this is done after an error too.
+        self.put_zone(Shelf::Staged, id, record)?;
+        result
     }
 
     /// Makes what is staged the zone's content, in place of all that it had; the zone need not have existed.

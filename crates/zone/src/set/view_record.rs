@@ -50,8 +50,8 @@ impl ViewRecord {
         let (staged_hash, _) = rest.split_first_chunk()?;
         Some(Self {
             view: u16::from_be_bytes(*view),
-            zones: Tree::from_raw(u32::from_be_bytes(*zones)),
-            staged: Tree::from_raw(u32::from_be_bytes(*staged)),
+            zones: Tree::from_bits(u32::from_be_bytes(*zones)),
+            staged: Tree::from_bits(u32::from_be_bytes(*staged)),
             zone_count: u32::from_be_bytes(*zone_count),
             zones_hash: u128::from_be_bytes(*zones_hash),
             staged_hash: u128::from_be_bytes(*staged_hash),
@@ -62,8 +62,8 @@ impl ViewRecord {
         let mut leaf = [0; OCTETS];
         leaf[0] = KIND_VIEW;
         leaf[1..3].copy_from_slice(&self.view.to_be_bytes());
-        leaf[3..7].copy_from_slice(&self.zones.raw().to_be_bytes());
-        leaf[7..11].copy_from_slice(&self.staged.raw().to_be_bytes());
+        leaf[3..7].copy_from_slice(&self.zones.to_bits().to_be_bytes());
+        leaf[7..11].copy_from_slice(&self.staged.to_bits().to_be_bytes());
         leaf[11..15].copy_from_slice(&self.zone_count.to_be_bytes());
         leaf[15..31].copy_from_slice(&self.zones_hash.to_be_bytes());
         leaf[31..47].copy_from_slice(&self.staged_hash.to_be_bytes());

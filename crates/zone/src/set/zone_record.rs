@@ -67,8 +67,8 @@ impl ZoneRecord {
         let (serial, rest) = rest.split_first_chunk()?;
         let &flags = rest.first()?;
         let record = Self {
-            names: Tree::from_raw(u32::from_be_bytes(*names)),
-            hashed: Tree::from_raw(u32::from_be_bytes(*hashed)),
+            names: Tree::from_bits(u32::from_be_bytes(*names)),
+            hashed: Tree::from_bits(u32::from_be_bytes(*hashed)),
             record_count: u64::from_be_bytes(*record_count),
             hash: u128::from_be_bytes(*hash),
             serial: (flags & FLAG_SERIAL != 0).then_some(Serial(u32::from_be_bytes(*serial))),
@@ -86,8 +86,8 @@ impl ZoneRecord {
         let mut leaf = Vec::with_capacity(1 + apex.octets().len() + FIELDS_OCTETS);
         leaf.push(KIND_ZONE);
         leaf.extend_from_slice(apex.octets());
-        leaf.extend_from_slice(&self.names.raw().to_be_bytes());
-        leaf.extend_from_slice(&self.hashed.raw().to_be_bytes());
+        leaf.extend_from_slice(&self.names.to_bits().to_be_bytes());
+        leaf.extend_from_slice(&self.hashed.to_bits().to_be_bytes());
         leaf.extend_from_slice(&self.record_count.to_be_bytes());
         leaf.extend_from_slice(&self.hash.to_be_bytes());
         leaf.extend_from_slice(&self.serial.map_or(0, |serial| serial.0).to_be_bytes());
