@@ -5,7 +5,8 @@
 //! the keys of all names below it. The octets of hostnames take one symbol each; of the others, runs between two of
 //! those share a first symbol that sorts where the run does, and the second tells them apart.
 
-use store::{Key, SYMBOL_MAX};
+use store::Key;
+use store::limits::SYMBOL_MAX;
 use wire::limits::NAME_LABELS_MAX;
 use wire::name::NameRef;
 
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(highest, Some(45));
         const { assert!(45 < SYMBOL_MAX && RUN_OCTETS_MAX <= SYMBOL_MAX) };
         // The longest key: 250 octets of two symbols each in four labels.
-        const { assert!(store::KEY_SYMBOLS_MAX >= 2 * 250 + 4 + 2) };
+        const { assert!(store::limits::KEY_SYMBOLS_MAX >= 2 * 250 + 4 + 2) };
     }
 
     proptest! {

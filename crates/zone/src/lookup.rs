@@ -88,7 +88,7 @@ pub(crate) fn lookup_key<'a>(
     qname: NameRef<'_>,
     qkey: &mut Key,
     qtype: Rtype,
-    path: &mut Path,
+    path: &mut Path<'a>,
 ) -> Outcome<'a> {
     zone.store().locate(zone.names(), qkey, path);
     if let Some(outcome) = above(path) {
@@ -134,7 +134,7 @@ fn wildcard_of(name: NameRef<'_>, labels: usize, key: &mut Key) -> Option<()> {
 
 /// What a zone cut or a DNAME above the name says; that nearest the apex counts, what is below it is occluded.
 fn above<'a>(path: &Path<'a>) -> Option<Outcome<'a>> {
-    path.prefixes().map(Vertex::from_leaf).find_map(|vertex| {
+    path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf)).find_map(|vertex| {
         if vertex.is_zone_cut() {
             return Some(Outcome::Referral { cut: vertex });
         }
@@ -189,7 +189,7 @@ fn shared_labels(a: NameRef<'_>, b: NameRef<'_>) -> usize {
     };
     let pairs = a_starts[..a_count].iter().rev().zip(b_starts[..b_count].iter().rev());
     pairs
-        .take_while(|(&a_start, &b_start)| {
+        .take_while(|&(&a_start, &b_start)| {
             a.octets()[label(a, a_start)].eq_ignore_ascii_case(&b.octets()[label(b, b_start)])
         })
         .count()

@@ -24,8 +24,8 @@ mod zone_record;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
 pub use records::{RecordRef, Records};
-pub use snapshot::{Frozen, PinnedSnapshot, Snapshot, ZoneReader};
-pub use store::{Full, Stats, StoreConfig, StoreError, Version};
+pub use snapshot::{Frozen, Snapshot, ZoneReader};
+pub use store::{Full, ReserveError, Stats, StoreConfig, Version};
 pub use zone::Zone;
 pub use zone_record::Denial;
 
@@ -33,7 +33,7 @@ use crate::vertex::LeafNames;
 use store::Store;
 
 /// What a [`ZoneSet`] may use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct ZoneSetConfig {
     /// The arena that holds everything.
     pub store: StoreConfig,
@@ -48,8 +48,8 @@ impl ZoneSet {
     /// No zones.
     ///
     /// # Errors
-    /// When the address space cannot be reserved.
-    pub fn new(config: ZoneSetConfig) -> Result<Self, StoreError> {
+    /// When the operating system does not give the address space.
+    pub fn new(config: ZoneSetConfig) -> Result<Self, ReserveError> {
         Ok(Self { store: Store::new(config.store)? })
     }
 
@@ -92,9 +92,16 @@ impl ZoneSet {
         self.store.rewind();
     }
 
-    /// Frees some of what no reader can see any more; returns whether more is left.
-    pub fn reclaim(&mut self) {
-        self.store.reclaim();
+    /// The newest version that was published.
+    #[must_use]
+    pub fn published_version(&self) -> Version {
+        self.store.published_version()
+    }
+
+    /// Frees a bounded amount of what no reader can see any more; true when there is more of it. To be called while
+    /// there is nothing to publish.
+    pub fn reclaim(&mut self) -> bool {
+        self.store.reclaim()
     }
 
     /// What the arena holds.

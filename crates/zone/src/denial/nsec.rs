@@ -34,7 +34,8 @@ fn covering_key<'a>(zone: &Zone<'a>, key: &Key) -> Option<Proof<'a>> {
     of(&vertex).or_else(|| {
         let mut path = Path::new();
         zone.store().locate(zone.names(), &key::of(vertex.owner()), &mut path);
-        let occluder = path.prefixes().map(Vertex::from_leaf).find(|above| above.is_zone_cut() || above.has_dname());
+        let mut above = path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf));
+        let occluder = above.find(|above| above.is_zone_cut() || above.has_dname());
         occluder.as_ref().and_then(of)
     })
 }

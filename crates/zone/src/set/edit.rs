@@ -2,6 +2,7 @@
 
 use super::change::{self, Base, Effect};
 use super::error::{ApplyError, ImportError, RecordFault, ZoneError};
+use super::snapshot::Snapshot;
 use super::view_record::ViewRecord;
 use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
@@ -13,12 +14,13 @@ use store::{Full, Key, Store, Tree, Version};
 
 /// Changes on top of the head, until [`Edit::seal`] makes them the new head.
 ///
-/// Each operation is done whole or not at all, but for [`Full`]. An `Edit` that is dropped leaves the head as it was;
-/// what it built is freed by the next [`ZoneSet::rewind`](super::ZoneSet::rewind).
+/// Each operation is done whole or not at all, but for [`Full`]: after that the whole `Edit` is to be dropped. An `Edit` that
+/// is dropped leaves the head as it was.
 #[must_use = "changes are lost without `seal`"]
 pub struct Edit<'s> {
     store: &'s mut Store<LeafNames>,
     root: Tree,
+    sealed: bool,
 }
 
 /// Which of a view's two trees of zones.
@@ -31,7 +33,7 @@ enum Shelf {
 impl<'s> Edit<'s> {
     pub(super) fn new(store: &'s mut Store<LeafNames>) -> Self {
         let root = store.head();
-        Self { store, root }
+        Self { store, root, sealed: false }
     }
 
     /// Makes a zone without records: it is known, and not served before it has an SOA.
@@ -148,8 +150,15 @@ impl<'s> Edit<'s> {
     }
 
     /// Closes the version and makes it the head; readers see it once it is published.
-    pub fn seal(self) -> Version {
+    pub fn seal(mut self) -> Version {
+        self.sealed = true;
         self.store.seal(self.root)
+    }
+
+    /// The zones as they are with the changes so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot::new(self.store.view(), self.root)
     }
 
     /// Puts the changed leaves into the trees of a zone.
@@ -211,6 +220,14 @@ impl<'s> Edit<'s> {
         view.count(shelf, Some(zone), None);
         self.put_view_record(view)?;
         Ok(zone)
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        if !self.sealed {
+            self.store.abandon();
+        }
     }
 }
 

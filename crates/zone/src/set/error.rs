@@ -79,7 +79,7 @@ pub enum ApplyError {
     },
     /// What would be the zone's content is not one.
     Content(ContentFault),
-    /// The arena is full; the version that is being made must be given up by `rewind`.
+    /// The arena is full; the `Edit` is to be dropped.
     Full(Full),
 }
 
@@ -93,7 +93,7 @@ pub enum ImportError {
         /// What is wrong.
         fault: RecordFault,
     },
-    /// The arena is full; the version that is being made must be given up by `rewind`.
+    /// The arena is full; the `Edit` is to be dropped.
     Full(Full),
 }
 

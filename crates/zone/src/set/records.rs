@@ -32,8 +32,8 @@ impl RecordRef<'_> {
 /// Iterator over the records of a zone: owners in canonical order (RFC 4034 6.1), types in ascending order, rdatas in
 /// canonical order, the RRSIGs of an RRset behind it.
 pub struct Records<'a> {
-    names: Peekable<store::Iter<'a, LeafNames>>,
-    hashed: Peekable<store::Iter<'a, LeafNames>>,
+    names: Peekable<store::Leaves<'a, LeafNames>>,
+    hashed: Peekable<store::Leaves<'a, LeafNames>>,
     owner: NameRef<'a>,
     rrsets: Rrsets<'a>,
     rrset: Option<RrsetRef<'a>>,

@@ -38,10 +38,10 @@ impl<'a> Snapshot<'a> {
     }
 
     /// [`Snapshot::find_for`] a name whose key is known.
-    pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path) -> Option<Zone<'a>> {
+    pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path<'a>) -> Option<Zone<'a>> {
         self.store.locate(self.zones, qname, path);
-        let exact = path.exact;
-        let above = || path.prefixes.last().copied();
+        let exact = path.exact();
+        let above = || path.prefixes().last().copied();
         let leaf = if qtype == Rtype::DS { above().or(exact) } else { exact.or_else(above) };
         leaf.and_then(|leaf| Zone::from_leaf(self.store, 0, leaf))
     }
@@ -107,26 +107,16 @@ impl ZoneReader {
         Self(reader)
     }
 
-    /// Holds the newest published version until the result is dropped. Nothing that a version replaced is freed while an
-    /// older one is held, so hold it for one batch of queries.
-    pub fn pin(&mut self) -> PinnedSnapshot<'_> {
-        PinnedSnapshot(self.0.pin())
+    /// The newest published version; it stays as it is while the result is used, and the next call lets it go. Pin once
+    /// for a batch of queries.
+    pub fn pin(&mut self) -> Snapshot<'_> {
+        let pinned = self.0.pin();
+        Snapshot::new(pinned.view(), pinned.root())
     }
 
     /// To be called before blocking: the writer does not wait for this reader until it pins again.
     pub fn offline(&mut self) {
         self.0.offline();
-    }
-}
-
-/// A version held by a [`ZoneReader`].
-pub struct PinnedSnapshot<'r>(store::Snapshot<'r, LeafNames>);
-
-impl PinnedSnapshot<'_> {
-    /// The version.
-    #[must_use]
-    pub fn get(&self) -> Snapshot<'_> {
-        Snapshot::new(self.0.view(), self.0.root())
     }
 }
 
@@ -138,9 +128,15 @@ impl Frozen {
         Self(frozen)
     }
 
-    /// The version.
+    /// The number of the version.
     #[must_use]
-    pub fn get(&self) -> Snapshot<'_> {
+    pub fn version(&self) -> store::Version {
+        self.0.version()
+    }
+
+    /// The zones.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot::new(self.0.view(), self.0.root())
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn split_owner(leaf: &[u8]) -> (NameRef<'_>, &[u8]) {
 /// Writes the key of a view: its number in digits of a base that the symbols allow.
 pub(crate) fn write_view_key(view: u16, key: &mut Key) {
     const BASE: u16 = 41;
-    const { assert!((BASE as u32).pow(3) > u16::MAX as u32 && BASE <= store::SYMBOL_MAX as u16) };
+    const { assert!((BASE as u32).pow(3) > u16::MAX as u32 && BASE <= store::limits::SYMBOL_MAX as u16) };
     key.clear();
     for digit in [view / BASE / BASE, view / BASE % BASE, view % BASE] {
         key.push(digit as u8);
