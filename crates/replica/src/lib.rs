@@ -10,6 +10,8 @@ pub mod io;
 
 // What members say to each other.
 pub mod peer;
+// Consensus.
+mod raft;
 // What is asked of the leader.
 mod command;
 // What the log carries.

@@ -5,7 +5,7 @@ use crate::limits::{
     ENTRY_CONTEXT_OCTETS_MAX, ENTRY_OCTETS_MAX, MEMBERS_MAX, MESSAGE_CONTEXT_OCTETS_MAX, MESSAGE_ENTRIES_MAX,
     SNAPSHOT_DATA_OCTETS_MAX,
 };
-use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
+use ::raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 
 /// Smallest encoded entry: type, term, index, two counts.
 const ENTRY_OCTETS_MIN: usize = 1 + 8 + 8 + 4 + 4;

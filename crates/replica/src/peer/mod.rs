@@ -12,7 +12,7 @@ use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
 use crate::limits::FRAME_OCTETS_MAX;
-use raft::eraftpb::{Message, MessageType};
+use ::raft::eraftpb::{Message, MessageType};
 
 /// The version of frames that this software speaks.
 pub const FRAME_VERSION: u8 = 1;

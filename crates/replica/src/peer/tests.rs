@@ -2,8 +2,8 @@ use super::*;
 use crate::command::UpdateCommand;
 use crate::entry::{Body, SettingsChange, StageId};
 use crate::io::AdminError;
+use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use proptest::prelude::*;
-use raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use wire::number::Rcode;
 
 fn append() -> Message {
