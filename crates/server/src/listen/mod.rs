@@ -16,11 +16,12 @@ pub(crate) mod clients;
 pub(crate) mod framing;
 pub(crate) mod tcp;
 
-use crate::limits::TCP_PIPELINE_MAX;
+use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::metrics::Gauge;
 use batch::BatchSocket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 pub(crate) use replica::io::Transport;
@@ -59,6 +60,9 @@ pub(crate) trait PinnedResponder {
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action;
 }
 
+/// Responses that may wait for one connection: one for each deferred request, and the parts of transfers.
+pub(crate) const LATE_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_QUEUE_MAX;
+
 /// Where the response to a deferred message goes.
 #[derive(Clone)]
 pub(crate) enum Reply {
@@ -73,8 +77,8 @@ pub(crate) enum Reply {
 pub(crate) enum Late {
     /// One that is whole.
     Message(Vec<u8>),
-    /// One of several; the last follows as [`Late::Message`].
-    Part(Vec<u8>),
+    /// One of several, with its share of the queue; the last follows as [`Late::Message`].
+    Part(Vec<u8>, OwnedSemaphorePermit),
     /// None ever comes: the connection is closed.
     Close,
 }
@@ -114,7 +118,6 @@ impl Reply {
 }
 
 fn give(connection: &Sender<Late>, late: Late) {
-    const { assert!(TCP_PIPELINE_MAX > 0) };
     match connection.try_send(late) {
         // The client hung up.
         Ok(()) | Err(TrySendError::Closed(_)) => {}

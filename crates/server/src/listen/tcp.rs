@@ -3,7 +3,7 @@
 
 use super::clients::{Clients, Place};
 use super::framing::{Inbound, Outbound};
-use super::{Action, Late, ListenCounters, PinnedResponder, Reply, Responder, Transport};
+use super::{Action, LATE_MAX, Late, ListenCounters, PinnedResponder, Reply, Responder, Transport};
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::cell::RefCell;
 use std::io;
@@ -204,7 +204,7 @@ impl<'c, R: Responder + 'static> Connection<'c, R> {
         while self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX {
             let Some(message) = self.inbound.next() else { break };
             let late = &mut self.late;
-            let later = || late.get_or_insert_with(|| mpsc::channel(TCP_PIPELINE_MAX)).0.clone();
+            let later = || late.get_or_insert_with(|| mpsc::channel(LATE_MAX)).0.clone();
             if self.outbound.waiting().is_empty() {
                 self.wrote_at = Instant::now();
             }
@@ -250,7 +250,7 @@ impl<'c, R: Responder + 'static> Connection<'c, R> {
     fn take_late(&mut self, late: Option<Late>) -> Result<(), End> {
         let (message, is_last) = match late {
             Some(Late::Message(message)) => (message, true),
-            Some(Late::Part(message)) => (message, false),
+            Some(Late::Part(message, _share)) => (message, false),
             Some(Late::Close) | None => return Err(End::Closed),
         };
         if self.outbound.waiting().is_empty() {

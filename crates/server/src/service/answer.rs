@@ -1,0 +1,161 @@
+//! Queries, on the worker that received them.
+
+use super::counters::{Refusal, WorkerCounters};
+use super::deferred::{Deferred, Desk};
+use super::serving::ServingState;
+use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
+use replica::io::Serving;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use wire::compose::{Composer, EdnsOut};
+use wire::number::{Opcode, Rcode};
+use wire::parse::{DropReason, Header, Parsed, Reject, Request, parse_request};
+use zone::answer::{AnswerContext, Chaos, Servable, answer};
+use zone::set::{Snapshot, Zone, ZoneReader};
+
+/// What the operator configured about answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnswerOptions {
+    /// Largest datagram that is sent, and that is said to be taken (RFC 6891 6.2.3).
+    pub(crate) udp_payload: u16,
+    pub(crate) nsid: Option<Vec<u8>>,
+    pub(crate) chaos_id: Option<Vec<u8>>,
+    pub(crate) chaos_version: Option<Vec<u8>>,
+    /// Idle time of TCP connections in units of 100 ms (RFC 7828).
+    pub(crate) keepalive: u16,
+}
+
+/// What every worker answers with. Nothing in it changes but `serving`.
+pub(crate) struct Service {
+    pub(crate) options: AnswerOptions,
+    pub(crate) serving: Arc<ServingState>,
+    pub(crate) desk: Desk,
+}
+
+/// Answers queries on one worker.
+pub(crate) struct QueryResponder {
+    pub(crate) service: Arc<Service>,
+    pub(crate) zones: ZoneReader,
+    pub(crate) counters: Arc<WorkerCounters>,
+}
+
+/// As [`QueryResponder`], from one version of all zones.
+pub(crate) struct PinnedQueryResponder<'a> {
+    service: &'a Service,
+    counters: &'a WorkerCounters,
+    snapshot: Snapshot<'a>,
+    serving: Serving,
+}
+
+impl Responder for QueryResponder {
+    type Pinned<'a> = PinnedQueryResponder<'a>;
+
+    fn pin(&mut self) -> PinnedQueryResponder<'_> {
+        // The flag is read first: zones are published before it is set.
+        let serving = self.service.serving.get();
+        PinnedQueryResponder { service: &self.service, counters: &self.counters, snapshot: self.zones.pin(), serving }
+    }
+
+    fn offline(&mut self) {
+        self.zones.offline();
+    }
+}
+
+impl PinnedResponder for PinnedQueryResponder<'_> {
+    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        self.counters.received.one();
+        if peer.port() == 0 {
+            // Nothing can be sent there; such datagrams are made to reflect.
+            self.counters.drop_for(DropReason::SourcePortZero);
+            return Action::Silent;
+        }
+        match parse_request(octets) {
+            Parsed::Drop(reason) => {
+                self.counters.drop_for(reason);
+                Action::Silent
+            }
+            Parsed::Reject(reject) => {
+                self.counters.reject_for(reject.reason);
+                self.counters.response(reject.rcode);
+                Action::Respond(compose_reject(&reject, self.service.options.udp_payload, out))
+            }
+            Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => Action::Defer,
+            Parsed::Request(request) => {
+                let len = answer_query(self.service, self.counters, self.snapshot, self.serving, &request, transport, 0, out);
+                if len == 0 { Action::Silent } else { Action::Respond(len) }
+            }
+        }
+    }
+
+    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+        let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
+        if self.service.desk.put(deferred) {
+            self.counters.deferred.one();
+            return Action::Defer;
+        }
+        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        self.counters.refuse_for(Refusal::QueueFull);
+        self.counters.response(Rcode::SERVFAIL);
+        match Header::parse(octets) {
+            Some(header) => Action::Respond(compose_error(&header, Rcode::SERVFAIL, out)),
+            None => Action::Silent,
+        }
+    }
+}
+
+/// Answers a QUERY; gives the octets of the response, which leaves `tsig_reserve` octets free behind it.
+#[expect(clippy::too_many_arguments, reason = "the packet path passes what it has, in registers")]
+pub(crate) fn answer_query(
+    service: &Service,
+    counters: &WorkerCounters,
+    snapshot: Snapshot<'_>,
+    serving: Serving,
+    request: &Request<'_>,
+    transport: Transport,
+    tsig_reserve: usize,
+    out: &mut [u8],
+) -> usize {
+    let options = &service.options;
+    let zone_state = move |_: &Zone<'_>| if serving == Serving::No { Servable::Loading } else { Servable::Ready };
+    let context = AnswerContext {
+        transport: match transport {
+            Transport::Udp => zone::answer::Transport::Udp,
+            Transport::Tcp => zone::answer::Transport::Tcp,
+        },
+        udp_octets_max: options.udp_payload,
+        payload: options.udp_payload,
+        nsid: options.nsid.as_deref(),
+        cookie: None,
+        keepalive: (transport == Transport::Tcp).then_some(options.keepalive),
+        padding_block: 0,
+        chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
+        zone_state: &zone_state,
+        tsig_reserve,
+    };
+    let answered = answer(snapshot, request, &context, out);
+    counters.response(answered.rcode);
+    counters.answer(answered.kind);
+    if answered.truncated {
+        counters.truncated.one();
+    }
+    answered.len
+}
+
+/// The response to what is no request.
+fn compose_reject(reject: &Reject<'_>, payload: u16, out: &mut [u8]) -> usize {
+    let mut composer = Composer::new(out, usize::MAX);
+    let edns = reject.edns.map(|edns| EdnsOut { payload, dnssec_ok: edns.dnssec_ok, ..EdnsOut::default() });
+    if let Some(edns) = &edns {
+        composer.reserve(edns.octet_count());
+    }
+    composer.start_reject(reject);
+    composer.finish(edns.as_ref())
+}
+
+/// An error that is a header only.
+pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> usize {
+    let mut composer = Composer::new(out, usize::MAX);
+    composer.start(header, None, rcode, false);
+    composer.finish(None)
+}
