@@ -1,0 +1,9 @@
+//! The DNS laboratory: it judges any server, ours or a peer's, by nothing but its answers.
+//!
+//! ```text
+//!   trace | generator --> compare::send (to each server) --> normalise --> judge --> report
+//! ```
+
+// What is sent, and to whom.
+pub mod peers;
+pub mod trace;
