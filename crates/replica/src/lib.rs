@@ -3,3 +3,9 @@
 
 // What it asks of its disk.
 pub mod disk;
+// Raft's log on disk.
+pub mod log;
+mod octets;
+// A disk for tests and the simulator.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
