@@ -12,17 +12,24 @@ pub mod io;
 pub mod update;
 // What members say to each other.
 pub mod peer;
-// Consensus.
-mod raft;
 // What is asked of the leader.
 mod command;
+// Consensus.
+mod raft;
 // What the log carries.
 pub mod entry;
+// Raft's log on disk.
+pub mod log;
 // What replicas hold alike.
 mod state;
 
 mod codec;
+mod octets;
 mod secrets;
+
+// A disk for tests and the simulator.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use codec::DecodeError;
 pub use secrets::{DataKey, Sealed};
