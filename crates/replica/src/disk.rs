@@ -14,8 +14,8 @@ use core::fmt;
 /// One operation on one file; the operations of a [`DiskJob`] are executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskOp {
-    /// Makes a file, or empties the one of that name, and writes `zeroed_bytes` zero octets into it: written, not
-    /// only reserved, so that later writes change no metadata of the file system.
+    /// Leaves a file of that name which holds exactly `zeroed_bytes` zero octets, whatever it held before: written,
+    /// not only reserved, so that later writes change no metadata of the file system.
     Create {
         /// Name of the file.
         file: String,
@@ -126,4 +126,16 @@ pub trait DiskRead {
     /// # Errors
     /// [`DiskError`] when the file is not there or cannot be read.
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError>;
+}
+
+/// Gives tickets out; one for all parts of a replica, so that an answer belongs to exactly one of them.
+#[derive(Debug, Default)]
+pub struct Tickets(u64);
+
+impl Tickets {
+    /// A ticket that was never given out before by this value.
+    pub fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
 }

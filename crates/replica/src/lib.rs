@@ -8,21 +8,28 @@ pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
 
+// An UPDATE from octets to the change it makes.
+pub mod update;
 // What members say to each other.
 pub mod peer;
-// Consensus.
-mod raft;
 // What is asked of the leader.
 mod command;
+// Consensus.
+mod raft;
 // What the log carries.
 pub mod entry;
+// Raft's log on disk.
+pub mod log;
 // What replicas hold alike.
 mod state;
 
 mod codec;
+mod octets;
 mod secrets;
+
+// A disk for tests and the simulator.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use codec::DecodeError;
 pub use secrets::{DataKey, Sealed};
-// An UPDATE from octets to the change it makes.
-pub mod update;

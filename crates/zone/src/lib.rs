@@ -16,3 +16,6 @@ pub mod vertex;
 // What it answers: the outcome of a query, the proofs that belong to it, the response.
 pub mod denial;
 pub mod lookup;
+
+pub use record::{Changeset, Record, ZoneId};
+pub use set::{Snapshot, Zone, ZoneReader, ZoneSet, ZoneSetConfig};

@@ -2,9 +2,10 @@
 
 use super::conf_change::ConfChange;
 use super::guard::{Guard, guard};
-use super::storage::Tail;
+use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
-use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, HardState, Message, MessageType, Snapshot};
+use crate::log::{CheckpointRef, Log};
+use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 use ::raft::{Config, RawNode, ReadOnlyOption, ReadState, SnapshotStatus, StateRole};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
@@ -47,24 +48,12 @@ fn config(id: NodeId, applied: u64) -> Config {
 pub(crate) struct Work {
     /// To be sent now.
     pub(crate) messages: Vec<Message>,
-    /// To be made durable; answered by [`Driver::persisted`].
-    pub(crate) append: Option<Append>,
     /// Committed and durable here: to be applied in order.
     pub(crate) committed: Vec<Entry>,
     /// A checkpoint takes the place of log and state.
     pub(crate) snapshot: Option<Snapshot>,
     /// Confirmed reads.
     pub(crate) reads: Vec<ReadState>,
-}
-
-/// What one `Ready` adds to the log.
-#[derive(Debug)]
-pub(crate) struct Append {
-    pub(crate) number: u64,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) hard_state: HardState,
-    /// Term or vote differ from what was written before.
-    pub(crate) vote_changed: bool,
 }
 
 /// A `Ready` whose messages wait for the disk.
@@ -89,7 +78,7 @@ pub(crate) enum ProposeError {
 
 /// One member's raft.
 pub(crate) struct Driver {
-    node: RawNode<Tail>,
+    node: RawNode<LogStorage>,
     seed: u64,
     waiting: VecDeque<Waiting>,
 }
@@ -98,12 +87,12 @@ impl Driver {
     /// Starts from what the disk holds; `applied` is the index of the state.
     ///
     /// # Panics
-    /// When `tail` contradicts itself: the log checks that before.
-    pub(crate) fn new(id: NodeId, seed: u64, tail: Tail, applied: u64) -> Self {
+    /// When the log contradicts itself: it checks that before.
+    pub(crate) fn new(id: NodeId, seed: u64, storage: LogStorage, applied: u64) -> Self {
         let config = config(id, applied);
         assert_eq!(config.read_only_option, ReadOnlyOption::Safe, "leases rest on clocks; reads must not");
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let node = RawNode::new(&config, tail, &logger).expect("the settings are valid and the storage answers");
+        let node = RawNode::new(&config, storage, &logger).expect("the settings are valid and the storage answers");
         let mut driver = Self { node, seed, waiting: VecDeque::new() };
         driver.draw();
         driver
@@ -155,12 +144,33 @@ impl Driver {
         self.is_leader() && self.node.raft.apply_to_current_term()
     }
 
-    pub(crate) fn tail(&self) -> &Tail {
-        self.node.store()
+    pub(crate) fn log(&self) -> &Log {
+        &self.node.store().log
     }
 
-    pub(crate) fn tail_mut(&mut self) -> &mut Tail {
-        self.node.mut_store()
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        &mut self.node.mut_store().log
+    }
+
+    /// Offers a checkpoint to members that lag.
+    pub(crate) fn set_offer(&mut self, offer: Option<Snapshot>) {
+        self.node.mut_store().set_offer(offer);
+    }
+
+    /// From which index on somebody needs a checkpoint that is not there.
+    pub(crate) fn take_checkpoint_wanted(&self) -> Option<u64> {
+        self.node.store().take_checkpoint_wanted()
+    }
+
+    /// Older entries that raft wants from the disk.
+    pub(crate) fn take_fetches_wanted(&self) -> Vec<FetchWanted> {
+        self.node.store().take_fetches_wanted()
+    }
+
+    /// Entries that raft wanted are in memory.
+    pub(crate) fn fetched(&mut self, wanted: FetchWanted) {
+        self.node.on_entries_fetched(wanted.context);
+        self.draw();
     }
 
     /// Voters, sorted.
@@ -330,36 +340,18 @@ impl Driver {
         self.draw();
     }
 
-    /// Takes the next piece of work. Entries are readable from the tail before raft hears that they are stored.
-    pub(crate) fn ready(&mut self) -> Option<Work> {
+    /// Takes the next piece of work. Entries are readable from the log before raft hears that they are stored.
+    /// `installed` names the durable checkpoint that a snapshot message announced.
+    pub(crate) fn ready(&mut self, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> Option<Work> {
         if !self.node.has_ready() {
             return None;
         }
         let mut ready = self.node.ready();
         let number = ready.number();
         let mut work = Work { reads: ready.take_read_states(), ..Work::default() };
-        let entries = ready.take_entries();
-        let mut vote_changed = false;
-        if !raft::is_empty_snap(ready.snapshot()) {
-            let snapshot = ready.snapshot().clone();
-            let metadata = snapshot.get_metadata();
-            let base = (metadata.index, metadata.term);
-            self.node.mut_store().reset(base, sorted(metadata.get_conf_state().clone()));
-            self.node.mut_store().set_commit(metadata.index);
-            work.snapshot = Some(snapshot);
-        }
-        self.node.mut_store().append(&entries);
-        if let Some(hard_state) = ready.hs() {
-            let old = self.node.store().hard_state();
-            vote_changed = hard_state.term != old.term || hard_state.vote != old.vote;
-            let hard_state = hard_state.clone();
-            self.node.mut_store().set_hard_state(hard_state);
-        }
         let is_written = ready.must_sync();
-        if is_written {
-            let hard_state = self.node.store().hard_state().clone();
-            work.append = Some(Append { number, entries, hard_state, vote_changed });
-        }
+        let vote_changed = self.store(&mut ready, installed);
+        work.snapshot = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()).cloned();
         work.committed = ready.take_committed_entries();
         self.sort_messages(&mut ready, is_written, vote_changed, &mut work);
         self.node.advance_append_async(ready);
@@ -368,6 +360,25 @@ impl Driver {
             self.draw();
         }
         Some(work)
+    }
+
+    /// Gives the log what a `Ready` adds to it; whether term or vote changed.
+    fn store(&mut self, ready: &mut raft::Ready, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> bool {
+        let number = ready.number();
+        let entries = ready.take_entries();
+        let is_written = ready.must_sync();
+        let log = &mut self.node.mut_store().log;
+        let old = log.hard_state();
+        let changed = ready.hs().is_some_and(|new| (new.term, new.vote) != (old.term, old.vote));
+        if !ready.snapshot().is_empty() {
+            log.install(installed(ready.snapshot()), ready.hs(), number);
+        }
+        if is_written {
+            log.append(entries, ready.hs(), number);
+        } else if let Some(hard_state) = ready.hs() {
+            log.set_commit(hard_state.commit);
+        }
+        changed
     }
 
     /// Messages that promise something wait for the disk; so do all of a leader whose own vote is not written yet
@@ -432,7 +443,7 @@ pub(crate) fn is_conf_change(entry: &Entry) -> bool {
 
 #[cfg(test)]
 impl Driver {
-    pub(crate) fn node(&mut self) -> &mut RawNode<Tail> {
+    pub(crate) fn node(&mut self) -> &mut RawNode<LogStorage> {
         &mut self.node
     }
 }

@@ -1,6 +1,6 @@
 //! Checks of inbound messages before raft sees them: raft panics on what a correct member never sends.
 
-use super::storage::Tail;
+use super::storage::LogStorage;
 use crate::io::FatalReason;
 use ::raft::RawNode;
 use ::raft::eraftpb::{Message, MessageType};
@@ -17,7 +17,7 @@ pub(crate) enum Guard {
 }
 
 /// Judges a message that came from `from`.
-pub(crate) fn guard(node: &RawNode<Tail>, from: u64, message: &Message) -> Guard {
+pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) -> Guard {
     let raft = &node.raft;
     if message.from != from || message.to != raft.id || message.term == 0 {
         return Guard::Drop;
@@ -46,7 +46,7 @@ pub(crate) fn guard(node: &RawNode<Tail>, from: u64, message: &Message) -> Guard
     }
 }
 
-fn guard_response(node: &RawNode<Tail>, message: &Message) -> Guard {
+fn guard_response(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     let Some(progress) = node.raft.prs().get(message.from) else { return Guard::Drop };
     // A member acknowledges nothing that the leader never had, and rejects nothing that it acknowledged. (Raft
     // 0.7 would set `next` at or behind `matched` for the second: its unreleased fix #557.)
@@ -58,7 +58,7 @@ fn guard_response(node: &RawNode<Tail>, message: &Message) -> Guard {
     if impossible { Guard::Drop } else { Guard::Step }
 }
 
-fn guard_append(node: &RawNode<Tail>, message: &Message) -> Guard {
+fn guard_append(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     let log = &node.raft.raft_log;
     let contiguous = message.entries.iter().enumerate().all(|(place, entry)| {
         entry.index == message.index.wrapping_add(1 + place as u64) && entry.term <= message.term

@@ -12,9 +12,9 @@ mod guard;
 mod storage;
 
 pub(crate) use conf_change::{ConfChange, decode_conf_change};
-pub(crate) use driver::{Append, Driver, ProposeError, Work, is_conf_change};
+pub(crate) use driver::{Driver, ProposeError, Work, is_conf_change};
 pub(crate) use guard::Guard;
-pub(crate) use storage::Tail;
+pub(crate) use storage::{FetchWanted, LogStorage};
 
 #[cfg(test)]
 mod tests;

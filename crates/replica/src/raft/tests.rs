@@ -1,14 +1,41 @@
 use super::*;
+use crate::disk::Tickets;
 use crate::io::FatalReason;
+use crate::log::{CheckpointRef, Log, LogConfig, LogId, Persisted};
 use ::raft::StateRole;
-use ::raft::eraftpb::{ConfState, Entry, HardState, Message, MessageType};
+use ::raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
 use std::collections::BTreeMap;
 
-fn driver(id: u64, voters: &[u64]) -> Driver {
+const GENESIS: CheckpointRef = CheckpointRef { index: 1, term: 1, id: [0; 32] };
+
+fn seeded(id: u64, seed: u64, voters: &[u64], learners: &[u64]) -> Driver {
     let mut conf_state = ConfState::default();
     conf_state.set_voters(voters.to_vec());
-    let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
-    Driver::new(id, 7, Tail::new((1, 1), Vec::new(), hard_state, conf_state), 1)
+    conf_state.set_learners(learners.to_vec());
+    let log = Log::create(LogId { cluster: [0; 16], member: id }, GENESIS, LogConfig::default());
+    let mut driver = Driver::new(id, seed, LogStorage::new(log, conf_state), 1);
+    write(&mut driver);
+    driver
+}
+
+fn driver(id: u64, voters: &[u64]) -> Driver {
+    seeded(id, 7, voters, &[])
+}
+
+fn none(_: &Snapshot) -> CheckpointRef {
+    panic!("nobody sends a checkpoint here")
+}
+
+/// The disk does all that it was asked to; gives the messages that waited.
+fn write(driver: &mut Driver) -> Vec<Message> {
+    let mut tickets = Tickets::default();
+    let mut messages = Vec::new();
+    while let Some(job) = driver.log_mut().poll_job(&mut tickets) {
+        if let Persisted::Record(Some(mark)) = driver.log_mut().persisted(job.ticket) {
+            messages.extend(driver.persisted(mark));
+        }
+    }
+    messages
 }
 
 /// Members whose disks answer at once.
@@ -24,11 +51,9 @@ impl Group {
         loop {
             let mut sent = Vec::new();
             for driver in self.0.values_mut() {
-                while let Some(work) = driver.ready() {
+                while let Some(work) = driver.ready(none) {
                     sent.extend(work.messages);
-                    if let Some(append) = work.append {
-                        sent.extend(driver.persisted(append.number));
-                    }
+                    sent.extend(write(driver));
                     if let Some(last) = work.committed.last() {
                         driver.applied(last.index);
                     }
@@ -71,31 +96,21 @@ fn promises_leave_after_the_disk_has_them() {
     append.log_term = 1;
     append.set_entries(vec![Entry { index: 2, term: 2, ..Entry::default() }].into());
     follower.step(1, append);
-    let work = follower.ready().unwrap();
-    assert!(work.messages.is_empty());
-    let number = work.append.unwrap().number;
+    assert!(follower.ready(none).unwrap().messages.is_empty());
     // A heartbeat in between needs no write, and its answer waits behind what does.
     follower.step(1, message(MessageType::MsgHeartbeat, 1, 2, 2));
-    let work = follower.ready().unwrap();
-    assert!(work.messages.is_empty() && work.append.is_none());
-    let sent: Vec<_> = follower.persisted(number).iter().map(Message::get_msg_type).collect();
+    assert!(follower.ready(none).unwrap().messages.is_empty());
+    let sent: Vec<_> = write(&mut follower).iter().map(Message::get_msg_type).collect();
     assert_eq!(sent, [MessageType::MsgAppendResponse, MessageType::MsgHeartbeatResponse]);
 }
 
 #[test]
 fn a_single_voter_says_nothing_before_its_vote_is_written() {
-    let mut conf_state = ConfState::default();
-    conf_state.set_voters(vec![1]);
-    conf_state.set_learners(vec![2]);
-    let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
-    let mut driver = Driver::new(1, 7, Tail::new((1, 1), Vec::new(), hard_state, conf_state), 1);
+    let mut driver = seeded(1, 7, &[1], &[2]);
     driver.campaign();
     assert!(driver.is_leader());
-    let work = driver.ready().unwrap();
-    assert!(work.messages.is_empty());
-    let append = work.append.unwrap();
-    assert!(append.vote_changed);
-    assert!(!driver.persisted(append.number).is_empty());
+    assert!(driver.ready(none).unwrap().messages.is_empty());
+    assert!(!write(&mut driver).is_empty());
 }
 
 #[test]
@@ -108,7 +123,7 @@ fn only_a_leader_proposes_and_a_batch_is_one_message() {
     let leader = group.0.get_mut(&1).unwrap();
     let first = leader.propose(vec![vec![1], vec![2], vec![3]]).unwrap();
     assert_eq!(first, leader.last_index() - 2);
-    let work = leader.ready().unwrap();
+    let work = leader.ready(none).unwrap();
     let appends: Vec<_> = work.messages.iter().map(|message| message.entries.len()).collect();
     assert_eq!(appends, [3, 3]);
 }
@@ -142,10 +157,7 @@ fn a_leader_never_removes_itself() {
 #[test]
 fn time_limits_come_from_the_seed() {
     let drawn = |seed| {
-        let mut conf_state = ConfState::default();
-        conf_state.set_voters(vec![1, 2, 3]);
-        let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
-        let mut driver = Driver::new(1, seed, Tail::new((1, 1), Vec::new(), hard_state, conf_state), 1);
+        let mut driver = seeded(1, seed, &[1, 2, 3], &[]);
         let mut ticks = Vec::new();
         for _ in 0..20 {
             let before = driver.term();
@@ -173,17 +185,17 @@ fn reads_are_refused_before_the_first_commit_of_a_term() {
     leader.campaign();
     let leader = group.elect(1);
     assert!(leader.read_index(2));
-    let mut sent = leader.ready().unwrap().messages;
+    let mut sent = leader.ready(none).unwrap().messages;
     for message in sent.drain(..) {
         if let Some(driver) = group.0.get_mut(&message.to) {
             driver.step(message.from, message);
-            let work = driver.ready().unwrap();
+            let work = driver.ready(none).unwrap();
             for answer in work.messages {
                 group.0.get_mut(&1).unwrap().step(answer.from, answer);
             }
         }
     }
-    let work = group.0.get_mut(&1).unwrap().ready().unwrap();
+    let work = group.0.get_mut(&1).unwrap().ready(none).unwrap();
     assert_eq!(work.reads[0].request_ctx, 2u64.to_be_bytes());
 }
 

@@ -87,8 +87,7 @@ impl TsigReject {
 #[must_use]
 pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authenticated {
     let Some(at) = &request.tsig else { return Authenticated::Unsigned };
-    let malformed =
-        Authenticated::Rejected { rcode: Rcode::FORMERR, reason: TsigReject::Malformed, signer: None };
+    let malformed = Authenticated::Rejected { rcode: Rcode::FORMERR, reason: TsigReject::Malformed, signer: None };
     let Some(tsig) = request.tsig_view().filter(|_| has_ttl_zero(request.octets, at)) else { return malformed };
     let Some(request_mac) = Mac::from_octets(tsig.mac) else { return malformed };
     let mut signer = Signer {

@@ -59,12 +59,7 @@ impl From<Rcode> for Verdict {
 /// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds since
 /// 1970, is used by [`SerialPolicyOption::UnixTime`] only.
 #[must_use]
-pub fn evaluate<Z: ZoneRead>(
-    zone: &Z,
-    parsed: &Parsed,
-    policy: SerialPolicyOption,
-    now_s: u64,
-) -> Evaluated {
+pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
     match changeset(zone, parsed, policy, now_s) {
         Ok(changeset) => Evaluated { rcode: Rcode::NOERROR, changeset, refusal: None },
         Err(Verdict { rcode, refusal }) => Evaluated { rcode, changeset: None, refusal },
