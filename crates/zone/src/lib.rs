@@ -14,5 +14,6 @@ pub mod set;
 pub mod vertex;
 
 // What it answers: the outcome of a query, the proofs that belong to it, the response.
+pub mod answer;
 pub mod denial;
 pub mod lookup;
