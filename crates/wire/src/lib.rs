@@ -13,3 +13,19 @@ pub mod limits;
 // Names and numbers: what everything else is made of.
 pub mod name;
 pub mod number;
+
+// Octets to data: the header, the request and which answer it gets at once, its records.
+pub mod parse;
+// What rdata of each type consists of: checked, decompressed, lower-cased, compared.
+pub mod rdata;
+
+pub use name::{Name, NameError, NameRef};
+pub use number::{Class, Opcode, Rcode, Rtype, Serial};
+pub use parse::{
+    DropReason, EdnsIn, Header, Message, NameBuf, ParseError, Parsed, Question, RecordView, Records, Reject,
+    RejectReason, Request, Section, parse_request,
+};
+pub use rdata::{
+    Field, NameRule, RdataError, layout, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase,
+    rdata_names,
+};

@@ -2,10 +2,20 @@
 
 use core::fmt;
 
+/// The registered spelling, where it is no identifier.
+macro_rules! mnemonic {
+    (NSAP_PTR) => {
+        "NSAP-PTR"
+    };
+    ($variant:ident) => {
+        stringify!($variant)
+    };
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($int:ty) { $($(#[$vdoc:meta])* $variant:ident = $value:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub $int);
 
         impl $name {
@@ -14,7 +24,7 @@ macro_rules! number {
             /// The registered mnemonic, if this crate knows one.
             #[must_use]
             pub const fn mnemonic(self) -> Option<&'static str> {
-                match self.0 { $($value => Some(stringify!($variant)),)* _ => None }
+                match self.0 { $($value => Some(mnemonic!($variant)),)* _ => None }
             }
         }
 
@@ -30,7 +40,7 @@ number! {
     /// An RR type, or a QTYPE (RFC 1035 3.2.2, 3.2.3).
     Rtype(u16) {
         A = 1, NS = 2, MD = 3, MF = 4, CNAME = 5, SOA = 6, MB = 7, MG = 8, MR = 9, NULL = 10, WKS = 11, PTR = 12,
-        HINFO = 13, MINFO = 14, MX = 15, TXT = 16, RP = 17, AFSDB = 18, X25 = 19, ISDN = 20, RT = 21, NSAP = 22,
+        HINFO = 13, MINFO = 14, MX = 15, TXT = 16, RP = 17, AFSDB = 18, X25 = 19, ISDN = 20, RT = 21, NSAP = 22, NSAP_PTR = 23,
         SIG = 24, KEY = 25, PX = 26, GPOS = 27, AAAA = 28, LOC = 29, NXT = 30, EID = 31, NIMLOC = 32, SRV = 33,
         ATMA = 34, NAPTR = 35, KX = 36, CERT = 37, A6 = 38, DNAME = 39, SINK = 40, OPT = 41, APL = 42, DS = 43,
         SSHFP = 44, IPSECKEY = 45, RRSIG = 46, NSEC = 47, DNSKEY = 48, DHCID = 49, NSEC3 = 50, NSEC3PARAM = 51,
@@ -64,6 +74,14 @@ number! {
 impl Rcode {
     /// The TSIG error for a wrong MAC; shares its number with BADVERS (RFC 8945 3).
     pub const BADSIG: Self = Self(16);
+}
+
+impl Rtype {
+    /// Whether this is a QTYPE or a meta type, which no zone holds (RFC 6895 3.1: 128 to 255, and OPT).
+    #[must_use]
+    pub const fn is_meta(self) -> bool {
+        self.0 == Self::OPT.0 || (self.0 >= 128 && self.0 <= 255)
+    }
 }
 
 /// A zone's serial number, compared in the arithmetic of RFC 1982.
