@@ -24,8 +24,8 @@ const JOINED: u8 = 4;
 
 impl Token {
     /// Its octets in `octets`, the buffer that was tokenised.
-    pub(crate) fn field<'a>(&self, octets: &'a [u8]) -> Field<'a> {
-        Field { octets: &octets[self.start as usize..self.end as usize], marks: self.marks }
+    pub(crate) fn word<'a>(&self, octets: &'a [u8]) -> Word<'a> {
+        Word { octets: &octets[self.start as usize..self.end as usize], marks: self.marks }
     }
 
     /// On which line it begins; the line that tokenising began on counts as 0.
@@ -37,12 +37,12 @@ impl Token {
 
 /// One token as those who scan it see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Field<'a> {
+pub struct Word<'a> {
     octets: &'a [u8],
     marks: u8,
 }
 
-impl<'a> Field<'a> {
+impl<'a> Word<'a> {
     /// The octets as written: without quotes, with escapes.
     #[must_use]
     pub const fn octets(self) -> &'a [u8] {

@@ -1,17 +1,17 @@
 //! The tokens of one record's rdata, taken one after the other.
 
-use super::token::{Field, Token};
+use super::token::{Word, Token};
 use super::TextError;
 
 /// A cursor over the tokens of one entry.
 #[derive(Clone, Debug)]
-pub struct Fields<'t> {
+pub struct Words<'t> {
     octets: &'t [u8],
     tokens: &'t [Token],
     at: usize,
 }
 
-impl<'t> Fields<'t> {
+impl<'t> Words<'t> {
     /// All of `tokens`, which lie in `octets`.
     #[must_use]
     pub const fn new(octets: &'t [u8], tokens: &'t [Token]) -> Self {
@@ -19,17 +19,17 @@ impl<'t> Fields<'t> {
     }
 
     /// Takes the next token, if there is one.
-    pub fn take(&mut self) -> Option<Field<'t>> {
+    pub fn take(&mut self) -> Option<Word<'t>> {
         let token = self.tokens.get(self.at)?;
         self.at += 1;
-        Some(token.field(self.octets))
+        Some(token.word(self.octets))
     }
 
     /// Takes the next token.
     ///
     /// # Errors
     /// [`TextError::Missing`] when none is left.
-    pub fn expect(&mut self) -> Result<Field<'t>, TextError> {
+    pub fn expect(&mut self) -> Result<Word<'t>, TextError> {
         self.take().ok_or(TextError::Missing)
     }
 
@@ -40,8 +40,8 @@ impl<'t> Fields<'t> {
 
     /// The next token, left where it is.
     #[must_use]
-    pub fn peek(&self) -> Option<Field<'t>> {
-        self.tokens.get(self.at).map(|token| token.field(self.octets))
+    pub fn peek(&self) -> Option<Word<'t>> {
+        self.tokens.get(self.at).map(|token| token.word(self.octets))
     }
 
     /// Whether nothing is left.
