@@ -5,3 +5,6 @@ pub mod limits;
 
 // What a zone is made of.
 pub mod record;
+
+// Presentation format.
+pub mod text;

@@ -141,12 +141,7 @@ struct State {
 ///
 /// # Errors
 /// What is wrong, and on which line, `start` being on line 0.
-pub fn tokenize(
-    buffer: &[u8],
-    start: usize,
-    is_last: bool,
-    tokens: &mut Vec<Token>,
-) -> Result<Step, (u32, TextError)> {
+pub fn tokenize(buffer: &[u8], start: usize, is_last: bool, tokens: &mut Vec<Token>) -> Result<Step, (u32, TextError)> {
     tokens.clear();
     if start >= buffer.len() {
         return Ok(if is_last { Step::End } else { Step::More });

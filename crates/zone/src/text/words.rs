@@ -1,7 +1,7 @@
 //! The tokens of one record's rdata, taken one after the other.
 
-use super::token::{Word, Token};
 use super::TextError;
+use super::token::{Token, Word};
 
 /// A cursor over the tokens of one entry.
 #[derive(Clone, Debug)]
