@@ -6,6 +6,9 @@ pub mod limits;
 // What a zone is made of.
 pub mod record;
 
+// Presentation format.
+pub mod text;
+
 // How it is kept: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;
