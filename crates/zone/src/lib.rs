@@ -8,3 +8,6 @@ pub mod record;
 
 // Presentation format.
 pub mod text;
+
+// Zone files.
+pub mod file;
