@@ -9,6 +9,9 @@ pub mod record;
 // Presentation format.
 pub mod text;
 
+// Zone files.
+pub mod file;
+
 // How it is kept: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;
