@@ -14,17 +14,61 @@
 mod limits;
 mod metrics;
 mod problem;
+mod stop;
+// What the user says.
+mod cli;
 // What is read at start.
 mod config;
 mod files;
 mod tls;
 // Clients.
 mod listen;
+mod service;
+// Operators.
+mod api;
 // The replica and its peers.
 mod node;
 mod peer;
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Flat tails under many small allocations on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    log_to_stderr(cli.log);
+    let result = match &cli.command {
+        cli::Command::Up(args) => cli::up::run(args),
+        cli::Command::Serve(args) => cli::serve::run(args),
+        cli::Command::Init(args) => cli::init::run(args),
+        cli::Command::Join(args) => cli::join::run(args),
+        cli::Command::Status(args) => cli::status::run(args),
+        cli::Command::Zone(command) => cli::zone::run(command),
+        cli::Command::Key(command) => cli::key::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(problem.exit as u8)
+        }
+    }
+}
+
+fn log_to_stderr(level: cli::LogLevel) {
+    let level = match level {
+        cli::LogLevel::Error => tracing::Level::ERROR,
+        cli::LogLevel::Warn => tracing::Level::WARN,
+        cli::LogLevel::Info => tracing::Level::INFO,
+        cli::LogLevel::Debug => tracing::Level::DEBUG,
+        cli::LogLevel::Trace => tracing::Level::TRACE,
+    };
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
 
 /// A directory for one test, removed with it.
 #[cfg(test)]

@@ -160,7 +160,9 @@ fn refusal(answer: &Answer) -> Problem {
     let error = error_of(answer);
     let exit = match answer.status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => Exit::Input,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::CONFLICT | StatusCode::NOT_FOUND => Exit::Refused,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::CONFLICT | StatusCode::NOT_FOUND => {
+            Exit::Refused
+        }
         _ => Exit::Failed,
     };
     let problem = Problem::new(exit, "the cluster refused", error.error);

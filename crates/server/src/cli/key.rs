@@ -53,7 +53,8 @@ fn add(key: &TsigKey, zones: &[String], update: bool, transfer: bool, target: &T
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants,
     };
-    let body = serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+    let body =
+        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
     Client::find(target)?.change("POST", "/v1/keys", &body).map(|_| ())
 }
 

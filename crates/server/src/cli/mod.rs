@@ -195,7 +195,9 @@ pub(crate) struct StatusArgs {
 #[derive(Subcommand, Debug)]
 pub(crate) enum ZoneCommand {
     /// Add a zone from a file.
-    #[command(after_help = "Examples:\n  catamaran zone add example.org.zone\n  catamaran zone add example.org=db.example.gz")]
+    #[command(
+        after_help = "Examples:\n  catamaran zone add example.org.zone\n  catamaran zone add example.org=db.example.gz"
+    )]
     Add {
         /// The file, `FILE` or `ORIGIN=FILE`.
         #[arg(value_name = "[ORIGIN=]FILE")]
@@ -204,7 +206,9 @@ pub(crate) enum ZoneCommand {
         target: Target,
     },
     /// Show how a file differs from the zone that is served, and replace the zone by it, all at once.
-    #[command(after_help = "Examples:\n  catamaran zone replace example.org.zone        asks before it does\n  catamaran zone replace example.org=db --yes    does not")]
+    #[command(
+        after_help = "Examples:\n  catamaran zone replace example.org.zone        asks before it does\n  catamaran zone replace example.org=db --yes    does not"
+    )]
     Replace {
         /// The file, `FILE` or `ORIGIN=FILE`.
         #[arg(value_name = "[ORIGIN=]FILE")]
@@ -230,14 +234,18 @@ pub(crate) enum ZoneCommand {
         target: Target,
     },
     /// Check a zone file; needs no cluster.
-    #[command(after_help = "Examples:\n  catamaran zone check example.org.zone\n  catamaran zone check example.org=db.example.xz\n\nEach finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served.")]
+    #[command(
+        after_help = "Examples:\n  catamaran zone check example.org.zone\n  catamaran zone check example.org=db.example.xz\n\nEach finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served."
+    )]
     Check {
         /// The file, `FILE` or `ORIGIN=FILE`.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
     },
     /// Remove a zone with its options and grants.
-    #[command(after_help = "Examples:\n  catamaran zone remove example.org          asks before it does\n  catamaran zone remove example.org --yes    does not")]
+    #[command(
+        after_help = "Examples:\n  catamaran zone remove example.org          asks before it does\n  catamaran zone remove example.org --yes    does not"
+    )]
     Remove {
         /// The zone's apex.
         zone: String,
@@ -253,7 +261,9 @@ pub(crate) enum ZoneCommand {
 #[derive(Subcommand, Debug)]
 pub(crate) enum KeyCommand {
     /// Make a TSIG key, or take one from a key file, and grant it something.
-    #[command(after_help = "Examples:\n  catamaran key add dhcp --update --zone example.org > dhcp.key\n  catamaran key add backup --transfer\n  catamaran key add --file old.key --update --transfer\n\nPrints the key file for `nsupdate -k`. Without --zone the key is granted on all zones.")]
+    #[command(
+        after_help = "Examples:\n  catamaran key add dhcp --update --zone example.org > dhcp.key\n  catamaran key add backup --transfer\n  catamaran key add --file old.key --update --transfer\n\nPrints the key file for `nsupdate -k`. Without --zone the key is granted on all zones."
+    )]
     Add {
         /// The key's name.
         #[arg(required_unless_present = "file")]
@@ -311,7 +321,8 @@ mod tests {
                 assert!(help.contains("Examples:"), "{path} has no examples");
                 // Each example parses as a command line.
                 for example in help.lines().filter(|line| line.trim_start().starts_with("catamaran ")) {
-                    let line = example.trim().split("  ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+                    let line =
+                        example.trim().split("  ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
                     assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
                 }
             }

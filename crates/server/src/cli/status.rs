@@ -16,7 +16,10 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
         let found: Vec<&StatusJson> = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
         serde_json::to_string_pretty(&found).map_err(std::io::Error::from).and_then(|text| writeln!(out, "{text}"))
     } else {
-        answers.iter().try_for_each(|(node, answer)| writeln!(out, "{}", line(*node, answer))).and_then(|()| zones(&mut out, &answers))
+        answers
+            .iter()
+            .try_for_each(|(node, answer)| writeln!(out, "{}", line(*node, answer)))
+            .and_then(|()| zones(&mut out, &answers))
     };
     written.map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?;
     if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|status| status.leader.is_some())) {

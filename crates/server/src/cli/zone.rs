@@ -33,7 +33,11 @@ fn add(file: &str, target: &Target) -> Result<(), Problem> {
     client.change("POST", &path(&zone.apex), zone.text().as_bytes()).map_err(|problem| {
         let exists = problem.why.contains("exists");
         let problem = Problem { what: format!("zone {} was not added", zone.apex), ..problem };
-        if exists { problem.hint(format!("`catamaran zone replace {file}` shows the difference and applies it")) } else { problem }
+        if exists {
+            problem.hint(format!("`catamaran zone replace {file}` shows the difference and applies it"))
+        } else {
+            problem
+        }
     })?;
     print(&format!("zone {} added, {} records", zone.apex, zone.records.len()))
 }
@@ -101,7 +105,8 @@ fn path(apex: &Name) -> String {
 }
 
 fn apex(text: &str) -> Result<Name, Problem> {
-    text.parse().map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name of a zone"), format!("{error:?}")))
+    text.parse()
+        .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name of a zone"), format!("{error:?}")))
 }
 
 /// Asks on the terminal; without one the answer is an error, so that a script never hangs.

@@ -6,6 +6,7 @@ pub(crate) mod key_file;
 pub(crate) mod layout;
 pub(crate) mod token;
 // What is read from elsewhere.
+pub(crate) mod zone_load;
 pub(crate) mod zone_source;
 
 use std::fs::{File, OpenOptions};

@@ -113,7 +113,9 @@ mod tests {
         let mut xz = Vec::new();
         lzma_rs::xz_compress(&mut text.as_bytes(), &mut xz).unwrap();
         let zst = ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Uncompressed);
-        for (name, octets) in [("a", text.clone().into_bytes()), ("a.gz", gz.finish().unwrap()), ("a.xz", xz), ("a.zst", zst)] {
+        for (name, octets) in
+            [("a", text.clone().into_bytes()), ("a.gz", gz.finish().unwrap()), ("a.xz", xz), ("a.zst", zst)]
+        {
             let path = dir.path().join(name);
             std::fs::write(&path, &octets).unwrap();
             assert_eq!(read(&path).unwrap(), text.as_bytes(), "{name}");

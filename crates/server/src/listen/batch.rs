@@ -9,6 +9,7 @@ use crate::limits::{DATAGRAM_OCTETS_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_OCTETS_MA
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// Octets from one receive slot to the next: a whole datagram, and three cache lines over, so that the first lines of
 /// the slots do not all fall into the same sets of the cache.
@@ -238,7 +239,7 @@ impl Batch {
 }
 
 /// Waits until a socket has something, at most `wait_ms`; gives a bit for each socket that has.
-pub(crate) fn wait(sockets: &[BatchSocket], wait_ms: i32) -> io::Result<u64> {
+pub(crate) fn wait(sockets: &[Arc<BatchSocket>], wait_ms: i32) -> io::Result<u64> {
     let mut polls = [libc::pollfd { fd: -1, events: 0, revents: 0 }; crate::limits::LISTEN_ADDRESSES_MAX];
     let polls = &mut polls[..sockets.len()];
     for (poll, socket) in polls.iter_mut().zip(sockets) {
@@ -366,12 +367,12 @@ mod tests {
     use super::*;
     use crate::listen::sockets::{self, Sharing};
 
-    fn socket(address: &str) -> BatchSocket {
-        BatchSocket::new(sockets::udp(address.parse().unwrap(), Sharing::Alone).unwrap()).unwrap()
+    fn socket(address: &str) -> Arc<BatchSocket> {
+        Arc::new(BatchSocket::new(sockets::udp(address.parse().unwrap(), Sharing::Alone).unwrap()).unwrap())
     }
 
     /// Echoes batches until `want` datagrams were seen; gives their lengths.
-    fn echo(server: &BatchSocket, want: usize) -> Vec<usize> {
+    fn echo(server: &Arc<BatchSocket>, want: usize) -> Vec<usize> {
         let mut batch = Batch::new();
         let mut seen = Vec::new();
         while seen.len() < want {

@@ -72,7 +72,13 @@ impl<R: Responder + 'static> TcpService<R> {
     }
 
     /// Answers one message from the newest version.
-    fn respond(&self, octets: &[u8], peer: SocketAddr, later: impl FnOnce() -> Sender<Late>, outbound: &mut Outbound) -> Result<Action, End> {
+    fn respond(
+        &self,
+        octets: &[u8],
+        peer: SocketAddr,
+        later: impl FnOnce() -> Sender<Late>,
+        outbound: &mut Outbound,
+    ) -> Result<Action, End> {
         let mut desk = self.desk.borrow_mut();
         let Desk { responder, out } = &mut *desk;
         // A panic is a bug of ours; it costs the connection that met it, never the runtime (invariant 6).

@@ -24,8 +24,8 @@ pub(crate) struct Rights {
 impl Rights {
     /// Whether `key` may do this in `zone`.
     pub(crate) fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
-        self.grants
-            .iter()
-            .any(|grant| grant.right == right && grant.key == *key && grant.zone.as_ref().is_none_or(|granted| granted == zone))
+        self.grants.iter().any(|grant| {
+            grant.right == right && grant.key == *key && grant.zone.as_ref().is_none_or(|granted| granted == zone)
+        })
     }
 }

@@ -80,9 +80,12 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
                 self.counters.response(reject.rcode);
                 Action::Respond(compose_reject(&reject, self.service.options.udp_payload, out))
             }
-            Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => Action::Defer,
+            Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
+                Action::Defer
+            }
             Parsed::Request(request) => {
-                let len = answer_query(self.service, self.counters, self.snapshot, self.serving, &request, transport, 0, out);
+                let len =
+                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, transport, 0, out);
                 if len == 0 { Action::Silent } else { Action::Respond(len) }
             }
         }

@@ -215,7 +215,8 @@ fn write_reasons(page: &mut Page, transports: &[TransportCounters]) {
             family.series(&[("transport", of.transport), ("reason", reason.label())], count);
         }
     }
-    let mut family = page.family("catamaran_rejects_total", Kind::Counter, "Messages refused with an error, by reason.");
+    let mut family =
+        page.family("catamaran_rejects_total", Kind::Counter, "Messages refused with an error, by reason.");
     for of in transports {
         let wire = RejectReason::ALL.iter().map(|reason| (reason.label(), of.sum(|w| &w.rejects[*reason as usize])));
         let tsig = TsigReject::ALL.iter().map(|reason| (reason.label(), of.sum(|w| &w.tsig[*reason as usize])));
@@ -264,7 +265,9 @@ mod tests {
         assert!(text.contains("catamaran_responses_total{transport=\"udp\",rcode=\"badvers\"} 2\n"), "{text}");
         assert!(text.contains("rcode=\"other\"} 18\n"), "{text}");
         assert!(text.contains("catamaran_rejects_total{transport=\"udp\",reason=\"tsig_malformed\"} 4\n"), "{text}");
-        for line in text.lines().filter(|line| line.contains("reason=") || line.contains("kind=") || line.contains("end=")) {
+        for line in
+            text.lines().filter(|line| line.contains("reason=") || line.contains("kind=") || line.contains("end="))
+        {
             assert!(!line.ends_with(" 0"), "{line}");
         }
     }

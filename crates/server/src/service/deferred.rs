@@ -152,14 +152,16 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
-                let Refused { rcode, reason } = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                let Refused { rcode, reason } =
+                    refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
                 self.counters.refuse_for(reason);
                 self.error(&request, rcode, None, message.reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
             }
-            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, message.reply.transport()) {
+            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, message.reply.transport())
+            {
                 Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, message.reply),
                 None => self.query(&request, &signer, message.reply),
             },
@@ -167,13 +169,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// Rows 16, 20 and 21 of the order of answers, and grants: what can be said without the leader.
-    fn admit_update(&mut self, request: &Request<'_>, key: Option<&Verified>, rights: &Rights) -> Result<ZoneId, Refused> {
+    fn admit_update(
+        &mut self,
+        request: &Request<'_>,
+        key: Option<&Verified>,
+        rights: &Rights,
+    ) -> Result<ZoneId, Refused> {
         if self.service.serving.get() == Serving::No {
             // A node that has not caught up does not know which zones there are.
             return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
         }
         let unknown = Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown };
-        let Some(question) = request.question.as_ref().filter(|zone| zone.qclass == Class::IN) else { return Err(unknown) };
+        let Some(question) = request.question.as_ref().filter(|zone| zone.qclass == Class::IN) else {
+            return Err(unknown);
+        };
         let id = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
         let snapshot = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
@@ -202,7 +211,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let refused = match self.admit_update(request, Some(&verified), rights) {
             Err(refused) => Some(refused),
             Ok(_) => prescan(request)
-                .verdict_without_zone()
+                .map_or_else(Some, |parsed| parsed.verdict_without_zone())
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
         if let Some(Refused { rcode, reason }) = refused {
@@ -248,7 +257,15 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    fn transfer(&mut self, request: &Request<'_>, wanted: transfer::Wanted, key: &Verified, signer: Signer, rights: &Rights, reply: Reply) {
+    fn transfer(
+        &mut self,
+        request: &Request<'_>,
+        wanted: transfer::Wanted,
+        key: &Verified,
+        signer: Signer,
+        rights: &Rights,
+        reply: Reply,
+    ) {
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
         let refused = match admitted {
             Err(refused) => Some(refused),

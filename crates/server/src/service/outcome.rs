@@ -42,7 +42,15 @@ impl Waiting {
     }
 
     /// Tells a client how its update ended.
-    pub(super) fn finish(&mut self, id: u64, verdict: Verdict, counters: &WorkerCounters, payload: u16, now_s: u64, out: &mut [u8]) {
+    pub(super) fn finish(
+        &mut self,
+        id: u64,
+        verdict: Verdict,
+        counters: &WorkerCounters,
+        payload: u16,
+        now_s: u64,
+        out: &mut [u8],
+    ) {
         // One that was forgotten: its client has been given up.
         let Some(Pending { head, mut signer, reply }) = self.pending.remove(&id) else { return };
         let (rcode, end) = match verdict {

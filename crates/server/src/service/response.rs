@@ -26,7 +26,14 @@ impl ResponseHead {
 
     /// Writes the response, signed where there is something to sign with; gives its octets. `payload` is the largest
     /// datagram that this server takes.
-    pub(super) fn compose(&self, rcode: Rcode, payload: u16, signer: Option<&Signer>, now_s: u64, out: &mut [u8]) -> Option<usize> {
+    pub(super) fn compose(
+        &self,
+        rcode: Rcode,
+        payload: u16,
+        signer: Option<&Signer>,
+        now_s: u64,
+        out: &mut [u8],
+    ) -> Option<usize> {
         let mut composer = Composer::new(out, usize::MAX);
         // RFC 6891 6.1.1: a request with OPT gets a response with OPT.
         let edns = self.dnssec_ok.map(|dnssec_ok| EdnsOut { payload, dnssec_ok, ..EdnsOut::default() });

@@ -58,7 +58,13 @@ fn soa_serial(rdata: &[u8]) -> Option<Serial> {
 }
 
 /// Whether the transfer may start.
-pub(super) fn admit(zones: &mut ZoneReader, wanted: &Wanted, key: &Verified, rights: &Rights, serving: Serving) -> Result<(), Refused> {
+pub(super) fn admit(
+    zones: &mut ZoneReader,
+    wanted: &Wanted,
+    key: &Verified,
+    rights: &Rights,
+    serving: Serving,
+) -> Result<(), Refused> {
     if serving == Serving::No {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
     }
@@ -212,12 +218,18 @@ impl<'j> Stream<'j> {
         let mut out = vec![0; DATAGRAM_OCTETS_MAX];
         let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - self.job.signer.reserve_octets());
         // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
-        let edns = self.job.edns.filter(|_| self.is_first).map(|dnssec_ok| EdnsOut { payload: 1232, dnssec_ok, ..EdnsOut::default() });
+        let edns = self.job.edns.filter(|_| self.is_first).map(|dnssec_ok| EdnsOut {
+            payload: 1232,
+            dnssec_ok,
+            ..EdnsOut::default()
+        });
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
         composer.start(&self.job.header, self.is_first.then_some(&self.job.question), Rcode::NOERROR, true);
         for record in self.held.drain(..) {
             let rdata = [&record.rdata[..]];
-            composer.push_rrset(Section::Answer, record.owner.as_ref(), record.rtype, Class::IN, record.ttl, rdata).ok()?;
+            composer
+                .push_rrset(Section::Answer, record.owner.as_ref(), record.rtype, Class::IN, record.ttl, rdata)
+                .ok()?;
         }
         let len = composer.finish(edns.as_ref());
         let len = self.job.signer.sign(&mut out, len, now_s()).ok()?;
@@ -229,7 +241,8 @@ impl<'j> Stream<'j> {
         // A slow reader holds up its own transfer only, and not for ever.
         let wait = Duration::from_millis(2 * TCP_IDLE_MS);
         let shares = self.shares.clone();
-        let share = self.runtime.block_on(async { tokio::time::timeout(wait, shares.acquire_owned()).await }).ok()?.ok()?;
+        let share =
+            self.runtime.block_on(async { tokio::time::timeout(wait, shares.acquire_owned()).await }).ok()?.ok()?;
         self.connection.try_send(Late::Part(out, share)).ok()
     }
 }

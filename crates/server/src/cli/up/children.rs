@@ -35,7 +35,8 @@ impl Children {
         for planned in &plan.nodes {
             let files = plan.layout.node(planned.id);
             let child = spawn(&files).map_err(|error| {
-                Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error).at(files.dir().display())
+                Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error)
+                    .at(files.dir().display())
             })?;
             children.nodes.push(Node { id: planned.id, files, child: Some(child), ended: None, restart_at: None });
         }
@@ -86,7 +87,10 @@ impl Children {
         let status = node.ended.map(describe).unwrap_or_default();
         let tail = tail(&files).unwrap_or_default();
         let why = if tail.is_empty() { status } else { format!("{status}; its last words:\n{tail}") };
-        Some(Problem::new(Exit::Failed, format!("node {} ended before the cluster was ready", node.id), why).at(files.log().display()))
+        Some(
+            Problem::new(Exit::Failed, format!("node {} ended before the cluster was ready", node.id), why)
+                .at(files.log().display()),
+        )
     }
 
     /// Has all nodes stop, and kills those that have not after `limit`.

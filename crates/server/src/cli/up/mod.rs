@@ -85,10 +85,14 @@ fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &St
             say(&line);
         }
         if children.running_count() == 0 && !watch.any_answers() {
-            let dir = plan.layout.dir().display();
-            return Err(Problem::new(Exit::Failed, "all nodes have ended", "see the lines above, and DIR/node-*/node.log")
-                .at(dir)
-                .hint(format!("`catamaran up --dir {dir}` resumes with all data")));
+            let dir = plan.layout.dir().display().to_string();
+            return Err(Problem::new(
+                Exit::Failed,
+                "all nodes have ended",
+                "see the lines above, and DIR/node-*/node.log",
+            )
+            .at(&dir)
+            .hint(format!("`catamaran up --dir {dir}` resumes with all data")));
         }
     }
     Ok(())

@@ -103,7 +103,12 @@ impl Plan {
         let dns = self.nodes.iter().flat_map(|node| dns_addresses(node.dns.port(), has_ipv6));
         let shared = dns_addresses(self.port, has_ipv6);
         let tcp_only = self.nodes.iter().map(|node| node.api).chain(old.iter().map(|member| member.address));
-        shared.into_iter().chain(dns).map(|address| (address, true)).chain(tcp_only.map(|address| (address, false))).collect()
+        shared
+            .into_iter()
+            .chain(dns)
+            .map(|address| (address, true))
+            .chain(tcp_only.map(|address| (address, false)))
+            .collect()
     }
 
     fn write(&self, old: Vec<Member>, has_ipv6: bool) -> io::Result<()> {
@@ -183,7 +188,8 @@ fn lock(layout: &Layout) -> Result<File, Problem> {
             .hint("stop the other `catamaran up`, or choose another directory with --dir")
     };
     let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|error| Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))?;
+    let file =
+        file.map_err(|error| Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(in_use("another `catamaran up` runs there")),
@@ -239,8 +245,12 @@ fn addresses(count: u64, port: u16, api_port: u16) -> Result<Vec<PlannedNode>, P
     let nodes: Vec<PlannedNode> = (1..=count).map(node).collect::<Result<_, Problem>>()?;
     let clash = nodes.iter().find(|a| a.api.port() == port || nodes.iter().any(|b| a.api.port() == b.dns.port()));
     match clash {
-        Some(node) => Err(Problem::new(Exit::Usage, "--port and --api-port overlap", format!("both would use {}", node.api.port()))
-            .hint("choose ports that are further apart")),
+        Some(node) => Err(Problem::new(
+            Exit::Usage,
+            "--port and --api-port overlap",
+            format!("both would use {}", node.api.port()),
+        )
+        .hint("choose ports that are further apart")),
         None => Ok(nodes),
     }
 }
@@ -264,7 +274,8 @@ mod tests {
             .step_by(37)
             .skip(usize::from(std::process::id() as u16 % 500))
             .find(|base| {
-                (0..20).all(|step| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, base + step)), true).is_ok())
+                (0..20)
+                    .all(|step| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, base + step)), true).is_ok())
             })
             .expect("twenty free ports in a row")
     }
@@ -308,7 +319,10 @@ mod tests {
         let base = free_base();
         let _taken = sockets::udp(SocketAddr::from((Ipv4Addr::LOCALHOST, base + 2)), sockets::Sharing::Shared).unwrap();
         let problem = Plan::make(&args(dir.path(), base, None)).unwrap_err();
-        assert!(problem.exit == Exit::InUse && problem.to_string().contains(&format!("127.0.0.1:{}", base + 2)), "{problem}");
+        assert!(
+            problem.exit == Exit::InUse && problem.to_string().contains(&format!("127.0.0.1:{}", base + 2)),
+            "{problem}"
+        );
     }
 
     #[test]

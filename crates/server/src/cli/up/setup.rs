@@ -80,7 +80,8 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants: vec![grant("update"), grant("transfer")],
     };
-    let body = serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+    let body =
+        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
     client.change("POST", "/v1/keys", &body).map(|_| ()).map_err(|problem| {
         Problem { what: "update.key cannot be granted".into(), ..problem }.at(plan.layout.update_key().display())
     })

@@ -45,7 +45,8 @@ impl Watch {
 
     /// The leader that most nodes name, in the highest term.
     pub(crate) fn leader(&self) -> Option<u64> {
-        let leader = self.statuses.values().filter(|status| status.leader.is_some()).max_by_key(|status| status.term)?.leader;
+        let leader =
+            self.statuses.values().filter(|status| status.leader.is_some()).max_by_key(|status| status.term)?.leader;
         // One that does not answer is leader no more, or not for long.
         leader.filter(|id| self.statuses.contains_key(id))
     }
@@ -53,7 +54,9 @@ impl Watch {
     /// Whether all nodes are there and follow one leader.
     pub(crate) fn all_agree_on_leader(&self) -> bool {
         let leader = self.leader();
-        leader.is_some() && self.statuses.len() == self.plan.nodes.len() && self.statuses.values().all(|s| s.leader == leader)
+        leader.is_some()
+            && self.statuses.len() == self.plan.nodes.len()
+            && self.statuses.values().all(|s| s.leader == leader)
     }
 
     /// Whether all nodes have applied the same and answer queries for all their zones, over UDP.
@@ -74,8 +77,13 @@ impl Watch {
 
     /// Why the cluster did not become ready in time.
     pub(crate) fn not_ready(&self) -> Problem {
-        let silent: Vec<String> =
-            self.plan.nodes.iter().filter(|node| !self.statuses.contains_key(&node.id)).map(|node| node.id.to_string()).collect();
+        let silent: Vec<String> = self
+            .plan
+            .nodes
+            .iter()
+            .filter(|node| !self.statuses.contains_key(&node.id))
+            .map(|node| node.id.to_string())
+            .collect();
         let why = match (silent.is_empty(), self.leader()) {
             (false, _) => format!("node {} does not answer on its API", silent.join(", ")),
             (true, None) => "the nodes found no leader".to_owned(),
@@ -101,11 +109,20 @@ impl Watch {
     }
 
     fn line(&self) -> String {
-        let down: Vec<String> =
-            self.plan.nodes.iter().filter(|node| !self.statuses.contains_key(&node.id)).map(|node| node.id.to_string()).collect();
+        let down: Vec<String> = self
+            .plan
+            .nodes
+            .iter()
+            .filter(|node| !self.statuses.contains_key(&node.id))
+            .map(|node| node.id.to_string())
+            .collect();
         let term = self.statuses.values().map(|status| status.term).max().unwrap_or(0);
         let leader = self.leader().map_or("none".to_owned(), |id| id.to_string());
-        let mut line = format!("status: leader {leader}, term {term}, {} of {} nodes up", self.statuses.len(), self.plan.nodes.len());
+        let mut line = format!(
+            "status: leader {leader}, term {term}, {} of {} nodes up",
+            self.statuses.len(),
+            self.plan.nodes.len()
+        );
         if !down.is_empty() {
             line += &format!(", down: {}", down.join(", "));
         }
@@ -130,7 +147,11 @@ fn answers(dns: SocketAddr, zone: &str) -> bool {
         let mut response = [0; 512];
         let len = socket.recv(&mut response)?;
         // The same ID, a response, NOERROR, an answer.
-        Ok(len >= 12 && response[..2] == query[..2] && response[2] & 0x80 != 0 && response[3] & 0x0F == 0 && response[7] > 0)
+        Ok(len >= 12
+            && response[..2] == query[..2]
+            && response[2] & 0x80 != 0
+            && response[3] & 0x0F == 0
+            && response[7] > 0)
     };
     ask().unwrap_or(false)
 }

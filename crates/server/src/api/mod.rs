@@ -1,0 +1,2 @@
+//! The HTTP API.
+pub(crate) mod types;

@@ -1,0 +1,8 @@
+//! `join`
+
+use super::JoinArgs;
+use crate::problem::Problem;
+
+pub(crate) fn run(_args: &JoinArgs) -> Result<(), Problem> {
+    Ok(())
+}
