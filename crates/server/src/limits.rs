@@ -54,8 +54,8 @@ pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
 /// Octets of any other body that the API takes.
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Octets of a frame between nodes: a raft message of 1 MiB of entries, one entry over, and room for its head.
-pub(crate) const PEER_FRAME_BYTES_MAX: usize = 8 << 20;
+/// Octets of a frame between nodes.
+pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX;
 /// Octets of frames that wait for one lane of one peer; more are dropped, raft sends again.
 pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
 /// Frames that wait for one lane of one peer.
@@ -70,6 +70,8 @@ pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
 pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
 /// Inbound connections from peers, those in their handshake included.
 pub(crate) const PEER_CONNECTIONS_MAX: usize = 256;
+/// Octets of what a joining node says and is told.
+pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Members of a cluster that `up` starts.
 pub(crate) const UP_NODES_MAX: u64 = 9;
 

@@ -161,9 +161,9 @@ pub(crate) struct JoinArgs {
     /// Address for the other nodes.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) peer: Option<SocketAddr>,
-    /// Address of the API.
-    #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
-    pub(crate) api: SocketAddr,
+    /// Address of the API: of the new node, or with --make-token of the node that is asked.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) api: Option<SocketAddr>,
 }
 
 /// Which cluster a command talks to.

@@ -15,9 +15,17 @@ use std::path::{Path, PathBuf};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// This node's number in the cluster, from 1.
-    pub(crate) id: u64,
+    pub(crate) id: u32,
+    /// How often this number was given to a node that joined anew, after another had lost its disk.
+    #[serde(default)]
+    pub(crate) incarnation: u32,
+    /// Whether the node came to a cluster that was there before: it starts empty and gets its state from the others.
+    #[serde(default)]
+    pub(crate) joined: bool,
     /// Where log and checkpoints lie.
     pub(crate) dir: PathBuf,
+    /// The key that seals secrets in log and checkpoints; all nodes of a cluster have the same.
+    pub(crate) data_key_file: PathBuf,
     /// How clients reach it.
     pub(crate) dns: Dns,
     /// How operators reach it.
@@ -105,7 +113,7 @@ pub(crate) struct Peer {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
-    /// Its number.
+    /// Its raft id: its number, and its incarnation in the upper 32 bits.
     pub(crate) id: u64,
     /// Its address for the other nodes.
     pub(crate) address: SocketAddr,
@@ -113,7 +121,7 @@ pub(crate) struct Member {
 
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
-    ("", &["id", "dir", "dns", "api", "peer"]),
+    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer"]),
     ("dns", &["listen", "udp_workers", "udp_payload", "nsid", "chaos_id", "chaos_version", "tcp"]),
     ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
     ("api", &["listen", "token_file"]),
@@ -170,6 +178,11 @@ impl Config {
         Ok(config)
     }
 
+    /// This node as raft knows it.
+    pub(crate) const fn raft_id(&self) -> u64 {
+        (self.incarnation as u64) << 32 | self.id as u64
+    }
+
     /// As TOML text, comments included.
     pub(crate) fn to_text(&self) -> String {
         let body = toml::to_string(self).expect("a configuration is plain tables, numbers and strings");
@@ -202,7 +215,7 @@ impl Config {
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(("members", "two members have the same `id`".into()));
         }
-        if !ids.is_empty() && !ids.contains(&self.id) {
+        if !ids.is_empty() && !ids.contains(&self.raft_id()) {
             return Err(("members", format!("node {} is not among the members", self.id)));
         }
         Ok(())
@@ -255,7 +268,10 @@ mod tests {
     use super::*;
 
     const GOOD: &str = r#"id = 1
+incarnation = 0
+joined = false
 dir = "."
+data_key_file = "../data.key"
 [dns]
 listen = ["127.0.0.1:5301", "[::1]:5301"]
 udp_workers = 2
@@ -299,13 +315,13 @@ address = "127.0.0.1:21001"
     #[test]
     fn an_unknown_key_names_the_nearest_with_file_and_line() {
         let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
-        assert!(text.contains("n.toml:6"), "{text}");
+        assert!(text.contains("n.toml:9"), "{text}");
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:24") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:27") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:14") && text.contains("`api`"), "{text}");
+        assert!(text.contains("n.toml:17") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -313,12 +329,12 @@ address = "127.0.0.1:21001"
     #[test]
     fn wrong_values_name_their_line() {
         for (from, to, line, why) in [
-            ("udp_payload = 1232", "udp_payload = 100", 6, "512 to 4096"),
-            ("id = 1\ndir", "id = 0\ndir", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 22, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 15, "socket address"),
-            ("idle_ms = 3", "idle_ms = 0", 10, "1 or more"),
-            ("udp_workers = 2", "udp_workers = ", 5, ""),
+            ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
+            ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
+            ("id = 1\naddress", "id = 7\naddress", 25, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 18, "socket address"),
+            ("idle_ms = 3", "idle_ms = 0", 13, "1 or more"),
+            ("udp_workers = 2", "udp_workers = ", 8, ""),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

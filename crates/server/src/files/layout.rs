@@ -6,8 +6,11 @@
 //!   DIR/update.key           BIND key file, granted on all zones
 //!   DIR/api.token            bearer token of the API
 //!   DIR/ca.pem, ca.key       the cluster's authority for certificates between nodes
+//!   DIR/data.key             seals secrets in log and checkpoints
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
 //!   DIR/node-1/data/         log and checkpoints
+//!   DIR/node-1/data.lock     held by the running node
+//!   DIR/node-1/data.booted   there once the node has data of its own
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -41,6 +44,10 @@ impl Layout {
 
     pub(crate) fn api_token(&self) -> PathBuf {
         self.dir.join("api.token")
+    }
+
+    pub(crate) fn data_key(&self) -> PathBuf {
+        self.dir.join("data.key")
     }
 
     pub(crate) fn ca_cert(&self) -> PathBuf {
@@ -90,4 +97,14 @@ impl NodeLayout {
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.join("data")
     }
+}
+
+/// The lock of a node: beside its data, whose directory belongs to the replica alone.
+pub(crate) fn lock_of(data: &Path) -> PathBuf {
+    data.with_extension("lock")
+}
+
+/// There once the node has data of its own. Data that is gone later is a lost disk, not a first start.
+pub(crate) fn booted_of(data: &Path) -> PathBuf {
+    data.with_extension("booted")
 }

@@ -2,6 +2,7 @@
 
 // What lies in DIR.
 pub(crate) mod cluster_json;
+pub(crate) mod data_key;
 pub(crate) mod key_file;
 pub(crate) mod layout;
 pub(crate) mod token;

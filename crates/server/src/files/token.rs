@@ -21,7 +21,7 @@ impl Token {
         match Self::load(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let token = Self(random_text()?);
-                write_atomic(path, format!("{}\n", token.0).as_bytes(), Readers::Owner)?;
+                Self::save(path, &token.0)?;
                 Ok(token)
             }
             done => done,
@@ -45,6 +45,16 @@ impl Token {
         let given = given.trim_ascii();
         let differing = given.iter().zip(self.0.as_bytes()).fold(0u8, |seen, (a, b)| seen | (a ^ b));
         scheme.eq_ignore_ascii_case(b"Bearer ") & (given.len() == self.0.len()) & (std::hint::black_box(differing) == 0)
+    }
+
+    /// The secret itself, for a node that joins.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Writes the token's file, for the owner only.
+    pub(crate) fn save(path: &Path, text: &str) -> io::Result<()> {
+        write_atomic(path, format!("{text}\n").as_bytes(), Readers::Owner)
     }
 
     /// The value of an Authorization field.

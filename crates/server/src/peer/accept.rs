@@ -1,8 +1,9 @@
 //! Connections from peers: each is checked, then read frame by frame.
 
 use super::frame::{Hello, Welcome, read_len};
+use super::join::JoinDesk;
 use super::{PeerCounters, PeerEvents, lane_octet, node_number};
-use crate::limits::{PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX};
+use crate::limits::{ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX};
 use crate::tls::session;
 use replica::io::NodeId;
 use std::io;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// Octets read from TLS at once.
 const READ_BYTES: usize = 64 << 10;
@@ -23,15 +25,17 @@ pub(crate) struct Acceptor<E> {
     pub(crate) welcome: Welcome,
     pub(crate) events: Arc<E>,
     pub(crate) counters: Arc<PeerCounters>,
+    /// Lets nodes join.
+    join: Option<JoinDesk>,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
     budgets: [Arc<Semaphore>; 3],
 }
 
 impl<E: PeerEvents> Acceptor<E> {
-    pub(crate) fn new(acceptor: TlsAcceptor, welcome: Welcome, events: Arc<E>, counters: Arc<PeerCounters>) -> Self {
+    pub(crate) fn new(acceptor: TlsAcceptor, welcome: Welcome, events: Arc<E>, counters: Arc<PeerCounters>, join: Option<JoinDesk>) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
-        Self { acceptor, welcome, events, counters, budgets }
+        Self { acceptor, welcome, events, counters, join, budgets }
     }
 
     /// Accepts for ever.
@@ -62,7 +66,13 @@ impl<E: PeerEvents> Acceptor<E> {
 
     async fn serve(&self, stream: TcpStream) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-        let (stream, hello) = tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
+        let (mut stream, hello) = tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
+        let Some(hello) = hello else {
+            let join = self.join.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            // A change of membership takes as long as an administrator's command may.
+            let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
+            return tokio::time::timeout(limit, join.serve(&mut stream)).await.map_err(io::Error::from)?;
+        };
         let mut stream = BufReader::with_capacity(READ_BYTES, stream);
         let budget = &self.budgets[usize::from(lane_octet(hello.lane))];
         while let Some(len) = read_len(&mut stream).await? {
@@ -75,10 +85,11 @@ impl<E: PeerEvents> Acceptor<E> {
         Ok(())
     }
 
-    async fn greet(&self, stream: TcpStream) -> io::Result<(tokio_rustls::server::TlsStream<TcpStream>, Hello)> {
+    /// TLS and the greeting; no hello from one who asks to join.
+    async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<Hello>)> {
         stream.set_nodelay(true)?;
         let mut stream = self.acceptor.accept(stream).await?;
-        let hello = Hello::read(&mut stream).await?;
+        let Some(hello) = Hello::read(&mut stream).await? else { return Ok((stream, None)) };
         let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         if hello.to != self.welcome.id {
             return wrong(format!("{} was dialled here", hello.to));
@@ -89,7 +100,7 @@ impl<E: PeerEvents> Acceptor<E> {
             return wrong(format!("the certificate is not that of {}", hello.from));
         }
         self.welcome.write(&mut stream).await?;
-        Ok((stream, hello))
+        Ok((stream, Some(hello)))
     }
 }
 

@@ -5,7 +5,8 @@
 //!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
 //!   dialler:  ( length(4)  octets(length) )*
 //! ```
-//! Numbers are big-endian. The last octet of the first word is the version of this format.
+//! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
+//! The last octet of the first word is the version of this format.
 
 use super::{lane_from, lane_octet};
 use crate::limits::PEER_FRAME_BYTES_MAX;
@@ -46,10 +47,14 @@ impl Hello {
         to.flush().await
     }
 
-    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+    /// Reads what a dialler says first; `None` when it is no member and asks to join.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
         magic(from).await?;
-        let lane = lane_from(from.read_u8().await?).ok_or_else(|| invalid("an unknown lane"))?;
-        Ok(Self { lane, from: from.read_u64().await?, to: from.read_u64().await?, boot_id: from.read_u64().await? })
+        let lane = match from.read_u8().await? {
+            super::join::JOIN_LANE => return Ok(None),
+            octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
+        };
+        Ok(Some(Self { lane, from: from.read_u64().await?, to: from.read_u64().await?, boot_id: from.read_u64().await? }))
     }
 }
 
@@ -66,6 +71,11 @@ impl Welcome {
         magic(from).await?;
         Ok(Self { id: from.read_u64().await?, boot_id: from.read_u64().await? })
     }
+}
+
+/// Says which format follows.
+pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    to.write_all(MAGIC).await
 }
 
 async fn magic(from: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
@@ -110,7 +120,7 @@ mod tests {
                 let hello = Hello { lane, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
                 let mut octets = Vec::new();
                 hello.write(&mut octets).await.unwrap();
-                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), hello);
+                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), Some(hello));
                 for end in 0..octets.len() {
                     assert!(Hello::read(&mut &octets[..end]).await.is_err());
                 }

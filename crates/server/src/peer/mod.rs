@@ -7,6 +7,7 @@
 pub(crate) mod accept;
 pub(crate) mod dial;
 pub(crate) mod frame;
+pub(crate) mod join;
 pub(crate) mod links;
 
 use crate::metrics::Counter;

@@ -1,13 +1,13 @@
 //! Which node listens where, and the directory they live in.
 
 use crate::cli::UpArgs;
-use crate::config::{Api, Config, Dns, Member, Peer, Tcp};
+use crate::config::{Config, Member};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
-use crate::limits::{UDP_PAYLOAD_DEFAULT, UP_NODES_MAX};
+use crate::limits::UP_NODES_MAX;
 use crate::listen::sockets;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
@@ -115,6 +115,7 @@ impl Plan {
         let layout = &self.layout;
         let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
         Token::load_or_make(&layout.api_token())?;
+        crate::files::data_key::load_or_make(&layout.data_key())?;
         if !layout.update_key().exists() {
             let name = "update.catamaran".parse().expect("two labels are a name");
             TsigKey::make(name, Algorithm::HmacSha256)?.save(&layout.update_key())?;
@@ -138,27 +139,7 @@ impl Plan {
         let mut listen = dns_addresses(node.dns.port(), has_ipv6);
         listen.extend(dns_addresses(self.port, has_ipv6));
         let own = members.iter().find(|member| member.id == node.id).expect("each planned node is a member");
-        Config {
-            id: node.id,
-            dir: "data".into(),
-            dns: Dns {
-                listen,
-                udp_workers: 0,
-                udp_payload: UDP_PAYLOAD_DEFAULT,
-                nsid: Some(format!("node-{}", node.id)),
-                chaos_id: None,
-                chaos_version: None,
-                tcp: Tcp::default(),
-            },
-            api: Api { listen: node.api, token_file: "../api.token".into() },
-            peer: Peer {
-                listen: own.address,
-                ca_file: "../ca.pem".into(),
-                cert_file: "node.pem".into(),
-                key_file: "node.key".into(),
-                members: members.to_vec(),
-            },
-        }
+        crate::cli::init::config(node.id, listen, node.api, own.address, members.to_vec())
     }
 
     /// Free ports for connections between nodes; they stay with the cluster, its members know each other by them.
