@@ -11,3 +11,6 @@ pub mod text;
 
 // Zone files.
 pub mod file;
+
+// What a zone has to be.
+pub mod check;
