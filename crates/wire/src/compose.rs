@@ -77,7 +77,7 @@ impl<'b> Composer<'b> {
         self.header = Header { id: to.id, qr: true, opcode: to.opcode, aa, rd: to.rd, ..Header::default() };
         self.rcode = rcode;
         self.names = SentNames::new();
-        self.at = HEADER_OCTETS;
+        self.at = HEADER_OCTETS.min(self.limit);
         if let Some(question) = question
             && self.put(question).is_ok()
         {
