@@ -117,7 +117,11 @@ proptest! {
     }
 
     #[test]
-    fn octets_behind_a_good_header_are_read(flags in select(vec![0u8, 0x28]), body in vec(any::<u8>(), 0..200), counts in any::<[u8; 4]>()) {
+    fn octets_behind_a_good_header_are_read(
+        flags in select(vec![0u8, 0x28]),
+        body in vec(any::<u8>(), 0..200),
+        counts in any::<[u8; 4]>(),
+    ) {
         let header = [0, 1, flags, 0, 0, 1, 0, counts[1] & 3, 0, counts[2] & 3, 0, counts[3] & 3];
         read_all(&[&header[..], &body].concat());
     }
@@ -217,7 +221,8 @@ proptest! {
         if !message.header().tc {
             prop_assert_eq!(found.len(), expected.len());
             for (found, expected) in found.iter().zip(&expected) {
-                prop_assert_eq!((found.0, &found.1, found.2, found.3), (expected.0, &expected.1, expected.2, expected.3));
+                prop_assert_eq!((found.0, &found.1), (expected.0, &expected.1));
+                prop_assert_eq!((found.2, found.3), (expected.2, expected.3));
                 // Compression may change the case of a name, and of nothing else.
                 prop_assert!(rdata_eq(found.2, &found.4, &expected.4));
             }
