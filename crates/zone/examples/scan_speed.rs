@@ -16,7 +16,10 @@ fn main() {
         match load(&mut source, None, &LoadOptions::default()) {
             Ok(loaded) => {
                 let (count, time) = (loaded.records.len(), start.elapsed());
-                println!("{count} records, {len} octets: {time:?}, {:.0} ns a record", time.as_nanos() as f64 / count as f64);
+                println!(
+                    "{count} records, {len} octets: {time:?}, {:.0} ns a record",
+                    time.as_nanos() as f64 / count as f64
+                );
             }
             Err(errors) => println!("{errors}"),
         }

@@ -12,6 +12,9 @@ pub mod text;
 // Zone files.
 pub mod file;
 
+// What a zone has to be.
+pub mod check;
+
 // How it is kept: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;

@@ -1,18 +1,16 @@
 //! Rows 1 to 9 of the order of answers, one golden case a row and more.
 
-mod support;
-
 use catamaran_wire::{Opcode, Parsed, RejectReason, Request, Section, parse_request};
 use std::collections::BTreeSet;
 
 #[test]
 fn rows_1_to_9() {
-    support::check_golden("requests.txt", |_, octets| describe(octets));
+    crate::support::check_golden("requests.txt", |_, octets| describe(octets));
 }
 
 #[test]
 fn every_reason_has_a_case() {
-    let golden = include_str!("golden/requests.txt");
+    let golden = include_str!("../golden/requests.txt");
     let words: BTreeSet<&str> = golden.split_whitespace().collect();
     for reason in RejectReason::ALL {
         assert!(words.contains(reason.label()), "{reason:?}");

@@ -1,15 +1,16 @@
-//! Golden files: cases of a name, octets and an outcome.
+//! Golden files: cases of a name, octets and an outcome; and how long property tests run.
 
+use proptest::test_runner::Config;
 use std::{env, fs, path::Path};
 
-pub fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     assert_eq!(digits.len() % 2, 0, "{text}");
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// Runs every case of `tests/golden/FILE` through `outcome` and compares; writes the file anew on demand.
-pub fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) {
+pub(crate) fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
     let text = fs::read_to_string(&path).unwrap();
     let (mut now, mut cases, mut case) = (String::new(), 0, Vec::new());
@@ -36,4 +37,10 @@ pub fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) {
         assert_eq!(was, is, "{file}:{}", number + 1);
     }
     assert_eq!(text.len(), now.len(), "{file}");
+}
+
+/// So many cases, or as many as `PROPTEST_CASES` says.
+pub(crate) fn config(cases: u32) -> Config {
+    let cases = env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(cases);
+    Config { cases, failure_persistence: None, ..Config::default() }
 }

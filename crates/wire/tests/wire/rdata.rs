@@ -1,7 +1,5 @@
 //! The table of layouts: each type's rdata well formed and not, its names, canonical form, equality, decompression.
 
-mod support;
-
 use catamaran_wire::{
     Field, NameError, RdataError, Rtype, layout, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase,
     rdata_names,
@@ -40,13 +38,13 @@ fn describe(name: &str, rdata: &[u8]) -> String {
 
 #[test]
 fn rdata_of_each_type() {
-    support::check_golden("rdata.txt", describe);
+    crate::support::check_golden("rdata.txt", describe);
 }
 
 #[test]
 fn every_layout_has_a_good_and_a_bad_case() {
     let mut cases: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
-    let lines: Vec<&str> = include_str!("golden/rdata.txt").lines().collect();
+    let lines: Vec<&str> = include_str!("../golden/rdata.txt").lines().collect();
     for at in (0..lines.len()).filter(|&at| lines[at].starts_with(|c: char| c.is_ascii_uppercase())) {
         let case = cases.entry(rtype(lines[at].split(':').next().unwrap()).0).or_default();
         if lines[at + 2].starts_with("  ok") { case.0 += 1 } else { case.1 += 1 }
