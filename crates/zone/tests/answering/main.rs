@@ -4,3 +4,5 @@ extern crate catamaran_zone as zone;
 
 mod changes;
 mod common;
+mod golden;
+mod signing;
