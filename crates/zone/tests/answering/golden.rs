@@ -8,7 +8,7 @@
 //!   query QNAME [CLASS] QTYPE [do] [noedns] [payload=N] [tcp] [nsid] [zoneversion] [tsig=N] [limit=N]
 //! ```
 //!
-//! RRSIGs are shown by the type that they cover; the owner of an NSEC3 record as `H(name)`.
+//! RRSIGs are shown by the type that they cover; the owner of an NSEC3 record as `H(name)`, which a QNAME may have too.
 
 use crate::common::{add_zone, name, small_set};
 use crate::signing::{PARAMS, Scheme, ancestors, sign};
@@ -70,8 +70,7 @@ struct Script {
 impl Script {
     /// Runs a script; returns it with the answers that are given, and how many there are.
     fn run(text: &str) -> (String, usize) {
-        let mut script =
-            Self { set: small_set(), states: BTreeMap::new(), zone: None, hashed: BTreeMap::new() };
+        let mut script = Self { set: small_set(), states: BTreeMap::new(), zone: None, hashed: BTreeMap::new() };
         let (mut written, mut count) = (String::new(), 0);
         for line in text.lines().filter(|line| !line.starts_with('>')) {
             writeln!(written, "{line}").unwrap();
@@ -131,9 +130,8 @@ impl Script {
         let query = Query::new(words);
         let octets = query.build();
         let Parsed::Request(request) = parse_request(&octets) else { panic!("{words:?}: no request") };
-        let state = |zone: &zone::set::Zone<'_>| {
-            self.states.get(&zone.apex().to_name()).copied().unwrap_or(Servable::Ready)
-        };
+        let state =
+            |zone: &zone::set::Zone<'_>| self.states.get(&zone.apex().to_name()).copied().unwrap_or(Servable::Ready);
         let context = AnswerContext {
             transport: query.transport,
             udp_octets_max: 1232,
@@ -238,7 +236,7 @@ impl Query {
             _ => (Class::IN, &words[1..]),
         };
         let mut query = Self {
-            qname: name(words[0]),
+            qname: qname(words[0]),
             qclass: class,
             qtype: qtype(rest[0]),
             edns: true,
@@ -273,6 +271,17 @@ impl Query {
             message = message.option(code, &[]);
         }
         message.build()
+    }
+}
+
+/// A name; `H(name).apex` is the owner of the NSEC3 record of a name.
+fn qname(text: &str) -> Name {
+    match text.strip_prefix("H(").and_then(|text| text.split_once(").")) {
+        Some((hashed, apex)) => {
+            let label = PARAMS.label(name(hashed).as_ref());
+            name(&format!("{}.{apex}", String::from_utf8_lossy(&label)))
+        }
+        None => name(text),
     }
 }
 

@@ -5,4 +5,7 @@ extern crate catamaran_zone as zone;
 mod changes;
 mod common;
 mod golden;
+mod memory;
+mod model;
 mod signing;
+mod validate;
