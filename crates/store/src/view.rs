@@ -12,7 +12,8 @@ use crate::tree::Tree;
 pub struct View<'a, K> {
     arena: Arena,
     /// Borrows what keeps the octets: the store, a pinned reader or a frozen version.
-    keeper: PhantomData<(&'a (), fn() -> K)>,
+    keeper: PhantomData<&'a ()>,
+    keys: PhantomData<fn() -> K>,
 }
 
 impl<K> Clone for View<'_, K> {
@@ -49,7 +50,7 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// What is borrowed for `'a` keeps the mapping, and keeps the writer from changing the blocks of the trees that the
     /// view is used with.
     pub(crate) unsafe fn new(arena: Arena) -> Self {
-        Self { arena, keeper: PhantomData }
+        Self { arena, keeper: PhantomData, keys: PhantomData }
     }
 
     pub(crate) fn arena(self) -> Arena {

@@ -98,7 +98,8 @@ fn write(store: &mut Store<Plain>, numbers: &mut Numbers, version: u64) -> Tree 
         root = if numbers.below(3) == 0 {
             store.remove(root, &key(&symbols)).expect("room")
         } else {
-            let len = 1 + numbers.below(if numbers.below(8) == 0 { 3000 } else { 60 }) as usize;
+            let bound = if numbers.below(8) == 0 { 3000 } else { 60 };
+            let len = 1 + numbers.below(bound) as usize;
             store.put(root, &leaf(&symbols, &vec![version as u8; len])).expect("room")
         };
     }
