@@ -3,10 +3,10 @@
 //! `cargo run --release -p catamaran-store --example store_figures [names]...`
 //!
 //! A leaf is a name in wire form (21 octets) and 23 octets that stand for an A record ready to be sent; making keys from
-//! names is part of every figure. Figures are comparable within one run only.
+//! names is part of every figure. Times are processor time of the one thread, so other load on the machine shows only
+//! through the caches; figures are comparable within one run only.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use catamaran_store::{Key, LeafKey, Store, StoreConfig, Tree};
 
@@ -83,6 +83,30 @@ fn leaf(number: usize, fill: u8) -> [u8; LEAF_LEN] {
     leaf
 }
 
+/// Processor time that this thread has used.
+struct Stopwatch(f64);
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self(Self::now())
+    }
+
+    fn now() -> f64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes to the variable just made, nothing else.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    }
+
+    fn seconds(&self) -> f64 {
+        Self::now() - self.0
+    }
+
+    fn nanoseconds_each(&self, count: usize) -> f64 {
+        self.seconds() * 1e9 / count as f64
+    }
+}
+
 /// Numbers that look random (xorshift).
 struct Numbers(u64);
 
@@ -105,14 +129,14 @@ fn resident_bytes() -> usize {
 }
 
 fn build(order: &[u32]) -> (Store<Names>, f64) {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let mut store = new_store();
     let tree = order
         .iter()
         .fold(Tree::EMPTY, |tree, number| store.put(tree, &leaf(*number as usize * 2, 1)).expect("the arena is big"));
     let version = store.seal(tree);
     store.publish(version);
-    (store, started.elapsed().as_secs_f64())
+    (store, started.seconds())
 }
 
 /// Nanoseconds a lookup of names that are there (`odd` = 0) or not (1).
@@ -120,7 +144,7 @@ fn single(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers)
     let mut reader = store.reader();
     let mut key = Key::new();
     let mut hits = 0;
-    let started = Instant::now();
+    let started = Stopwatch::start();
     for _ in 0..LOOKUPS {
         let name = name(numbers.below(names) * 2 + odd);
         key.clear();
@@ -130,7 +154,7 @@ fn single(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers)
         hits += usize::from(candidate.is_some_and(|leaf| leaf[..NAME_LEN] == name));
     }
     assert_eq!(hits, LOOKUPS * (1 - odd));
-    started.elapsed().as_nanos() as f64 / LOOKUPS as f64
+    started.nanoseconds_each(LOOKUPS)
 }
 
 fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers) -> f64 {
@@ -138,7 +162,7 @@ fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers
     let mut queries = vec![(Tree::EMPTY, Key::new()); BATCH];
     let mut looked_for = [[0; NAME_LEN]; BATCH];
     let mut hits = 0;
-    let started = Instant::now();
+    let started = Stopwatch::start();
     for _ in 0..LOOKUPS / BATCH {
         let snapshot = reader.pin();
         for ((tree, key), wanted) in queries.iter_mut().zip(&mut looked_for) {
@@ -156,26 +180,26 @@ fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers
             .count();
     }
     assert_eq!(hits, LOOKUPS / BATCH * BATCH * (1 - odd));
-    started.elapsed().as_nanos() as f64 / (LOOKUPS / BATCH * BATCH) as f64
+    started.nanoseconds_each(LOOKUPS / BATCH * BATCH)
 }
 
 fn predecessor(store: &Store<Names>, names: usize, numbers: &mut Numbers) -> f64 {
     let mut reader = store.reader();
     let mut key = Key::new();
-    let started = Instant::now();
+    let started = Stopwatch::start();
     for _ in 0..LOOKUPS / 4 {
         key.clear();
         name_key(&name(numbers.below(names) * 2 + 1), &mut key);
         let snapshot = reader.pin();
         black_box(snapshot.view().pred(snapshot.root(), &key));
     }
-    started.elapsed().as_nanos() as f64 / (LOOKUPS / 4) as f64
+    started.nanoseconds_each(LOOKUPS / 4)
 }
 
 /// Microseconds an update, `a_version` of them at once: four of five replace a leaf, one adds one.
 fn update(store: &mut Store<Names>, names: usize, a_version: usize, numbers: &mut Numbers) -> f64 {
     let mut key = Key::new();
-    let started = Instant::now();
+    let started = Stopwatch::start();
     for _ in 0..UPDATES / a_version {
         let mut tree = store.head();
         for index in 0..a_version {
@@ -187,7 +211,24 @@ fn update(store: &mut Store<Names>, names: usize, a_version: usize, numbers: &mu
         let version = store.seal(tree);
         store.publish(version);
     }
-    started.elapsed().as_secs_f64() * 1e6 / UPDATES as f64
+    started.nanoseconds_each(UPDATES) / 1000.0
+}
+
+/// Nanoseconds that one load takes which waits for the one before, from anywhere in as much memory as the names take: the
+/// measure of the machine, and of its neighbours, that the figures are to be read by.
+fn dependent_load(names: usize, numbers: &mut Numbers) -> f64 {
+    let mut next: Vec<u32> = (0..(names * 14) as u32).collect();
+    for index in (1..next.len()).rev() {
+        // One cycle through all places (Sattolo).
+        next.swap(index, numbers.below(index));
+    }
+    let mut at = 0;
+    let started = Stopwatch::start();
+    for _ in 0..LOOKUPS {
+        at = next[at as usize];
+    }
+    black_box(at);
+    started.nanoseconds_each(LOOKUPS)
 }
 
 fn main() {
@@ -203,11 +244,13 @@ fn main() {
         for index in (1..order.len()).rev() {
             order.swap(index, numbers.below(index + 1));
         }
+        let load = dependent_load(names, &mut numbers);
         let resident = resident_bytes();
         let (mut store, shuffled) = build(&order);
         let resident = resident_bytes().saturating_sub(resident);
         let used = store.stats().used_bytes;
         println!("{names} names");
+        println!("  one dependent load    {load:8.1} ns");
         println!(
             "  octets a name         {:8.1} used, {:.1} resident",
             used as f64 / names as f64,

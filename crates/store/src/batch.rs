@@ -1,5 +1,6 @@
 //! Many lookups side by side: while one waits for memory, the others go on.
 
+use crate::arena::HALF_LINE_BYTES;
 use crate::key::{Key, LeafKey};
 use crate::limits::BATCH_MAX;
 use crate::tree::Tree;
@@ -70,8 +71,9 @@ impl<'a, K: LeafKey> View<'a, K> {
                     continue;
                 }
                 assert!(word.is_branch(), "no vertex: the tree is stale");
-                let child = arena.child(handle, word.rank(key.mark(word.offset())).min(word.count() - 1));
+                let child = arena.child(handle, word.toward(key.mark(word.offset())));
                 arena.prefetch(child, 0);
+                arena.prefetch(child, HALF_LINE_BYTES);
                 at[usize::from(index)] = child;
                 pending[kept] = index;
                 kept += 1;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, HALF_LINE_BYTES};
 use crate::iter::Leaves;
 use crate::key::{Key, LeafKey};
 use crate::path::Path;
@@ -131,8 +131,9 @@ impl<'a, K: LeafKey> View<'a, K> {
             // The offsets grow on every way down, which bounds it even in a tree that is stale.
             assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
             floor = word.offset() + 1;
-            let index = word.rank(key.mark(word.offset())).min(word.count() - 1);
+            let index = word.toward(key.mark(word.offset()));
             handle = self.arena.child(handle, index);
+            self.arena.prefetch(handle, HALF_LINE_BYTES);
         }
     }
 
