@@ -7,5 +7,6 @@ mod common;
 mod golden;
 mod memory;
 mod model;
+mod root;
 mod signing;
 mod validate;
