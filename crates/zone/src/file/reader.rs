@@ -22,6 +22,15 @@ pub(super) struct Reader {
     line: u32,
 }
 
+/// Why an entry cannot be read.
+pub(super) struct EntryError {
+    /// The line at fault.
+    pub line: u32,
+    pub reason: Reason,
+    /// Nothing can be read after it.
+    pub is_last: bool,
+}
+
 /// One entry; its tokens lie in [`Reader::octets`].
 pub(super) struct Entry {
     /// Its first line.
@@ -44,11 +53,13 @@ impl Reader {
     /// The next entry that has tokens; they are left in `tokens`. `None` at the end of the file.
     ///
     /// # Errors
-    /// The line and the reason; nothing can be read after that.
-    pub(super) fn entry(&mut self, tokens: &mut Vec<Token>) -> Result<Option<Entry>, (u32, Reason)> {
+    /// The line, the reason, and whether there may be more.
+    pub(super) fn entry(&mut self, tokens: &mut Vec<Token>) -> Result<Option<Entry>, EntryError> {
         loop {
-            let step = tokenize(&self.buffer[..self.filled], self.next, self.is_last, tokens)
-                .map_err(|(line, error)| (self.line + line, error.into()))?;
+            let step = match tokenize(&self.buffer[..self.filled], self.next, self.is_last, tokens) {
+                Ok(step) => step,
+                Err((line, error)) => return Err(self.skip(line, error)),
+            };
             match step {
                 Step::Entry { next, lines, owner_omitted } => {
                     let line = self.line;
@@ -58,9 +69,24 @@ impl Reader {
                         return Ok(Some(Entry { line, owner_omitted }));
                     }
                 }
-                Step::More => self.fill().map_err(|reason| (self.line, reason))?,
+                Step::More => self.fill().map_err(|reason| EntryError { line: self.line, reason, is_last: true })?,
                 Step::End => return Ok(None),
             }
+        }
+    }
+
+    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its line the
+    /// next line is the next entry; other errors leave it open where entries begin, and end the file.
+    fn skip(&mut self, line: u32, error: TextError) -> EntryError {
+        let at_fault = self.line + line;
+        let mut ends = (self.next..self.filled).filter(|&at| self.buffer[at] == b'\n');
+        match ends.nth(line as usize).filter(|_| error == TextError::QuoteOpen) {
+            Some(end) => {
+                self.next = end + 1;
+                self.line = at_fault + 1;
+                EntryError { line: at_fault, reason: error.into(), is_last: false }
+            }
+            None => EntryError { line: at_fault, reason: error.into(), is_last: true },
         }
     }
 

@@ -109,7 +109,7 @@ impl<'s> Scanner<'s> {
     /// The next record; `None` behind the last one.
     ///
     /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a directive, a
-    /// parenthesis or quote left open, a file that cannot be read) the next call returns `None`.
+    /// parenthesis left open, a file that cannot be read) the next call returns `None`.
     pub fn next_record(&mut self) -> Option<Result<Scanned, FileError>> {
         loop {
             if self.generating.is_some() {
@@ -130,9 +130,11 @@ impl<'s> Scanner<'s> {
                         return Some(result);
                     }
                 }
-                Err((line, reason)) => {
-                    self.files.clear();
-                    return Some(Err(self.error(Place { file: index, line }, reason)));
+                Err(error) => {
+                    if error.is_last {
+                        self.files.clear();
+                    }
+                    return Some(Err(self.error(Place { file: index, line: error.line }, error.reason)));
                 }
             }
         }
