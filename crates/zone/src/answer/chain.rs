@@ -40,7 +40,7 @@ struct Names<'a> {
 pub(super) enum End<'a> {
     /// At what the zone says about its last name.
     Outcome(Outcome<'a>),
-    /// Out of the zone, in a circle, or at the bound.
+    /// Out of the zone, in a circle, at the bound, or at a CNAME that a DNAME made and that was asked for.
     Alias,
     /// At a DNAME whose target is too long (RFC 6672 2.2).
     TooLong,
@@ -101,6 +101,8 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
                     target.is_some_and(|target| self.go_to(NameBuf::from(target)))
                 }
                 Outcome::Redirect { ref vertex, ref rrset } => match self.redirect(vertex, rrset)? {
+                    // The CNAME that was made is what was asked for (RFC 1034 4.3.2, step 3a).
+                    Some(_) if qtype == Rtype::CNAME => break,
                     Some(target) => self.go_to(target),
                     None => return Ok(End::TooLong),
                 },

@@ -174,7 +174,10 @@ impl Model {
             } else {
                 target
             };
-            if visited.contains(&next) || !next.as_ref().is_at_or_below(self.apex.as_ref()) {
+            if is_redirect && qtype == Rtype::CNAME
+                || visited.contains(&next)
+                || !next.as_ref().is_at_or_below(self.apex.as_ref())
+            {
                 return expected;
             }
             visited.push(next);
