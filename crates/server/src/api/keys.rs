@@ -23,20 +23,18 @@ pub(super) struct KeyQuery {
 
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
     let rights = api.handle.shared().rights();
-    let keys = rights.keys.iter().map(|key| {
-        let name = key.name();
-        let grants = rights.grants.iter().filter(|grant| grant.key.as_ref() == name);
-        KeyJson {
-            name: name.to_string(),
-            algorithm: mnemonic(key.algorithm()).to_owned(),
-            secret: None,
-            grants: grants
-                .map(|grant| GrantJson {
-                    zone: grant.zone.as_ref().map(|zone| zone.apex.to_string()),
-                    right: right_label(grant.right).to_owned(),
-                })
-                .collect(),
-        }
+    let keys = rights.statuses().map(|key| KeyJson {
+        name: key.name.to_string(),
+        algorithm: mnemonic(key.algorithm).to_owned(),
+        secret: None,
+        grants: key
+            .grants
+            .iter()
+            .map(|(zone, right)| GrantJson {
+                zone: zone.as_ref().map(|zone| zone.apex.to_string()),
+                right: right_label(*right).to_owned(),
+            })
+            .collect(),
     });
     Json(keys.collect())
 }

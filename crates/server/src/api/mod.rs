@@ -28,6 +28,7 @@ use crate::files::token::Token;
 use crate::limits::{API_BODY_BYTES_MAX, API_ZONE_BYTES_MAX};
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
+use crate::node::readers::Zones;
 use crate::service::serving::ServingState;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -36,7 +37,6 @@ use axum::routing::get;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use zone::set::ZoneReader;
 
 /// What all handlers share.
 pub(crate) struct Api {
@@ -46,7 +46,7 @@ pub(crate) struct Api {
     pub(crate) handle: ReplicaHandle,
     pub(crate) serving: Arc<ServingState>,
     pub(crate) metrics: NodeMetrics,
-    pub(crate) zones: Mutex<ZoneReader>,
+    pub(crate) zones: Mutex<Zones>,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }

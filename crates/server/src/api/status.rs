@@ -21,9 +21,14 @@ pub(super) async fn health(State(api): State<Arc<Api>>) -> Result<(StatusCode, J
         healthy,
         serving: label(serving).to_owned(),
         leader: status.leader.map(node_number),
-        staleness_ms: status.staleness_ms,
+        staleness_ms: known(status.staleness_ms),
     };
     Ok((code, Json(body)))
+}
+
+/// Milliseconds, but for the number that stands for "never".
+fn known(staleness_ms: u64) -> Option<u64> {
+    (staleness_ms < u64::MAX).then_some(staleness_ms)
 }
 
 pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<StatusJson>, ApiError> {
@@ -31,7 +36,13 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<StatusJso
         api.handle.status().await.ok_or_else(ApiError::ending)?;
     let members = members
         .into_iter()
-        .map(|member| MemberJson { node: node_number(member.id), raft_id: member.id, address: member.address })
+        .map(|of| MemberJson {
+            node: node_number(of.member.id),
+            raft_id: of.member.id,
+            address: of.member.address,
+            voter: of.is_voter,
+            applied_index: of.applied_index,
+        })
         .collect();
     Ok(Json(StatusJson {
         node: api.node,
@@ -49,7 +60,7 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<StatusJso
         commit_index,
         applied_index,
         serving: label(api.serving.get()).to_owned(),
-        staleness_ms,
+        staleness_ms: known(staleness_ms),
         state_hash: format!("{state_hash:032x}"),
         members,
         zones: super::zones::all(&api),

@@ -36,6 +36,10 @@ pub(crate) struct MemberJson {
     pub(crate) raft_id: u64,
     /// Where its peers connect to it.
     pub(crate) address: String,
+    /// Whether it votes; one that joined learns first.
+    pub(crate) voter: bool,
+    /// How far it is, as the leader heard; null elsewhere.
+    pub(crate) applied_index: Option<u64>,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.

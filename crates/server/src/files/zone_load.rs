@@ -49,17 +49,20 @@ pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
 }
 
 fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
-    let loaded = loaded.map_err(|errors| refused(file, errors.all().iter().map(ToString::to_string)))?;
-    let place = |place: zone::file::Place| {
-        format!("{}:{}", loaded.files.get(usize::from(place.file)).map_or(file, String::as_str), place.line)
+    let mut loaded = loaded.map_err(|errors| refused(file, errors.all().iter().map(ToString::to_string)))?;
+    let files = std::mem::take(&mut loaded.files);
+    let place = |place: Option<zone::file::Place>| match place {
+        Some(place) => format!("{}:{}", files.get(usize::from(place.file)).map_or(file, String::as_str), place.line),
+        None => file.to_owned(),
     };
-    let warnings =
-        loaded.warnings.iter().map(|warning| format!("{}: {}", place(warning.place), warning.kind)).collect();
-    let soa = loaded.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == loaded.apex);
-    let Some(serial) = soa.and_then(|soa| serial_of(&soa.rdata)) else {
-        return Err(refused(file, [format!("{file}: no SOA record at {}", loaded.apex)].into_iter()));
-    };
-    Ok(LoadedZone { apex: loaded.apex.as_ref().to_canonical(), serial, records: loaded.records, warnings })
+    let mut warnings: Vec<String> =
+        loaded.warnings.iter().map(|warning| format!("{}: {}", place(Some(warning.place)), warning.kind)).collect();
+    let checked = zone::check::check(loaded)
+        .map_err(|findings| refused(file, findings.errors().iter().map(|found| format!("{}: {found}", place(found.place)))))?;
+    warnings.extend(checked.findings.warnings().iter().map(|found| format!("{}: {found}", place(found.place))));
+    let soa = checked.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == checked.apex);
+    let serial = soa.and_then(|soa| serial_of(&soa.rdata)).unwrap_or(0);
+    Ok(LoadedZone { apex: checked.apex.as_ref().to_canonical(), serial, records: checked.records, warnings })
 }
 
 /// All findings, a line each.

@@ -54,7 +54,7 @@ impl Writer {
     pub(crate) fn run(mut self, work: &Receiver<DiskWork>, done: impl Fn(DiskDone)) {
         while let Ok(work) = work.recv() {
             let result = match work {
-                DiskWork::Job(job) => self.execute(&job).map(|()| DiskDone::Persisted(job.queue, job.ticket)),
+                DiskWork::Job(job) => self.execute_all(&job.ops).map(|()| DiskDone::Persisted(job.queue, job.ticket)),
                 DiskWork::Read(read) => self.read(&read).map(|octets| DiskDone::Read(read.ticket, octets)),
             };
             match result {
@@ -68,8 +68,9 @@ impl Writer {
         }
     }
 
-    fn execute(&mut self, job: &DiskJob) -> io::Result<()> {
-        job.ops.iter().try_for_each(|op| self.operate(op))
+    /// Executes operations in order.
+    pub(crate) fn execute_all(&mut self, ops: &[DiskOp]) -> io::Result<()> {
+        ops.iter().try_for_each(|op| self.operate(op))
     }
 
     fn operate(&mut self, op: &DiskOp) -> io::Result<()> {

@@ -5,7 +5,6 @@ use crate::files::token::{Token, fill_random};
 use crate::files::{data_key, layout};
 use crate::problem::{Exit, Problem};
 use crate::tls::session::PeerTls;
-use replica::DataKey;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use std::fs::File;
 use std::io;
@@ -19,7 +18,6 @@ const LET_GO_MS: u64 = 5_000;
 pub(crate) struct Identity {
     pub(crate) tls: PeerTls,
     pub(crate) token: Token,
-    pub(crate) data_key: DataKey,
     pub(crate) data_key_octets: [u8; data_key::DATA_KEY_OCTETS],
     pub(crate) ca: CertificateDer<'static>,
     /// The cluster, told by its authority: nodes of two clusters never take each other for their own.
@@ -58,7 +56,6 @@ impl Identity {
             tls: PeerTls::load(&peer.ca_file, &peer.cert_file, &peer.key_file)
                 .map_err(unreadable("certificate or key", &peer.cert_file))?,
             token: Token::load(&config.api.token_file).map_err(unreadable("the API token", &config.api.token_file))?,
-            data_key: DataKey::new(1, &data_key_octets),
             data_key_octets,
             ca,
             cluster_id,

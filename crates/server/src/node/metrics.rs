@@ -63,9 +63,9 @@ impl NodeMetrics {
         page.single("catamaran_raft_leader", gauge, "Number of the leader's node; 0: none known.", status.leader.map_or(0, crate::peer::node_number));
         page.single("catamaran_raft_commit_index", gauge, "Newest committed entry.", status.commit_index);
         page.single("catamaran_raft_applied_index", gauge, "Newest applied entry.", status.applied_index);
-        if let Some(staleness_ms) = status.staleness_ms {
+        if status.staleness_ms < u64::MAX {
             let help = "Time since a leader confirmed that nothing newer is committed.";
-            page.single("catamaran_staleness_seconds", gauge, help, staleness_ms as f64 / 1_000.0);
+            page.single("catamaran_staleness_seconds", gauge, help, status.staleness_ms as f64 / 1_000.0);
         }
         let counter = Kind::Counter;
         page.single("catamaran_raft_role_changes_total", counter, "Changes of role, term or leader.", self.replica.role_changes.get());

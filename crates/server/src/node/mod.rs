@@ -21,6 +21,7 @@ mod sockets;
 mod open;
 pub(crate) mod handle;
 pub(crate) mod replica_thread;
+pub(crate) mod readers;
 pub(crate) mod rights;
 // The disk of the replica.
 pub(crate) mod disk;
@@ -53,6 +54,7 @@ use disk::{DiskDone, DiskWork, Writer};
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
 use metrics::NodeMetrics;
+use readers::{Readers, Zones};
 use replica::Replica;
 use replica::io::{Input, Member};
 use replica_thread::{DiskQueues, ReplicaCounters, ReplicaThread};
@@ -62,7 +64,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use zone::set::ZoneReader;
 
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
@@ -110,11 +111,12 @@ impl Node {
         let service = Arc::new(Service { options: answer_options(config), serving: serving.clone(), desk: desk.clone() });
         let mut counters = Counters::default();
         let stop_workers = Stop::default();
-        let zones = replica.zones();
-        start_update_threads(&service, || zones.reader(), &handle, &mut counters, desk_queues)?;
-        start_udp(sockets.udp, &service, || zones.reader(), &mut counters, &stop_workers)?;
-        start_tcp(config, sockets.tcp, &service, || zones.reader(), &mut counters)?;
-        let api_reader = zones.reader();
+        let readers = Arc::<Readers>::default();
+        let reader = || readers.add(replica.zone_reader());
+        start_update_threads(&service, reader, &handle, &mut counters, desk_queues)?;
+        start_udp(sockets.udp, &service, reader, &mut counters, &stop_workers)?;
+        start_tcp(config, sockets.tcp, &service, reader, &mut counters)?;
+        let api_reader = reader();
 
         let (log_sync, bulk_sync) = (Arc::<DurationHistogram>::default(), Arc::<DurationHistogram>::default());
         let (disks, writers) = start_disks(config, &handle, &log_sync, &bulk_sync)?;
@@ -128,6 +130,7 @@ impl Node {
             disks,
             desk: desk.clone(),
             serving: serving.clone(),
+            readers: readers.clone(),
             counters: replica_counters.clone(),
             admins: Default::default(),
             next_admin: 0,
@@ -205,7 +208,7 @@ fn answer_options(config: &Config) -> AnswerOptions {
 
 fn start_update_threads(
     service: &Arc<Service>,
-    reader: impl Fn() -> ZoneReader,
+    reader: impl Fn() -> Zones,
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -236,7 +239,7 @@ fn start_update_threads(
 fn start_udp(
     sockets: Vec<Vec<BatchSocket>>,
     service: &Arc<Service>,
-    reader: impl Fn() -> ZoneReader,
+    reader: impl Fn() -> Zones,
     counters: &mut Counters,
     stop: &Stop,
 ) -> Result<(), Problem> {
@@ -255,7 +258,7 @@ fn start_tcp(
     config: &Config,
     listeners: Vec<Vec<std::net::TcpListener>>,
     service: &Arc<Service>,
-    reader: impl Fn() -> ZoneReader,
+    reader: impl Fn() -> Zones,
     counters: &mut Counters,
 ) -> Result<(), Problem> {
     let limits = &config.dns.tcp;

@@ -2,7 +2,8 @@
 
 use super::disk::DiskWork;
 use super::handle::{Event, ReplicaHandle, Shared};
-use super::rights::{Grant, Rights};
+use super::readers::Readers;
+use super::rights::Rights;
 use super::system;
 use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
 use crate::metrics::{Counter, DurationHistogram};
@@ -45,6 +46,7 @@ pub(crate) struct ReplicaThread {
     pub(crate) desk: Desk,
     pub(crate) serving: Arc<ServingState>,
     pub(crate) counters: Arc<ReplicaCounters>,
+    pub(crate) readers: Arc<Readers>,
     pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
     pub(crate) next_admin: u64,
 }
@@ -146,6 +148,7 @@ impl ReplicaThread {
             }
             Output::KeysChanged => self.publish_rights(),
             Output::ZonesChanged => {}
+            Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");
                 self.serving.set(serving);
@@ -160,7 +163,6 @@ impl ReplicaThread {
     }
 
     fn publish_rights(&self) {
-        let grants = self.replica.grants().into_iter().map(|(key, zone, right)| Grant { key, zone, right }).collect();
-        self.shared.set_rights(Rights { keys: self.replica.keys(), grants });
+        self.shared.set_rights(Rights::new(self.replica.key_table(), self.replica.keys()));
     }
 }

@@ -117,7 +117,7 @@ impl JoinDesk {
             ca_pem: authority.cert_pem().to_owned(),
             data_key: data_encoding::BASE64.encode(&self.data_key),
             api_token: self.api_token.reveal().to_owned(),
-            members: members.into_iter().filter(|member| member.id != id).map(|member| (member.id, member.address)).collect(),
+            members: members.into_iter().map(|of| of.member).filter(|member| member.id != id).map(|member| (member.id, member.address)).collect(),
         })
     }
 }

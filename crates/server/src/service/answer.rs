@@ -3,6 +3,7 @@
 use super::counters::{Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
 use super::serving::ServingState;
+use crate::node::readers::Zones;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use replica::io::Serving;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use wire::compose::{Composer, EdnsOut};
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, Header, Parsed, Reject, Request, parse_request};
 use zone::answer::{AnswerContext, Chaos, Servable, answer};
-use zone::set::{Snapshot, Zone, ZoneReader};
+use zone::set::{Snapshot, Zone};
 
 /// What the operator configured about answers.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +37,7 @@ pub(crate) struct Service {
 /// Answers queries on one worker.
 pub(crate) struct QueryResponder {
     pub(crate) service: Arc<Service>,
-    pub(crate) zones: ZoneReader,
+    pub(crate) zones: Zones,
     pub(crate) counters: Arc<WorkerCounters>,
 }
 

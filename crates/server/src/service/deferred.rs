@@ -15,6 +15,7 @@ use super::transfer;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
 use crate::metrics::Gauge;
+use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
 use replica::update::{Authenticated, Signer, authenticate, prescan};
@@ -26,7 +27,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{Parsed, Request, parse_request};
 use zone::record::ZoneId;
-use zone::set::ZoneReader;
 
 /// A message that a packet worker passed on.
 pub(crate) struct Deferred {
@@ -101,7 +101,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) index: u64,
     pub(crate) threads: u64,
     pub(crate) service: Arc<Service>,
-    pub(crate) zones: ZoneReader,
+    pub(crate) zones: Zones,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) listen: Arc<crate::listen::ListenCounters>,
     pub(crate) submit: Arc<S>,

@@ -7,6 +7,7 @@ use super::deferred::{Refused, now_s};
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply, Transport};
 use crate::metrics::Gauge;
+use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use replica::io::{Right, Serving, Verified};
 use replica::update::{SequenceSigner, Signer};
@@ -19,7 +20,7 @@ use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Request, Section};
 use zone::record::ZoneId;
-use zone::set::{Frozen, Zone, ZoneReader};
+use zone::set::{Frozen, Zone};
 
 /// What a request for a transfer wants.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ fn soa_serial(rdata: &[u8]) -> Option<Serial> {
 
 /// Whether the transfer may start.
 pub(super) fn admit(
-    zones: &mut ZoneReader,
+    zones: &mut Zones,
     wanted: &Wanted,
     key: &Verified,
     rights: &Rights,

@@ -40,7 +40,7 @@ struct Names<'a> {
 pub(super) enum End<'a> {
     /// At what the zone says about its last name.
     Outcome(Outcome<'a>),
-    /// Out of the zone, in a circle, or at the bound.
+    /// Out of the zone, in a circle, at the bound, or at a CNAME that a DNAME made and that was asked for.
     Alias,
     /// At a DNAME whose target is too long (RFC 6672 2.2).
     TooLong,
@@ -101,6 +101,8 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
                     target.is_some_and(|target| self.go_to(NameBuf::from(target)))
                 }
                 Outcome::Redirect { ref vertex, ref rrset } => match self.redirect(vertex, rrset)? {
+                    // The CNAME that was made is what was asked for (RFC 1034 4.3.2, step 3a).
+                    Some(_) if qtype == Rtype::CNAME => break,
                     Some(target) => self.go_to(target),
                     None => return Ok(End::TooLong),
                 },
@@ -120,6 +122,10 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 
     /// Puts in what was asked for: an RRset, or for QTYPE RRSIG the signatures of one.
     fn push_positive(&mut self, rrset: &RrsetRef<'a>, source: Source) -> Result<(), Full> {
+        // A DNAME that was asked for may be in the answer already, as what led to itself.
+        if self.names.as_ref().is_some_and(|names| names.has_redirect(rrset)) {
+            return Ok(());
+        }
         if self.question.qtype != Rtype::RRSIG {
             return self.push_answer(rrset, source);
         }
@@ -152,8 +158,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too long.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
         let names = self.names.get_or_insert_with(Names::new);
-        let known = names.redirects.iter().flatten().any(|known| known.is_same(rrset));
-        if !known {
+        if !names.has_redirect(rrset) {
             names.redirects[names.count] = Some(*rrset);
             let signed = Signed { owner: vertex.owner(), rrset, ttl_max: u32::MAX, dnssec_ok: self.dnssec_ok };
             signed.push(self.composer, Section::Answer)?;
@@ -183,6 +188,11 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 }
 
 impl Names<'_> {
+    /// Whether a DNAME RRset is in the answer.
+    fn has_redirect(&self, rrset: &RrsetRef<'_>) -> bool {
+        self.redirects.iter().flatten().any(|known| known.is_same(rrset))
+    }
+
     const fn new() -> Self {
         Self { count: 0, names: [const { NameBuf::root() }; CHAIN_MAX], redirects: [None; CHAIN_MAX] }
     }
