@@ -405,6 +405,8 @@ pub enum FatalReason {
     LogDiverged,
     /// An entry of a version that this software does not know was committed.
     EntryUnknown,
+    /// The arena of the zones is full.
+    MemoryFull,
     /// What was read back from this replica's own files is damaged.
     Damaged,
 }
