@@ -9,3 +9,5 @@ mod octets;
 // A disk for tests and the simulator.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+// The state at one index, in one file.
+pub mod checkpoint;

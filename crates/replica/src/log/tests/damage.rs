@@ -103,8 +103,7 @@ fn a_synced_record_in_the_middle_is_never_cut_even_if_a_sector_of_it_is_zero() {
     assert!(starts.len() >= 2, "{starts:?}");
     for sector in (starts[0]..starts[1]).step_by(512) {
         let mut disk = machine.disk.clone();
-        for at in sector..sector + 512 {
-            let bits = octets[at];
+        for (at, bits) in octets.iter().enumerate().skip(sector).take(512) {
             (0..8).filter(|bit| bits & (1 << bit) != 0).for_each(|bit| disk.flip(&file, at * 8 + bit));
         }
         assert!(matches!(Machine::open(disk, small_config()), Err(OpenError::Damage(_))), "sector {sector}");

@@ -28,7 +28,8 @@ fn header() -> Header {
 }
 
 fn golden_header(body_crc: u32) -> Vec<u8> {
-    let mut octets = b"\xA5CtLg\x00\x01\x01\x00cluster-of-tests\x00\x00\x00\x01\x00\x00\x00\x02".to_vec();
+    let mut octets =
+        b"\xA5CtLg\x00\x01\x01\x00cluster-of-tests\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x06".to_vec();
     for number in [0x21_u64, 0x400, 0x22] {
         octets.extend_from_slice(&number.to_be_bytes());
     }

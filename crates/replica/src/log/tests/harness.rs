@@ -6,7 +6,7 @@ use crate::testing::MemoryDisk;
 use raft::eraftpb::{Entry, HardState};
 
 pub(super) fn small_id() -> LogId {
-    LogId { cluster: *b"cluster-of-tests", member: 0x0000_0001_0000_0002 }
+    LogId { cluster: *b"cluster-of-tests", member: 0x0000_0001_0000_0002, group: 6 }
 }
 
 /// Small enough that a handful of records changes segments.
