@@ -453,6 +453,9 @@ pub enum Output {
         /// The index.
         index: u64,
     },
+    /// A checkpoint took the place of the zones: readers made before see the old ones. Get new ones from
+    /// [`Replica`](crate::Replica).
+    ZonesReplaced,
     /// Role, term or leader changed.
     RoleChanged {
         /// What this member is.

@@ -37,6 +37,7 @@ mod reads;
 mod replica;
 mod report;
 mod status;
+mod transfer;
 
 mod codec;
 mod octets;
@@ -49,6 +50,6 @@ pub mod testing;
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::Alarms;
-pub use replica::{OpenError, Replica};
-pub use status::{MemberStatus, Status, ZoneStatus};
+pub use replica::{Counters, OpenError, Replica};
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use secrets::{DataKey, Sealed};

@@ -230,3 +230,18 @@ impl Replica {
         }
     }
 }
+
+impl Replica {
+    /// The feature level rises, by an entry, when all members can do what it names.
+    fn raise_feature_level(&mut self) {
+        let members = self.machine.settings.members();
+        let own = self.driver.id();
+        let level_of = |id: NodeId| {
+            if id == own { Some(FEATURE_LEVEL) } else { self.heard(id).map(|heard| heard.feature_level) }
+        };
+        let level = members.iter().map(|member| level_of(member.id)).min().flatten();
+        if let Some(level) = level.filter(|&level| level > self.machine.settings.feature_level()) {
+            self.propose_feature_level(level);
+        }
+    }
+}

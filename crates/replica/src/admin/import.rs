@@ -118,9 +118,7 @@ impl Replica {
             let abandon = import.has_begun.then_some(import.stage);
             self.admin.imports.remove(&request_id);
             if let Some(stage) = abandon {
-                // Nobody waits for it; a leader also gives up stages that nobody touches.
-                let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
-                self.wait(Command::Propose(Body::ImportAbandon(stage)), Purpose::Admin(step), ADMIN_WAIT_MS);
+                self.abandon_stage(stage);
             }
             return self.admin_done(request_id, Err(error));
         }
@@ -133,6 +131,12 @@ impl Replica {
             }
         }
         self.continue_import(request_id);
+    }
+
+    /// Gives a stage up. Nobody waits for it; a leader also gives up stages that nobody touches.
+    pub(crate) fn abandon_stage(&mut self, stage: StageId) {
+        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
+        self.wait(Command::Propose(Body::ImportAbandon(stage)), Purpose::Admin(step), ADMIN_WAIT_MS);
     }
 
     fn continue_import(&mut self, request_id: u64) {

@@ -115,6 +115,14 @@ impl Replica {
         Ok(())
     }
 
+    /// As the leader, raises the feature level. Asked again while it is under way it changes nothing.
+    pub(crate) fn propose_feature_level(&mut self, level: u32) {
+        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
+        if !self.admin.single.contains(&NOBODY) {
+            self.start_step(step, Command::Settings(SettingsChange::FeatureLevel { level }));
+        }
+    }
+
     fn start_step(&mut self, step: AdminStep, command: Command) {
         if matches!(step.kind, StepKind::Single | StepKind::NodeRemove(_)) {
             self.admin.single.insert(step.request_id);

@@ -137,6 +137,11 @@ impl CheckpointLoader {
         Some(ReadFile { ticket, file: self.file.clone(), offset: line.offset, len: line.len })
     }
 
+    /// Whether this read is the loader's.
+    pub fn is_reading(&self, ticket: u64) -> bool {
+        self.under_way.contains_key(&ticket)
+    }
+
     /// Takes the answer to a read; whether the ticket was the loader's.
     ///
     /// # Errors

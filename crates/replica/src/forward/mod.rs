@@ -118,9 +118,12 @@ impl Replica {
         if let Some((index, term)) = waiter.place
             && index <= applied
         {
-            // An entry that left the log with a checkpoint was applied: what is committed does not change.
-            let is_there = self.driver.log().term(index).is_ok_and(|there| there == term);
-            return if is_there { self.settled(token) } else { self.lost(token) };
+            return match self.driver.log().term(index) {
+                Ok(there) if there == term => self.settled(token),
+                Ok(_) => self.lost(token),
+                // It left the log, with a checkpoint.
+                Err(_) => self.unsettled(token),
+            };
         }
         if waiter.done_at.is_some_and(|index| index <= applied) {
             self.settled(token);
@@ -145,6 +148,33 @@ impl Replica {
                     self.admin_step_done(step, Ok((unchanged, joined)));
                 }
             }
+        }
+    }
+
+    /// The place of a command left the log before it could be looked at. A session tells what became of an update;
+    /// without one it is asked again. Of anything else nobody knows.
+    fn unsettled(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        waiter.place = None;
+        match &waiter.purpose {
+            Purpose::Update { identity, .. } => {
+                let session = self.machine.sessions.get(identity).map(|session| session.rcode);
+                if let Some(rcode) = session {
+                    self.finish_update(token, Verdict::Answer(rcode));
+                }
+            }
+            Purpose::Admin(_) => {
+                if let Some(Waiter { purpose: Purpose::Admin(step), .. }) = self.waiters.remove(token) {
+                    self.admin_step_expired(step, false);
+                }
+            }
+        }
+    }
+
+    /// A checkpoint took the place of the state: what it holds is settled.
+    pub(crate) fn settle_installed(&mut self, index: u64) {
+        for token in self.waiters.due(index) {
+            self.settle(token);
         }
     }
 

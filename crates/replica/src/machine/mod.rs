@@ -5,10 +5,14 @@
 //! concerns zones may have been carried out before, on the head of a leader; then its version is only published.
 
 mod hash_ring;
+mod items;
+mod restore;
 mod stages;
 mod zones;
 
 pub(crate) use hash_ring::HashRing;
+pub(crate) use items::FrozenState;
+pub(crate) use restore::{Restore, RestoreError, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 

@@ -110,6 +110,12 @@ impl<'a> Zone<'a> {
         Records::new(self.store, self.record.names, self.record.hashed)
     }
 
+    /// The records from an owner on, in the order of [`Zone::records`]: where reading broke off.
+    #[must_use]
+    pub fn records_from(&self, first: NameRef<'_>) -> Records<'a> {
+        Records::from(self.store, self.record.names, self.record.hashed, &key::of(first))
+    }
+
     /// The place of a name.
     #[must_use]
     pub(crate) fn vertex(&self, key: &Key) -> Option<Vertex<'a>> {
