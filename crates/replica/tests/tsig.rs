@@ -5,7 +5,9 @@ mod support;
 
 use catamaran_replica::io::{KeyAlgorithm, Verified};
 use catamaran_replica::update::client::{ClientKey, UpdateBuilder};
-use catamaran_replica::update::{Authenticated, KeyTable, NoRoom, SequenceSigner, Signer, TsigKey, TsigReject, authenticate};
+use catamaran_replica::update::{
+    Authenticated, KeyTable, NoRoom, SequenceSigner, Signer, TsigKey, TsigReject, authenticate,
+};
 use domain::base::iana::{Opcode, Rcode as DomainRcode, Rtype as DomainRtype};
 use domain::base::message_builder::AdditionalBuilder;
 use domain::base::name::Name as DomainName;

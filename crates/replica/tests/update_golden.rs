@@ -184,9 +184,7 @@ fn build(builder: UpdateBuilder, words: &[&str], apex: &Name) -> UpdateBuilder {
         ["if", name, "is", "in", "use"] => builder.require_name(owner(name).as_ref()),
         ["if", name, "is", "not", "in", "use"] => builder.require_no_name(owner(name).as_ref()),
         ["if", name, rtype, "exists"] => builder.require_rrset(owner(name).as_ref(), rtype_of(rtype)),
-        ["if", name, rtype, "does", "not", "exist"] => {
-            builder.require_no_rrset(owner(name).as_ref(), rtype_of(rtype))
-        }
+        ["if", name, rtype, "does", "not", "exist"] => builder.require_no_rrset(owner(name).as_ref(), rtype_of(rtype)),
         ["if", name, rtype, "is", rdata @ ..] => {
             let rtype = rtype_of(rtype);
             builder.require_record(owner(name).as_ref(), rtype, &rdata_of(rtype, rdata, apex))

@@ -68,7 +68,7 @@ fn model_prerequisites(zone: &TestZone, prerequisites: &[Raw]) -> Result<(), Rco
                     fail_if((at(zone, owner).count() > 0) != wanted, rcode)?;
                 } else {
                     let rcode = if wanted { Rcode::NXRRSET } else { Rcode::YXRRSET };
-                    fail_if(!rrset(zone, owner, *rtype).is_empty() != wanted, rcode)?;
+                    fail_if(rrset(zone, owner, *rtype).is_empty() == wanted, rcode)?;
                 }
             }
             Class::IN => named.push(record),
@@ -77,8 +77,7 @@ fn model_prerequisites(zone: &TestZone, prerequisites: &[Raw]) -> Result<(), Rco
     }
     for record in &named {
         let found = rrset(zone, &record.owner, record.rtype);
-        let of_this_rrset =
-            || named.iter().filter(|other| other.owner == record.owner && other.rtype == record.rtype);
+        let of_this_rrset = || named.iter().filter(|other| other.owner == record.owner && other.rtype == record.rtype);
         let all_exist = of_this_rrset().all(|wanted| found.iter().any(|found| is_same(found, wanted)));
         let no_other = found.iter().all(|found| of_this_rrset().any(|wanted| is_same(found, wanted)));
         fail_if(!all_exist || !no_other, Rcode::NXRRSET)?;
@@ -120,9 +119,7 @@ fn model_update(zone: &mut TestZone, serial_before: Serial, Raw { class, ttl, re
 fn model_add(zone: &mut TestZone, serial_before: Serial, record: &Record) {
     let beside_cname = |rtype| [Rtype::KEY, Rtype::SIG, Rtype::NXT].contains(&rtype);
     let ignored = match record.rtype {
-        Rtype::CNAME => {
-            at(zone, &record.owner).any(|other| other.rtype != Rtype::CNAME && !beside_cname(other.rtype))
-        }
+        Rtype::CNAME => at(zone, &record.owner).any(|other| other.rtype != Rtype::CNAME && !beside_cname(other.rtype)),
         rtype => !beside_cname(rtype) && !rrset(zone, &record.owner, Rtype::CNAME).is_empty(),
     };
     if ignored {
@@ -216,8 +213,12 @@ const RARE: &[Rtype] = &[Rtype::SOA, Rtype::SOA, Rtype::SOA, Rtype::NSEC, Rtype:
 
 fn record(rare: u32) -> impl Strategy<Value = Record> {
     let rtype = prop_oneof![20 => prop::sample::select(HELD), rare => prop::sample::select(RARE)];
-    (owner(), rtype, prop::sample::select(vec![0u32, 60, 300]), 0u8..8)
-        .prop_map(|(owner, rtype, ttl, choice)| Record { owner, rtype, ttl, rdata: rdata(rtype, choice) })
+    (owner(), rtype, prop::sample::select(vec![0u32, 60, 300]), 0u8..8).prop_map(|(owner, rtype, ttl, choice)| Record {
+        owner,
+        rtype,
+        ttl,
+        rdata: rdata(rtype, choice),
+    })
 }
 
 fn zone() -> impl Strategy<Value = TestZone> {
@@ -236,7 +237,8 @@ fn zone() -> impl Strategy<Value = TestZone> {
 
 /// Well-formed prerequisites and steps for the most part.
 fn raw(is_prerequisite: bool) -> impl Strategy<Value = Raw> {
-    let class = prop_oneof![30 => Just(Class::IN), 15 => Just(Class::ANY), 15 => Just(Class::NONE), 1 => Just(Class::CH)];
+    let class =
+        prop_oneof![30 => Just(Class::IN), 15 => Just(Class::ANY), 15 => Just(Class::NONE), 1 => Just(Class::CH)];
     let with_rtype_any = prop::bool::weighted(0.2);
     let odd = prop::bool::weighted(0.02);
     let meta = prop::sample::select(vec![Rtype::AXFR, Rtype::MAILA, Rtype::MAILB, Rtype::ANY]);
@@ -262,7 +264,8 @@ fn case() -> impl Strategy<Value = (TestZone, Vec<Raw>, Vec<Raw>)> {
             let zone = zone.clone();
             prop::sample::select(zone.records.clone()).prop_map(move |record| {
                 let found = rrset(&zone, &record.owner, record.rtype);
-                let named = |record: &Record| Raw { class: Class::IN, ttl: 0, record: Record { ttl: 0, ..record.clone() } };
+                let named =
+                    |record: &Record| Raw { class: Class::IN, ttl: 0, record: Record { ttl: 0, ..record.clone() } };
                 found.into_iter().map(named).collect::<Vec<_>>()
             })
         };

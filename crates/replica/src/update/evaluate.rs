@@ -59,12 +59,7 @@ impl From<Rcode> for Verdict {
 /// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds since
 /// 1970, is used by [`SerialPolicyOption::UnixTime`] only.
 #[must_use]
-pub fn evaluate<Z: ZoneRead>(
-    zone: &Z,
-    parsed: &Parsed,
-    policy: SerialPolicyOption,
-    now_s: u64,
-) -> Evaluated {
+pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
     match changeset(zone, parsed, policy, now_s) {
         Ok(changeset) => Evaluated { rcode: Rcode::NOERROR, changeset, refusal: None },
         Err(Verdict { rcode, refusal }) => Evaluated { rcode, changeset: None, refusal },
@@ -96,7 +91,7 @@ fn changeset<Z: ZoneRead>(
 
 /// RFC 2136 3.2.5: in their order; those that name values are collected and compared at the end, RRset by RRset.
 fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parsed) -> Result<(), Verdict> {
-    let mut values: BTreeMap<(Box<[u8]>, Rtype), (&Name, BTreeSet<Arc<[u8]>>)> = BTreeMap::new();
+    let mut values: BTreeMap<(&Name, Rtype), BTreeSet<Arc<[u8]>>> = BTreeMap::new();
     for prerequisite in &parsed.prerequisites {
         let failed = match prerequisite {
             // RFC 2136 3.2.1
@@ -112,8 +107,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
             // RFC 2136 3.2.4
             Prerequisite::NameNotInUse(owner) => is_in_use(working, owner)?.then_some(Rcode::YXDOMAIN),
             Prerequisite::RrsetExistsValue(owner, rtype, rdata) => {
-                let key = (owner.octets().to_ascii_lowercase().into(), *rtype);
-                values.entry(key).or_insert((owner, BTreeSet::new())).1.insert(comparable(*rtype, rdata));
+                values.entry((owner, *rtype)).or_default().insert(comparable(*rtype, rdata));
                 None
             }
         };
@@ -124,7 +118,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
     if let Some(rcode) = parsed.prerequisite_fault {
         return Err(rcode.into());
     }
-    for ((_, rtype), (owner, rdatas)) in &values {
+    for ((owner, rtype), rdatas) in &values {
         // The whole RRset, not each record by itself: "all of the RRs ... and only those" (RFC 2136 2.4.2).
         if !working.rrset(owner, *rtype)?.equals(rdatas.iter()) {
             return Err(Rcode::NXRRSET.into());

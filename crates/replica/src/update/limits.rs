@@ -1,11 +1,9 @@
 //! Every bound of the way of an UPDATE, from its octets to the change that it makes.
 
 /// Records of the prerequisite and update sections together. A client that sends in batches of 50 with three records
-/// each stays well below; what a message of 65,535 octets could hold beyond it would only cost time.
+/// each stays well below; what a message of 65,535 octets could hold beyond it would only cost time. It bounds the
+/// memory for rdata too: compression hides at most two names of 255 octets in a record.
 pub const UPDATE_RECORDS_MAX: usize = 1_000;
-/// Octets of rdata that prescan keeps of one message: compressed names grow when they are written out, a thousand
-/// records of a few dozen octets to a thousand times two names of 255.
-pub const UPDATE_RDATA_OCTETS_MAX: usize = 1 << 20;
 /// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
 /// update, whose owners may all hold large RRsets.
 pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
