@@ -1,4 +1,5 @@
 //! Limits: what is refused, and how long the worst that is allowed takes.
+#![expect(clippy::disallowed_methods, reason = "a bound on time is measured with a clock")]
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
 mod support;
