@@ -199,8 +199,8 @@ fn requests_of_domain_are_verified_and_responses_accepted_by_it() {
                     octets[at] ^= 0x01;
                     let Ok(mut message) = DomainMessage::from_octets(octets) else { continue };
                     let outcome = transaction.answer(&mut message, Time48::from_u64(NOW + 2));
-                    // The ID in the header is not covered: that in the record is. Nor does `domain` look at class and TTL
-                    // of the record, which are in the MAC as what they have to be.
+                    // The ID in the header is not covered: that in the record is. Nor does `domain` look at class and
+                    // TTL of the record, which are in the MAC as what they have to be.
                     let class_at = response.len() - (signer.reserve_octets() - 6) + 10 + 2;
                     assert_eq!(outcome.is_ok(), at < 2 || (class_at..class_at + 6).contains(&at), "octet {at}");
                 }

@@ -1,5 +1,5 @@
-//! TSIG with the tools that people use: `nsupdate` and `dig` of BIND, `knsupdate` and `kdig` of Knot, over loopback. What is
-//! not installed is named and skipped.
+//! TSIG with the tools that people use: `nsupdate` and `dig` of BIND, `knsupdate` and `kdig` of Knot, over loopback.
+//! What is not installed is named and skipped.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "real tools need sockets and the real time")]
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
@@ -196,7 +196,8 @@ fn response(request: &Request<'_>, rcode: Rcode, answer: &[Record]) -> Vec<u8> {
     octets
 }
 
-/// Whether a tool complains about what it got; a MAC in base64 may hold any word, so only the beginnings of lines count.
+/// Whether a tool complains about what it got; a MAC in base64 may hold any word, so only the beginnings of lines
+/// count.
 fn complains(said: &str) -> bool {
     let complaints = [";; WARNING", ";; ERROR", ";; Couldn't", "; Transfer failed", ";; error", "; TSIG error"];
     said.lines().any(|line| complaints.iter().any(|complaint| line.starts_with(complaint)))

@@ -1,4 +1,5 @@
-//! Random updates against a model that is as naive as RFC 2136 reads: a list of records, gone through for each question.
+//! Random updates against a model that is as naive as RFC 2136 reads: a list of records, gone through for each
+//! question.
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
 mod support;

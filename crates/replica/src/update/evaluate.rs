@@ -1,8 +1,8 @@
 //! What an UPDATE does to one version of a zone (RFC 2136 3.2, 3.4.2): a change, or an RCODE and no change.
 //!
-//! Nothing is written: the outcome is the net difference, which goes through the log and is applied everywhere as it is.
-//! Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says what was
-//! chosen.
+//! Nothing is written: the outcome is the net difference, which goes through the log and is applied everywhere as it
+//! is. Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says
+//! what was chosen.
 
 use super::prescan::{Parsed, Prerequisite, Step};
 use super::serial;
@@ -37,8 +37,8 @@ pub enum Refusal {
 }
 
 impl From<LimitReached> for Verdict {
-    /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform the
-    /// specified operation for policy or security reasons"); SERVFAIL would make clients try again.
+    /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform
+    /// the specified operation for policy or security reasons"); SERVFAIL would make clients try again.
     fn from(limit: LimitReached) -> Self {
         Self { rcode: Rcode::REFUSED, refusal: Some(Refusal::Limit(limit)) }
     }
@@ -56,8 +56,8 @@ impl From<Rcode> for Verdict {
     }
 }
 
-/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds since
-/// 1970, is used by [`SerialPolicyOption::UnixTime`] only.
+/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds
+/// since 1970, is used by [`SerialPolicyOption::UnixTime`] only.
 #[must_use]
 pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
     match changeset(zone, parsed, policy, now_s) {
@@ -119,7 +119,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
         return Err(rcode.into());
     }
     for ((owner, rtype), rdatas) in &values {
-        // The whole RRset, not each record by itself: "all of the RRs ... and only those" (RFC 2136 2.4.2).
+        // The whole RRset, not each record by itself (RFC 2136 3.2.3).
         if !working.rrset(owner, *rtype)?.equals(rdatas.iter()) {
             return Err(Rcode::NXRRSET.into());
         }
@@ -173,8 +173,8 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
     }
 
     /// RFC 2136 3.4.2.2. An owner that is occluded, below a zone cut or a DNAME, takes records like any other: glue is
-    /// such a record, and the data may come before the cut goes. A TTL that differs becomes that of the whole RRset, whose
-    /// TTLs must be the same (RFC 2181 5.2).
+    /// such a record, and the data may come before the cut goes. A TTL that differs becomes that of the whole RRset,
+    /// whose TTLs must be the same (RFC 2181 5.2).
     fn add(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), LimitReached> {
         // "In the case of a CNAME Update RR and a non-CNAME Zone RRset or vice versa, ignore".
         let at_odds = |other: Rtype| match rtype {

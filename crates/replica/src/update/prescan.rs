@@ -1,13 +1,13 @@
-//! The form of an UPDATE: what can be said of its prerequisites (RFC 2136 3.2) and of its update section (3.4.1) without
-//! looking at the zone.
+//! The form of an UPDATE: what can be said of its prerequisites (RFC 2136 3.2) and of its update section (3.4.1)
+//! without looking at the zone.
 //!
 //! **Which RCODE wins.** RFC 2136 handles prerequisites first, one record after the other (3.2.5), then the right to
-//! update (3.3), then the prescan of the whole update section (3.4.1.3). A record of the update section outside the zone
-//! therefore gives NOTZONE only when all prerequisites hold: BIND scans first and says NOTZONE, Knot says what the
+//! update (3.3), then the prescan of the whole update section (3.4.1.3). A record of the update section outside the
+//! zone therefore gives NOTZONE only when all prerequisites hold: BIND scans first and says NOTZONE, Knot says what the
 //! prerequisite says, and the RFC is with Knot. So a fault found here is kept with its place, and the verdict is
-//! pronounced where the zone is at hand; [`Parsed::verdict_without_zone`] is the short way where no prerequisite can come
-//! before it. Rdata that cannot be read is another matter: the message as a whole cannot be interpreted, which is FORMERR
-//! before any of its sections means something (RFC 1035 4.1.1).
+//! pronounced where the zone is at hand; [`Parsed::verdict_without_zone`] is the short way where no prerequisite can
+//! come before it. Rdata that cannot be read is another matter: the message as a whole cannot be interpreted, which is
+//! FORMERR before any of its sections means something (RFC 1035 4.1.1).
 
 use super::limits::UPDATE_RECORDS_MAX;
 use wire::name::Name;
@@ -180,8 +180,8 @@ const fn is_meta(rtype: Rtype) -> bool {
 ///   They cannot be right in a zone that is not signed. BIND lets RRSIGs in at the apex, for key signing keys that are
 ///   kept off line; there is no such use here until zones are signed.
 /// - NSEC3PARAM says that a complete NSEC3 chain is there (RFC 5155 4): in a zone that is not signed there is none.
-/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would be
-///   refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
+/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would
+///   be refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
 ///
 /// DS, CDS, CDNSKEY and ZONEMD are data like others.
 const fn is_ours_alone(rtype: Rtype) -> bool {

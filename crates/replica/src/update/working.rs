@@ -22,8 +22,8 @@ pub trait ZoneRead {
     fn apex(&self) -> NameRef<'_>;
     /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
     fn is_presigned(&self) -> bool;
-    /// Shows every record of this very owner, RRSIGs too, until `visit` breaks off. Wildcards and zone cuts mean nothing
-    /// here (RFC 2136 1.1.3, 1.1.4).
+    /// Shows every record of this very owner, RRSIGs too, until `visit` breaks off. Wildcards and zone cuts mean
+    /// nothing here (RFC 2136 1.1.3, 1.1.4).
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(StoredRecord<'_>) -> ControlFlow<()>);
 }
 
