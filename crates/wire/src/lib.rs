@@ -19,6 +19,13 @@ pub mod parse;
 // What rdata of each type consists of: checked, decompressed, lower-cased, compared.
 pub mod rdata;
 
+// Data to octets: the response.
+pub mod compose;
+// A message built by hand.
+pub mod builder;
+
+pub use builder::MessageBuilder;
+pub use compose::{Composer, EdnsOut, Full, Mark, ZoneVersionOut};
 pub use name::{Name, NameError, NameRef};
 pub use number::{Class, Opcode, Rcode, Rtype, Serial};
 pub use parse::{

@@ -1,39 +1,45 @@
-//! What a zone is made of: its identity, records, and differences between two of its versions.
+//! Records, the identity of a zone, and the difference between two versions of one.
+//!
+//! The class of every record is IN: other classes are refused where they enter (files, updates), so none is kept.
 
 use wire::name::Name;
 use wire::number::{Rtype, Serial};
 
-/// Which zone: a view and an apex.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Which zone: zones are told apart by view and apex everywhere.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ZoneId {
-    /// The view; zero is the only one today.
+    /// The view; there is one today, 0.
     pub view: u16,
-    /// The apex, in canonical form.
+    /// The owner of the SOA, in canonical form (lower case).
     pub apex: Name,
 }
 
-/// One resource record of class IN.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One resource record of class IN (RFC 1035 3.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The owner, case kept.
+    /// The owner; absolute, case kept.
     pub owner: Name,
     /// The type.
     pub rtype: Rtype,
-    /// Time to live, in seconds.
+    /// The TTL in seconds; at most 2^31 - 1 (RFC 2181 8).
     pub ttl: u32,
-    /// The rdata, uncompressed.
+    /// The rdata in wire form, names in it uncompressed. Equality of this struct is of octets; `wire::rdata` compares
+    /// as RFC 4034 6.2 wants.
     pub rdata: Box<[u8]>,
 }
 
-/// The difference between two versions of a zone, an IXFR difference sequence (RFC 1995 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The difference between two versions of a zone, as one difference sequence of an IXFR has it (RFC 1995 4).
+///
+/// The SOA of the old version is among `deleted` and that of the new one among `added`. A change of an RRset's TTL
+/// deletes and adds the whole RRset.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Changeset {
-    /// Serial of the older version; `None` when the zone is new.
+    /// Serial of the version that is changed; `None` when the zone is new.
     pub serial_from: Option<Serial>,
-    /// Serial of the newer version.
+    /// Serial of the version that results.
     pub serial_to: Serial,
-    /// What the newer version no longer has, the old SOA included.
+    /// Records that go.
     pub deleted: Vec<Record>,
-    /// What only the newer version has, the new SOA included.
+    /// Records that come.
     pub added: Vec<Record>,
 }

@@ -1,0 +1,36 @@
+//! Every bound of this crate.
+
+/// Depth of `$INCLUDE`: a file that includes itself ends here.
+pub const INCLUDE_DEPTH_MAX: usize = 16;
+/// Octets of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The longest
+/// rdata has 65,535 octets, each at most four octets of text, and some white space between them.
+pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
+/// Tokens of one entry: rdata of single-octet strings has one for every two octets.
+pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
+/// Records that one zone file may hold, those of `$INCLUDE` and `$GENERATE` counted.
+pub const FILE_RECORDS_MAX: usize = 100_000_000;
+/// Records that one `$GENERATE` may make.
+pub const GENERATE_RECORDS_MAX: u64 = 10_000_000;
+/// Octets of one text that a `$GENERATE` makes from its template.
+pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
+/// Warnings that are kept in full; beyond it only their count grows.
+pub const WARNINGS_MAX: usize = 1_000;
+/// Octets of rdata (RFC 1035 3.2.1: RDLENGTH has 16 bits).
+pub const RDATA_OCTETS_MAX: usize = 65_535;
+/// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).
+pub const NSEC3_ITERATIONS_MAX: u16 = 150;
+/// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a
+/// compressed owner takes 16). This is a bound for warnings, not for loading.
+pub const RRSET_RECORDS_MAX: usize = 4_000;
+/// Octets of all that one owner name has. The store takes 16 MiB.
+pub const LEAF_OCTETS_MAX: usize = 8 << 20;
+/// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
+pub const CHAIN_MAX: usize = 16;
+/// NSEC and NSEC3 records in one answer: four for the last name and one for each wildcard on the way.
+pub const PROOFS_MAX: usize = CHAIN_MAX + 4;
+/// Names whose addresses (or SVCB records) are put into the additional section unasked.
+pub const ADDITIONAL_NAMES_MAX: usize = 13;
+/// In-domain name servers of one delegation whose glue is looked for (RFC 9471 wants all; this bounds the work).
+pub const GLUE_NAMES_MAX: usize = 256;
+/// NSEC3 records that are stepped over to find one of the chain in use, while a zone changes its salt.
+pub const NSEC3_STEPS_MAX: usize = 16;
