@@ -7,7 +7,7 @@ mod support;
 use catamaran_replica::io::SerialPolicyOption;
 use catamaran_replica::update::client::UpdateBuilder;
 use catamaran_replica::update::limits::*;
-use catamaran_replica::update::{Evaluated, LimitReached, Refusal, StoredRecord, ZoneRead, evaluate, prescan};
+use catamaran_replica::update::{Evaluated, LimitReached, Refusal, ZoneRead, evaluate, prescan};
 use std::ops::ControlFlow;
 use support::name;
 use support::test_zone::TestZone;
@@ -15,6 +15,7 @@ use wire::name::{Name, NameRef};
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Parsed, parse_request};
 use zone::Record;
+use zone::set::RecordRef;
 
 fn apex() -> Name {
     name("example.test")
@@ -117,15 +118,15 @@ impl ZoneRead for Endless {
     fn is_presigned(&self) -> bool {
         false
     }
-    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(StoredRecord<'_>) -> ControlFlow<()>) {
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
         if owner == self.apex.as_ref() {
-            let _ = visit(StoredRecord { owner, rtype: Rtype::SOA, ttl: 300, rdata: &soa().rdata });
+            let _ = visit(RecordRef { owner, rtype: Rtype::SOA, ttl: 300, rdata: &soa().rdata });
             return;
         }
         let mut rdata = vec![0; self.octets];
         for at in 0..self.records {
             rdata[..4].copy_from_slice(&at.to_be_bytes());
-            if visit(StoredRecord { owner, rtype: Rtype(65_400), ttl: 300, rdata: &rdata }).is_break() {
+            if visit(RecordRef { owner, rtype: Rtype(65_400), ttl: 300, rdata: &rdata }).is_break() {
                 return;
             }
         }

@@ -318,6 +318,53 @@ proptest! {
     }
 }
 
+/// One zone in the real store through many updates: what is evaluated there is what is evaluated on the list of records,
+/// and what comes out applies.
+#[test]
+fn a_stored_zone_goes_the_same_way() {
+    use proptest::strategy::ValueTree as _;
+    use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut changes = 0;
+    for _ in 0..20 {
+        let mut listed = zone().new_tree(&mut runner).unwrap().current();
+        // An RRSIG alone and two of unlike TTLs: a zone may come with them, and updates delete them with their owner.
+        for (covered, ttl) in [(Rtype::A, 60), (Rtype::AAAA, 300)] {
+            let rdata = [&covered.0.to_be_bytes(), [5, 2].as_slice(), &[0; 14], b"\0sig"].concat().into();
+            listed.records.push(Record { owner: name("a.example.test"), rtype: Rtype::RRSIG, ttl, rdata });
+        }
+        let mut set =
+            ZoneSet::new(ZoneSetConfig { store: StoreConfig { reserve_bytes: 64 << 20, huge_pages: false } }).unwrap();
+        let id = zone::ZoneId { view: 0, apex: apex() };
+        let mut edit = set.edit();
+        edit.add_records(&id, &listed.records).unwrap();
+        edit.commit_stage(&id).unwrap();
+        let _ = edit.seal();
+        for turn in 0..300 {
+            let strategy = (prop::collection::vec(raw(true), 0..2), prop::collection::vec(raw(false), 0..8));
+            let (prerequisites, updates) = strategy.new_tree(&mut runner).unwrap().current();
+            let octets = message(if turn % 4 == 0 { &prerequisites } else { &[] }, &updates);
+            let Parsed::Request(request) = parse_request(&octets) else { panic!("{octets:?}") };
+            let parsed = prescan(&request).unwrap();
+            let on_list = evaluate(&listed, &parsed, SerialPolicyOption::UnixTime, turn / 7);
+            let on_store = evaluate(&set.head().zone(&id).unwrap(), &parsed, SerialPolicyOption::UnixTime, turn / 7);
+            assert_eq!((on_list.rcode, on_list.refusal), (on_store.rcode, on_store.refusal));
+            assert_eq!(on_list.changeset.is_some(), on_store.changeset.is_some());
+            if let Some(changeset) = &on_store.changeset {
+                listed.apply(&on_list.changeset.unwrap());
+                let mut edit = set.edit();
+                edit.apply(&id, changeset).unwrap();
+                let version = edit.seal();
+                set.publish(version);
+                changes += 1;
+            }
+            let records = set.head().zone(&id).unwrap().records().map(|record| record.to_record()).collect();
+            assert_eq!(comparable(&TestZone { apex: apex(), records }), comparable(&listed));
+        }
+    }
+    assert!(changes > 1_000, "only {changes} updates changed anything");
+}
+
 #[test]
 fn the_generator_reaches_every_outcome() {
     use proptest::strategy::ValueTree as _;

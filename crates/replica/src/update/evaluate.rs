@@ -95,13 +95,9 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
     for prerequisite in &parsed.prerequisites {
         let failed = match prerequisite {
             // RFC 2136 3.2.1
-            Prerequisite::RrsetExists(owner, rtype) => {
-                working.rrset(owner, *rtype)?.is_empty().then_some(Rcode::NXRRSET)
-            }
+            Prerequisite::RrsetExists(owner, rtype) => (!exists(working, owner, *rtype)?).then_some(Rcode::NXRRSET),
             // RFC 2136 3.2.2
-            Prerequisite::RrsetDoesNotExist(owner, rtype) => {
-                (!working.rrset(owner, *rtype)?.is_empty()).then_some(Rcode::YXRRSET)
-            }
+            Prerequisite::RrsetDoesNotExist(owner, rtype) => exists(working, owner, *rtype)?.then_some(Rcode::YXRRSET),
             // RFC 2136 3.2.3: 2.4.4 says that empty non-terminals do not count.
             Prerequisite::NameInUse(owner) => (!is_in_use(working, owner)?).then_some(Rcode::NXDOMAIN),
             // RFC 2136 3.2.4
@@ -120,7 +116,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
     }
     for ((owner, rtype), rdatas) in &values {
         // The whole RRset, not each record by itself (RFC 2136 3.2.3).
-        if !working.rrset(owner, *rtype)?.equals(rdatas.iter()) {
+        if !working.owner(owner)?.equals(*rtype, rdatas) {
             return Err(Rcode::NXRRSET.into());
         }
     }
@@ -128,7 +124,11 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
 }
 
 fn is_in_use<Z: ZoneRead>(working: &mut Working<'_, Z>, owner: &Name) -> Result<bool, LimitReached> {
-    Ok(working.rrsets(owner)?.values().any(|rrset| !rrset.is_empty()))
+    Ok(working.owner(owner)?.rtypes().next().is_some())
+}
+
+fn exists<Z: ZoneRead>(working: &mut Working<'_, Z>, owner: &Name, rtype: Rtype) -> Result<bool, LimitReached> {
+    Ok(working.owner(owner)?.rtypes().any(|other| other == rtype))
 }
 
 /// The update section being carried out.
@@ -160,9 +160,9 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
             }
             Step::DeleteName(owner) => {
                 let at_apex = *owner == self.apex;
-                for (rtype, rrset) in self.working.rrsets(owner)? {
+                for (rtype, rrset) in self.working.owner(owner)?.rrsets_mut() {
                     // RFC 2136 3.4.2.3: "only those RRs whose TYPE is other than SOA or NS".
-                    if !(at_apex && is_kept_at_apex(*rtype)) {
+                    if !(at_apex && is_kept_at_apex(rtype)) {
                         rrset.clear();
                     }
                 }
@@ -181,8 +181,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
             Rtype::CNAME => other != Rtype::CNAME && !may_stand_beside_cname(other),
             _ => other == Rtype::CNAME && !may_stand_beside_cname(rtype),
         };
-        let rrsets = self.working.rrsets(owner)?;
-        if rrsets.iter().any(|(&other, rrset)| !rrset.is_empty() && at_odds(other)) {
+        if self.working.owner(owner)?.rtypes().any(at_odds) {
             return Ok(());
         }
         if rtype == Rtype::SOA {

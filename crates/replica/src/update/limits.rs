@@ -16,6 +16,9 @@ pub const RRSET_OCTETS_MAX: usize = 64_000;
 pub const RRSET_RECORD_OVERHEAD: usize = 12;
 /// RRsets of one owner after an update.
 pub const OWNER_RRSETS_MAX: usize = 256;
+/// Octets of all that one owner has after an update; well below what a zone can hold at one place
+/// (`zone::limits::LEAF_OCTETS_MAX`), so that a change that was made is a change that can be applied.
+pub const OWNER_OCTETS_MAX: usize = 4 << 20;
 /// Octets of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
 /// the log.
 pub const CHANGE_OCTETS_MAX: usize = 4 << 20;
