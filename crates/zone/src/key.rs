@@ -118,8 +118,20 @@ mod tests {
     /// Names over few labels, so that prefixes, equal names and neighbours are frequent, and over all octets.
     fn names() -> impl Strategy<Value = Name> {
         let label = prop_oneof![
-            prop::sample::select(vec![&b"a"[..], b"B", b"ab", b"a-", b"*", b"\x00", b"a\x00", b"\xff", b"_", b"`", b"z{"])
-                .prop_map(<[u8]>::to_vec),
+            prop::sample::select(vec![
+                &b"a"[..],
+                b"B",
+                b"ab",
+                b"a-",
+                b"*",
+                b"\x00",
+                b"a\x00",
+                b"\xff",
+                b"_",
+                b"`",
+                b"z{"
+            ])
+            .prop_map(<[u8]>::to_vec),
             prop::collection::vec(any::<u8>(), 1..5),
         ];
         prop::collection::vec(label, 0..5).prop_map(|labels| {

@@ -6,6 +6,9 @@ pub mod limits;
 // What a zone is made of.
 pub mod record;
 
+// Presentation format.
+pub mod text;
+
 // How it is kept: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;
@@ -14,6 +17,7 @@ pub mod set;
 pub mod vertex;
 
 // What it answers: the outcome of a query, the proofs that belong to it, the response.
+pub mod answer;
 pub mod denial;
 pub mod lookup;
 

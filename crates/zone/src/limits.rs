@@ -2,9 +2,11 @@
 
 /// Depth of `$INCLUDE`: a file that includes itself ends here.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// Octets of one entry of a zone file, comments left out: lines joined by parentheses count as one. The longest rdata
-/// has 65,535 octets, each at most four octets of text, and some white space between them.
-pub const ENTRY_OCTETS_MAX: usize = 512 * 1024;
+/// Octets of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The longest
+/// rdata has 65,535 octets, each at most four octets of text, and some white space between them.
+pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
+/// Tokens of one entry: rdata of single-octet strings has one for every two octets.
+pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
 /// Records that one zone file may hold, those of `$INCLUDE` and `$GENERATE` counted.
 pub const FILE_RECORDS_MAX: usize = 100_000_000;
 /// Records that one `$GENERATE` may make.

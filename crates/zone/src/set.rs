@@ -28,6 +28,7 @@ pub use snapshot::{Frozen, Snapshot, ZoneReader};
 pub use store::{Full, ReserveError, Stats, StoreConfig, Version};
 pub use zone::Zone;
 pub use zone_record::Denial;
+pub(crate) use zone_record::soa_minimum;
 
 use crate::vertex::LeafNames;
 use store::Store;

@@ -65,7 +65,7 @@ fn field_octets(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataE
         Field::U16 | Field::RtypeField | Field::CertType => Ok(2),
         Field::U32 | Field::Ttl | Field::Time32 | Field::Ipv4 => Ok(4),
         Field::Eui48 => Ok(6),
-        Field::Eui64 | Field::Locator64 => Ok(8),
+        Field::Eui64 | Field::Locator64 | Field::Ipn => Ok(8),
         Field::Ipv6 => Ok(16),
         Field::Name(_) => Ok(name_octets(rest)?),
         Field::NamesRest => names_octets(rest),

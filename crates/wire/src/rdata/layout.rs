@@ -97,6 +97,8 @@ pub enum Field {
     Atma,
     /// Eight octets; four groups of hexadecimal digits with colons (RFC 6742 2.1.1, 2.3.1).
     Locator64,
+    /// Eight octets; a decimal number, or two of four octets with a dot between.
+    Ipn,
     /// Six octets; hexadecimal with hyphens (RFC 7043 3.2).
     Eui48,
     /// Eight octets; hexadecimal with hyphens (RFC 7043 4.2).
@@ -138,7 +140,9 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::HINFO => &[CharString, CharString],
         Rtype::MINFO => &[CLASSIC, CLASSIC],
         Rtype::MX => &[U16, CLASSIC],
-        Rtype::TXT | Rtype::SPF | Rtype::NINFO | Rtype::AVC | Rtype::RESINFO | Rtype::WALLET => &[CharStringsRest],
+        Rtype::TXT | Rtype::SPF | Rtype::NINFO | Rtype::AVC | Rtype::RESINFO | Rtype::WALLET | Rtype::CLA => {
+            &[CharStringsRest]
+        }
         // RFC 1183, 1706, 1712, 1876, 1995 and other early ones
         Rtype::RP => &[RECEIVED, RECEIVED],
         Rtype::AFSDB | Rtype::RT => &[U16, RECEIVED],
@@ -177,7 +181,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         // Keys and certificates of others
         Rtype::SSHFP => &[U8, U8, HEX],
         Rtype::IPSECKEY => &[U8, U8, U8, Gateway { type_at: 1, type_mask: 0xFF }, BASE64_OR_NONE],
-        Rtype::DHCID | Rtype::OPENPGPKEY => &[BASE64],
+        Rtype::DHCID | Rtype::OPENPGPKEY | Rtype::HHIT | Rtype::BRID => &[BASE64],
         Rtype::TLSA | Rtype::SMIMEA => &[U8, U8, U8, HEX],
         Rtype::HIP => &[HipKeys, NamesRest],
         // Services
@@ -192,6 +196,8 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::LP => &[U16, PLAIN],
         Rtype::EUI48 => &[Eui48],
         Rtype::EUI64 => &[Eui64],
+        Rtype::IPN => &[Ipn],
+        Rtype::SINK => &[U8, U8, BASE64_OR_NONE],
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! The leaf of a view: its zones as two trees, how many they are, and their hashes.
 
 use crate::hash::StateHash;
-use crate::vertex::leaf::{KIND_VIEW, write_view_key};
 use crate::vertex::LeafNames;
+use crate::vertex::leaf::{KIND_VIEW, write_view_key};
 use store::{Key, Tree, View};
 
 /// Makes the hash of what is staged differ from that of the same content served.

@@ -129,12 +129,17 @@ pub(super) fn nsec3_params<'a>(apex: &Vertex<'a>) -> Result<Option<Nsec3Params<'
 }
 
 /// The serial in the rdata of an SOA (RFC 1035 3.3.13).
-pub(crate) fn soa_serial(rdata: &[u8]) -> Option<Serial> {
+fn soa_serial(rdata: &[u8]) -> Option<Serial> {
     soa_number(rdata, 0).map(Serial)
 }
 
+/// The MINIMUM in the rdata of an SOA (RFC 2308 4).
+pub(crate) fn soa_minimum(rdata: &[u8]) -> Option<u32> {
+    soa_number(rdata, 4)
+}
+
 /// One of the five numbers that follow the two names of an SOA's rdata.
-pub(crate) fn soa_number(rdata: &[u8], place: usize) -> Option<u32> {
+fn soa_number(rdata: &[u8], place: usize) -> Option<u32> {
     let at = rdata.len().checked_sub(20)? + 4 * place;
     rdata.get(at..at + 4).and_then(|octets| octets.try_into().ok()).map(u32::from_be_bytes)
 }

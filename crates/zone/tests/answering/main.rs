@@ -1,0 +1,6 @@
+//! The zone crate from outside: changes of zones, and answers from them.
+
+extern crate catamaran_zone as zone;
+
+mod changes;
+mod common;
