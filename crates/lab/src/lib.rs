@@ -5,5 +5,9 @@
 //! ```
 
 // What is sent, and to whom.
+pub mod limits;
 pub mod peers;
 pub mod trace;
+
+// What came back, side by side.
+pub mod compare;
