@@ -203,6 +203,23 @@ fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
 }
 
 #[test]
+fn blocks_that_nobody_asked_for_are_not_held() {
+    let (mut source, manifest) = Source::new(1, 2000, 20);
+    let part = crate::checkpoint::Part::Data;
+    let unasked = TransferFrame::Get { checkpoint: manifest.id, part, from: 12, count: 1 };
+    let [block] = &source.answer(&unasked)[..] else { panic!("no block") };
+    let mut tickets = Tickets::default();
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), 1, 0);
+    let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
+    source.answer(&frame).into_iter().for_each(|table| fetcher.handle(1, table, 0));
+    let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
+    fetcher.handle(1, block.clone(), 0);
+    assert_eq!(fetcher.state(), FetchState::UnderWay { have: 0, of: manifest.block_count });
+    source.answer(&frame).into_iter().for_each(|block| fetcher.handle(1, block, 0));
+    assert_eq!(fetcher.state(), FetchState::UnderWay { have: 8, of: manifest.block_count });
+}
+
+#[test]
 fn a_damaged_file_is_offered_no_longer() {
     let (mut source, manifest) = Source::new(1, 100, 0);
     let part = crate::checkpoint::Part::Data;
