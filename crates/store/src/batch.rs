@@ -1,5 +1,6 @@
 //! Many lookups side by side: while one waits for memory, the others go on.
 
+use crate::arena::HALF_LINE_BYTES;
 use crate::key::{Key, LeafKey};
 use crate::limits::BATCH_MAX;
 use crate::tree::Tree;
@@ -15,11 +16,22 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// # Panics
     /// When `out` is shorter than `queries`.
     pub fn get_batch(self, queries: &[(Tree, Key)], out: &mut [Option<&'a [u8]>]) {
+        self.candidate_batch(queries, out);
+        for (out, (_, key)) in out.iter_mut().zip(queries) {
+            *out = out.filter(|leaf| K::has_key(leaf, key));
+        }
+    }
+
+    /// Finds for all `queries` the only leaf that can have the key ([`View::candidate`]), as [`View::get_batch`] does.
+    ///
+    /// # Panics
+    /// When `out` is shorter than `queries`.
+    pub fn candidate_batch(self, queries: &[(Tree, Key)], out: &mut [Option<&'a [u8]>]) {
         assert!(out.len() >= queries.len(), "no room for all results");
         for (queries, out) in queries.chunks(BATCH_MAX).zip(out.chunks_mut(BATCH_MAX)) {
             let reached = self.descend_all(queries);
-            for ((out, (_, key)), leaf) in out.iter_mut().zip(queries).zip(reached) {
-                *out = (leaf != 0).then(|| self.octets(leaf)).filter(|leaf| K::has_key(leaf, key));
+            for (out, leaf) in out.iter_mut().zip(reached).take(queries.len()) {
+                *out = (leaf != 0).then(|| self.octets(leaf));
             }
         }
     }
@@ -59,8 +71,9 @@ impl<'a, K: LeafKey> View<'a, K> {
                     continue;
                 }
                 assert!(word.is_branch(), "no vertex: the tree is stale");
-                let child = arena.child(handle, word.rank(key.mark(word.offset())).min(word.count() - 1));
+                let child = arena.child(handle, word.toward(key.mark(word.offset())));
                 arena.prefetch(child, 0);
+                arena.prefetch(child, HALF_LINE_BYTES);
                 at[usize::from(index)] = child;
                 pending[kept] = index;
                 kept += 1;

@@ -1,7 +1,7 @@
 //! Changing trees. Each change takes all the blocks that it needs before it changes anything, so a full arena leaves
 //! no change half made.
 
-use crate::arena::Owned;
+use crate::arena::{HALF_LINE_BYTES, Owned};
 use crate::key::Key;
 use crate::ledger::{Full, Ledger};
 use crate::limits::LEAF_OCTETS_MAX;
@@ -59,9 +59,10 @@ impl Scratch {
             let offset = word.offset();
             // The offsets grow on every way down, which bounds it even in a tree that is stale.
             assert!(word.is_branch() && self.way.last().is_none_or(|step| usize::from(step.offset) < offset));
-            let index = word.rank(key.mark(offset)).min(word.count() - 1);
+            let index = word.toward(key.mark(offset));
             self.way.push(Step { handle, offset: offset as u16, index: index as u8 });
             handle = arena.child(handle, index);
+            arena.prefetch(handle, HALF_LINE_BYTES);
         }
     }
 

@@ -100,6 +100,14 @@ impl Word {
         (self.0 & BITMAP & (bit(mark) - 1)).count_ones() as usize
     }
 
+    /// The index of the child for `mark`, or of one beside where it would be: the way down to a leaf that has all that
+    /// the leaves below this branch share. Counting bits is slow on processors without an instruction for it, so the usual
+    /// case counts once.
+    #[inline]
+    pub(crate) fn toward(self, mark: u8) -> usize {
+        if self.has(mark) { self.rank(mark) } else { self.rank(mark).min(self.count() - 1) }
+    }
+
     pub(crate) fn with(self, mark: u8) -> Self {
         Self(self.0 | bit(mark))
     }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, HALF_LINE_BYTES};
 use crate::iter::Leaves;
 use crate::key::{Key, LeafKey};
 use crate::path::Path;
@@ -12,7 +12,8 @@ use crate::tree::Tree;
 pub struct View<'a, K> {
     arena: Arena,
     /// Borrows what keeps the octets: the store, a pinned reader or a frozen version.
-    keeper: PhantomData<(&'a (), fn() -> K)>,
+    keeper: PhantomData<&'a ()>,
+    keys: PhantomData<fn() -> K>,
 }
 
 impl<K> Clone for View<'_, K> {
@@ -49,7 +50,7 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// What is borrowed for `'a` keeps the mapping, and keeps the writer from changing the blocks of the trees that the
     /// view is used with.
     pub(crate) unsafe fn new(arena: Arena) -> Self {
-        Self { arena, keeper: PhantomData }
+        Self { arena, keeper: PhantomData, keys: PhantomData }
     }
 
     pub(crate) fn arena(self) -> Arena {
@@ -130,8 +131,9 @@ impl<'a, K: LeafKey> View<'a, K> {
             // The offsets grow on every way down, which bounds it even in a tree that is stale.
             assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
             floor = word.offset() + 1;
-            let index = word.rank(key.mark(word.offset())).min(word.count() - 1);
+            let index = word.toward(key.mark(word.offset()));
             handle = self.arena.child(handle, index);
+            self.arena.prefetch(handle, HALF_LINE_BYTES);
         }
     }
 

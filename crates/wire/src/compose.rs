@@ -1,8 +1,8 @@
 //! Data to octets: a response over a buffer of the caller's. Nothing here allocates.
 //!
-//! An RRset goes in whole or not at all; what did not fit leaves no trace. Space for OPT is reserved first and filled in by
-//! [`Composer::finish`]; TSIG is put behind what `finish` returns, so the limit given to [`Composer::new`] is what is
-//! left without it.
+//! An RRset goes in whole or not at all; what did not fit leaves no trace. Space for OPT is reserved first and filled
+//! in by [`Composer::finish`]; TSIG is put behind what `finish` returns, so the limit given to [`Composer::new`] is
+//! what is left without it.
 
 // Names sent before, and pointers to them.
 mod compress;
@@ -77,7 +77,7 @@ impl<'b> Composer<'b> {
         self.header = Header { id: to.id, qr: true, opcode: to.opcode, aa, rd: to.rd, ..Header::default() };
         self.rcode = rcode;
         self.names = SentNames::new();
-        self.at = HEADER_OCTETS;
+        self.at = HEADER_OCTETS.min(self.limit);
         if let Some(question) = question
             && self.put(question).is_ok()
         {
@@ -94,7 +94,8 @@ impl<'b> Composer<'b> {
         self.reserved = octets;
     }
 
-    /// Puts an RRset in, the same owner and type for each rdata, which is uncompressed. Sections are filled in their order.
+    /// Puts an RRset in, the same owner and type for each rdata, which is uncompressed. Sections are filled in their
+    /// order.
     ///
     /// # Errors
     /// [`Full`] when it does not fit; then nothing of it is in.

@@ -1,7 +1,7 @@
 //! DNS messages: octets to data and back.
 //!
-//! *Parsing* turns octets into data, *composing* turns data into octets. This crate knows no I/O and no clock, panics on
-//! no input and allocates nothing on the query path.
+//! *Parsing* turns octets into data, *composing* turns data into octets. This crate knows no I/O and no clock, panics
+//! on no input and allocates nothing on the query path.
 //!
 //! ```text
 //!   octets --> parse::Request --> (zone answers) --> compose::Composer --> octets

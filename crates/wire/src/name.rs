@@ -1,7 +1,7 @@
 //! Domain names in uncompressed wire form (RFC 1035 3.1).
 //!
-//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order are
-//! case-insensitive, the order canonical (RFC 4034 6.1).
+//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order
+//! are case-insensitive, the order canonical (RFC 4034 6.1).
 
 use crate::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
 use core::{cmp::Ordering, fmt, hash};

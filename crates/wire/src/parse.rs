@@ -1,7 +1,7 @@
 //! Octets to data, in place: nothing here allocates.
 //!
-//! [`parse_request`] decides which answer a message gets as far as neither a zone nor a key is needed; [`Message`] reads
-//! any message, responses too.
+//! [`parse_request`] decides which answer a message gets as far as neither a zone nor a key is needed; [`Message`]
+//! reads any message, responses too.
 
 // A name on the stack, its compression pointers followed.
 mod name_buf;

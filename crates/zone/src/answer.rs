@@ -10,10 +10,12 @@
 //! One response comes from one [`Snapshot`]. Nothing allocates, and the work of each step is bounded by `limits`.
 
 mod additional;
+mod batch;
 mod chain;
 mod chaos;
 mod sections;
 
+pub use batch::Batch;
 pub use chaos::Chaos;
 
 use crate::set::{Snapshot, Zone};

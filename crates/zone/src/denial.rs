@@ -77,12 +77,15 @@ impl<'a> Proofs<'a> {
             Denial::None => {}
             Denial::Nsec => {
                 self.push(nsec::covering(zone, qname));
-                self.push(vertex.and_then(nsec::of));
+                let of_wildcard = vertex.and_then(nsec::of);
+                self.push(of_wildcard.or_else(|| nsec::covering_wildcard(zone, qname, encloser_labels)));
             }
             Denial::Nsec3 => {
                 let Some(chain) = Chain::new(zone) else { return };
                 let encloser_labels = self.closest_encloser(&chain, qname, encloser_labels);
-                self.push(chain.matching_wildcard(qname, encloser_labels));
+                // In an opt-out zone the wildcard too may be there only for unsigned delegations.
+                let of_wildcard = chain.matching_wildcard(qname, encloser_labels);
+                self.push(of_wildcard.or_else(|| chain.covering_wildcard(qname, encloser_labels)));
             }
         }
     }

@@ -34,7 +34,7 @@ impl RecordHasher {
 
     /// The hash of one record, over its canonical form (RFC 4034 6.2).
     pub(crate) fn record(&self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> StateHash {
-        let mut hasher = self.0.clone();
+        let mut hasher = self.0;
         write_lowercase(&mut hasher, owner);
         hasher.write(&rtype.0.to_be_bytes());
         hasher.write(&ttl.to_be_bytes());

@@ -26,6 +26,23 @@ pub fn of(name: NameRef<'_>) -> Key {
     key
 }
 
+/// Whether `key` is that of `name`: as [`of`], without making it.
+#[must_use]
+pub fn is_of(name: NameRef<'_>, key: &Key) -> bool {
+    let mut at = 0;
+    let mut matches = |symbol| {
+        at += 1;
+        key.symbol(at - 1) == Some(symbol)
+    };
+    let is_prefix = labels_from_right(name, |label| {
+        label.iter().all(|&octet| {
+            let [first, second] = CODES[octet as usize];
+            matches(first) && (second == SINGLE || matches(second))
+        }) && matches(LABEL_END)
+    });
+    is_prefix && at == key.len()
+}
+
 /// Extends the key of a name to that of its child `label`.
 pub fn push_label(key: &mut Key, label: &[u8]) {
     for &octet in label {
@@ -46,6 +63,14 @@ pub fn push_above_all(key: &mut Key) {
 
 /// Appends the labels of `name`, the rightmost first.
 fn append(name: NameRef<'_>, key: &mut Key) {
+    labels_from_right(name, |label| {
+        push_label(key, label);
+        true
+    });
+}
+
+/// Visits the labels of `name` from the right, as long as the visitor wants to go on; tells whether it always did.
+fn labels_from_right(name: NameRef<'_>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
     let octets = name.octets();
     let mut starts = [0u8; NAME_LABELS_MAX];
     let (mut count, mut at) = (0, 0);
@@ -55,10 +80,10 @@ fn append(name: NameRef<'_>, key: &mut Key) {
         count += 1;
         at += 1 + octets[at] as usize;
     }
-    for &start in starts[..count].iter().rev() {
+    starts[..count].iter().rev().all(|&start| {
         let start = start as usize;
-        push_label(key, &octets[start + 1..start + 1 + octets[start] as usize]);
-    }
+        visit(&octets[start + 1..start + 1 + octets[start] as usize])
+    })
 }
 
 /// Stands in the second place of an octet that takes one symbol.
@@ -159,6 +184,7 @@ mod tests {
         fn order_of_keys_is_order_of_names(a in names(), b in names()) {
             let (key_a, key_b) = (of(a.as_ref()), of(b.as_ref()));
             prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b), "{} {}", a, b);
+            prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);
         }
 
         #[test]

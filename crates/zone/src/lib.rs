@@ -9,6 +9,12 @@ pub mod record;
 // Presentation format.
 pub mod text;
 
+// Zone files.
+pub mod file;
+
+// What a zone has to be.
+pub mod check;
+
 // How it is kept: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;

@@ -7,16 +7,20 @@ pub const INCLUDE_DEPTH_MAX: usize = 16;
 pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
 /// Tokens of one entry: rdata of single-octet strings has one for every two octets.
 pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
+/// Files that one zone may be put together from.
+pub const INCLUDE_FILES_MAX: usize = 10_000;
 /// Records that one zone file may hold, those of `$INCLUDE` and `$GENERATE` counted.
 pub const FILE_RECORDS_MAX: usize = 100_000_000;
 /// Records that one `$GENERATE` may make.
 pub const GENERATE_RECORDS_MAX: u64 = 10_000_000;
+/// Octets of one number that a `$GENERATE` writes; the bound is BIND's.
+pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
 /// Octets of one text that a `$GENERATE` makes from its template.
 pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
+/// Errors of one zone file that are kept; scanning ends there.
+pub const FILE_ERRORS_MAX: usize = 100;
 /// Warnings that are kept in full; beyond it only their count grows.
 pub const WARNINGS_MAX: usize = 1_000;
-/// Octets of rdata (RFC 1035 3.2.1: RDLENGTH has 16 bits).
-pub const RDATA_OCTETS_MAX: usize = 65_535;
 /// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).
 pub const NSEC3_ITERATIONS_MAX: u16 = 150;
 /// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a

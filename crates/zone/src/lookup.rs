@@ -6,7 +6,7 @@
 //!     an ancestor has a DNAME        -> Redirect
 //!     the name itself                -> Referral | Positive | Alias | NoData
 //!     a name below it                -> NoData          (empty non-terminal)
-//!     *.closest_encloser             -> Positive | Alias | NoData, synthesised
+//!     *.closest_encloser             -> Positive | Alias | NoData, synthesised (RFC 4592)
 //!     none of these                  -> NxDomain
 //! ```
 //!
@@ -33,7 +33,7 @@ pub enum Outcome<'a> {
     },
     /// The name exists and has nothing of the type.
     NoData {
-        /// The place of the name, or that of the source of synthesis; `None` for an empty non-terminal.
+        /// The place of the name, or that of the source of synthesis; `None` when that is an empty non-terminal.
         vertex: Option<Vertex<'a>>,
         /// Whose it would be.
         source: Source,
@@ -108,9 +108,14 @@ pub(crate) fn lookup_key<'a>(
         return Outcome::NoData { vertex: None, source: Source::Exact };
     }
     // RFC 4592 3.3.1: only the wildcard of the closest encloser may be the source of synthesis.
-    let wildcard = wildcard_of(qname, encloser_labels, qkey).and_then(|()| zone.vertex(qkey));
-    match wildcard {
-        Some(vertex) => at_vertex(vertex, qtype, Source::Wildcard { encloser_labels }),
+    if wildcard_of(qname, encloser_labels, qkey).is_none() {
+        return Outcome::NxDomain { encloser_labels };
+    }
+    let source = Source::Wildcard { encloser_labels };
+    match zone.vertex(qkey) {
+        Some(vertex) => at_vertex(vertex, qtype, source),
+        // RFC 4592 4.7: a source of synthesis that is an empty non-terminal makes no data.
+        None if zone.has_descendant(qkey) => Outcome::NoData { vertex: None, source },
         None => Outcome::NxDomain { encloser_labels },
     }
 }

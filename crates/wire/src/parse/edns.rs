@@ -116,7 +116,8 @@ impl<'m> EdnsIn<'m> {
     }
 }
 
-/// Whether a COOKIE option may have this length: client part alone, or with a server part of 8 to 32 octets (RFC 7873 4).
+/// Whether a COOKIE option may have this length: client part alone, or with a server part of 8 to 32 octets (RFC 7873
+/// 4).
 pub(crate) const fn is_cookie_length(len: usize) -> bool {
     len == 8 || (len >= 16 && len <= 40)
 }

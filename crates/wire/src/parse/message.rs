@@ -104,7 +104,8 @@ impl<'m> RecordView<'m> {
         &self.message[self.rdata_at.clone()]
     }
 
-    /// Appends the rdata to `out`, names decompressed, case kept; its layout is checked.
+    /// Appends the rdata to `out`, names decompressed, case kept; its layout is checked. The empty rdata that an UPDATE
+    /// has where only a name or type counts (RFC 2136 2.4, 2.5) is no rdata of most types: that is the caller's to see.
     ///
     /// # Errors
     /// [`RdataError`] when it is not well formed; `out` is then as it was.

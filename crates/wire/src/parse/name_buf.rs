@@ -92,8 +92,8 @@ impl Steps {
 
 /// Reads the name at `at` into `out` and returns where what stands there ends.
 ///
-/// A pointer must point before the run of labels that it ends, so every step goes back and no loop is possible (RFC 1035
-/// 4.1.4 "prior occurrence", RFC 9267 2), and behind the header, where the first name may stand.
+/// A pointer must point before the run of labels that it ends, so every step goes back and no loop is possible (RFC
+/// 1035 4.1.4 "prior occurrence", RFC 9267 2), and behind the header, where the first name may stand.
 pub(crate) fn read_name(message: &[u8], at: usize, steps: &mut Steps, out: &mut NameBuf) -> Result<usize, NameError> {
     let (mut pos, mut run_start, mut end) = (at, at, None);
     let (mut len, mut pointers) = (0, 0);

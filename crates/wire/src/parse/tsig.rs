@@ -69,7 +69,8 @@ impl<'m> TsigView<'m> {
     /// Row 9 of the order of answers: a layout that no key can make right.
     pub(crate) fn check(&self) -> Result<(), RejectReason> {
         let Some(hash_octets) = hash_octets(self.algorithm.as_ref()) else { return Ok(()) };
-        // RFC 8945 5.2.2.1: "greater than the length of the HMAC output" or "less than the larger of 10 octets and half".
+        // RFC 8945 5.2.2.1: "greater than the length of the HMAC output" or "less than the larger of 10 octets and
+        // half".
         let allowed = usize::max(10, hash_octets.div_ceil(2))..=hash_octets;
         if allowed.contains(&self.mac.len()) { Ok(()) } else { Err(RejectReason::TsigMacLength) }
     }

@@ -65,8 +65,8 @@ pub fn rdata_lowercase(rtype: Rtype, rdata: &mut [u8]) {
     }
 }
 
-/// Whether rdata is equal as RRs are compared (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): octet for octet, but without case in the names
-/// of the types that RFC 4034 6.2 lists.
+/// Whether rdata is equal as RRs are compared (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): octet for octet, but without case
+/// in the names of the types that RFC 4034 6.2 lists.
 #[must_use]
 pub fn rdata_eq(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     if a == b {

@@ -75,15 +75,16 @@ pub enum Field {
     NxtBitmap,
     /// Bitmap of ports, up to the end (RFC 1035 3.4.2); numbers or mnemonics of services.
     PortBitmap,
-    /// By the gateway type in the octet `type_at` of the rdata, under `type_mask`: nothing (0, `.`), IPv4 (1), IPv6 (2),
-    /// a name that is neither compressed nor lower-cased (3) (RFC 4025 2.5, RFC 8777 4.2.4).
+    /// By the gateway type in the octet `type_at` of the rdata, under `type_mask`: nothing (0, `.`), IPv4 (1), IPv6
+    /// (2), a name that is neither compressed nor lower-cased (3) (RFC 4025 2.5, RFC 8777 4.2.4).
     Gateway {
         /// Which octet of the rdata holds the type.
         type_at: u8,
         /// Which bits of it.
         type_mask: u8,
     },
-    /// An octet of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two numbers.
+    /// An octet of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two
+    /// numbers.
     RelayType,
     /// All of LOC (RFC 1876 2).
     Loc,
@@ -105,7 +106,8 @@ pub enum Field {
     Eui64,
     /// A length octet and as many ASCII letters and digits, at least one (RFC 8659 4.1); without quotes.
     Tag,
-    /// HIT length, algorithm, key length, HIT, key (RFC 8005 5); printed as algorithm, HIT in hexadecimal, key in base64.
+    /// HIT length, algorithm, key length, HIT, key (RFC 8005 5); printed as algorithm, HIT in hexadecimal, key in
+    /// base64.
     HipKeys,
     /// Prefix length and as many octets as the rest of an address has (RFC 2874 3.1); number and IPv6 address.
     A6Suffix,

@@ -31,8 +31,8 @@ impl<'a> Responder<'_, '_, 'a> {
         let apex = self.zone.apex();
         let targets = || ns.rdatas().filter_map(|rdata| NameRef::from_octets(rdata).ok());
         let in_domain = targets().filter(|target| target.is_at_or_below(cut.owner()));
-        for target in in_domain.take(GLUE_NAMES_MAX) {
-            if self.push_addresses(target, true).is_err() {
+        for (place, target) in in_domain.enumerate() {
+            if place == GLUE_NAMES_MAX || self.push_addresses(target, true).is_err() {
                 // RFC 9471 3.1: when not all in-domain glue fits, TC is set.
                 self.composer.set_tc();
                 return;

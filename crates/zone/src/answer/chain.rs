@@ -120,6 +120,10 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 
     /// Puts in what was asked for: an RRset, or for QTYPE RRSIG the signatures of one.
     fn push_positive(&mut self, rrset: &RrsetRef<'a>, source: Source) -> Result<(), Full> {
+        // A DNAME that was asked for may be in the answer already, as what led to itself.
+        if self.names.as_ref().is_some_and(|names| names.has_redirect(rrset)) {
+            return Ok(());
+        }
         if self.question.qtype != Rtype::RRSIG {
             return self.push_answer(rrset, source);
         }
@@ -152,8 +156,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too long.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
         let names = self.names.get_or_insert_with(Names::new);
-        let known = names.redirects.iter().flatten().any(|known| known.is_same(rrset));
-        if !known {
+        if !names.has_redirect(rrset) {
             names.redirects[names.count] = Some(*rrset);
             let signed = Signed { owner: vertex.owner(), rrset, ttl_max: u32::MAX, dnssec_ok: self.dnssec_ok };
             signed.push(self.composer, Section::Answer)?;
@@ -183,6 +186,11 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 }
 
 impl Names<'_> {
+    /// Whether a DNAME RRset is in the answer.
+    fn has_redirect(&self, rrset: &RrsetRef<'_>) -> bool {
+        self.redirects.iter().flatten().any(|known| known.is_same(rrset))
+    }
+
     const fn new() -> Self {
         Self { count: 0, names: [const { NameBuf::root() }; CHAIN_MAX], redirects: [None; CHAIN_MAX] }
     }

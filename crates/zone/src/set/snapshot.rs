@@ -83,6 +83,16 @@ impl<'a> Snapshot<'a> {
         self.view_records().fold(0, |hash, view| hash.wrapping_add(view.hash()))
     }
 
+    /// What trees are read with.
+    pub(crate) const fn store(&self) -> View<'a, LeafNames> {
+        self.store
+    }
+
+    /// Apex to zone, in view 0.
+    pub(crate) const fn zones_tree(&self) -> Tree {
+        self.zones
+    }
+
     fn shelves(&self, tree: fn(&ViewRecord) -> Tree) -> impl Iterator<Item = Zone<'a>> + use<'a> {
         let store = self.store;
         self.view_records().flat_map(move |record| {

@@ -2,19 +2,9 @@
 
 use super::TextError;
 use super::mnemonic::{port, print_rtype, scan_rtype};
-use super::numbers::{print, separate};
+use super::numbers::{number_u16, print, separate};
 use super::words::Words;
 use wire::number::Rtype;
-
-fn scan_rtypes(words: &mut Words<'_>) -> Result<Vec<u16>, TextError> {
-    let mut rtypes = Vec::new();
-    while let Some(word) = words.take() {
-        rtypes.push(scan_bit_rtype(word.plain()?)?.0);
-    }
-    rtypes.sort_unstable();
-    rtypes.dedup();
-    Ok(rtypes)
-}
 
 /// The mnemonic of a type that may be covered or signed; the meta types have mnemonics too.
 pub(super) fn scan_bit_rtype(text: &[u8]) -> Result<Rtype, TextError> {
@@ -29,7 +19,11 @@ pub(super) fn scan_bit_rtype(text: &[u8]) -> Result<Rtype, TextError> {
 
 /// Types in windows of 256 (RFC 4034 4.1.2).
 pub(super) fn scan_windows(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let rtypes = scan_rtypes(words)?;
+    let mut rtypes = Vec::new();
+    while let Some(word) = words.take() {
+        rtypes.push(scan_bit_rtype(word.plain()?)?.0);
+    }
+    rtypes.sort_unstable();
     for window in rtypes.chunk_by(|a, b| a >> 8 == b >> 8) {
         let mut bits = [0u8; 32];
         let mut len = 0;
@@ -59,7 +53,13 @@ pub(super) fn print_windows(mut octets: &[u8], out: &mut String) {
 
 /// Types below 128, one bit each (RFC 2535 5.2).
 pub(super) fn scan_nxt(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let rtypes = scan_rtypes(words)?;
+    let mut rtypes = Vec::new();
+    while let Some(word) = words.take() {
+        // RFC 2535 5.4: a mnemonic or a number.
+        let text = word.plain()?;
+        rtypes.push(number_u16(text).or_else(|_| scan_bit_rtype(text).map(|rtype| rtype.0))?);
+    }
+    rtypes.sort_unstable();
     // Bit 0 says that the rest has another format, so type 0 cannot be written.
     if rtypes.iter().any(|rtype| !(1..128).contains(rtype)) {
         return Err(TextError::Rtype);

@@ -9,7 +9,7 @@ use super::token::Word;
 use super::words::Words;
 
 /// The registered keys, by number.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 10] = [
     "mandatory",
     "alpn",
     "no-default-alpn",
@@ -20,7 +20,6 @@ const KEYS: [&str; 11] = [
     "dohpath",
     "ohttp",
     "tls-supported-groups",
-    "docpath",
 ];
 const MANDATORY: u16 = 0;
 const ALPN: u16 = 1;
@@ -31,6 +30,7 @@ const ECH: u16 = 5;
 const IPV6HINT: u16 = 6;
 const DOHPATH: u16 = 7;
 const OHTTP: u16 = 8;
+const TLS_SUPPORTED_GROUPS: u16 = 9;
 
 /// `key`, `key=value`, `key="value"`, in any order.
 pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
@@ -138,7 +138,11 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
             }
         }
         DOHPATH => out.extend_from_slice(given.ok_or(TextError::Parameter)?),
-        // Registered, but their values are only octets here.
+        TLS_SUPPORTED_GROUPS => {
+            for group in list(given)? {
+                out.extend_from_slice(&number_u16(&group)?.to_be_bytes());
+            }
+        }
         _ => out.extend_from_slice(given.unwrap_or_default()),
     }
     Ok(())
@@ -179,17 +183,24 @@ fn print_key(key: u16, out: &mut String) {
 }
 
 fn print_parameter(key: u16, value: &[u8], out: &mut String) {
+    // What the form of a key cannot say is written in the generic one.
+    let has_form = match key {
+        ECH | DOHPATH => !value.is_empty(),
+        TLS_SUPPORTED_GROUPS => !value.is_empty() && value.len().is_multiple_of(2),
+        _ => true,
+    };
+    if has_form {
+        print_key(key, out)
+    } else {
+        print(format_args!("key{key}"), out)
+    }
     if value.is_empty() {
-        // An empty value of a key that is written with one has only the generic form.
-        if matches!(key, ECH | DOHPATH) {
-            print(format_args!("key{key}"), out)
-        } else {
-            print_key(key, out)
-        }
         return;
     }
-    print_key(key, out);
     out.push('=');
+    if !has_form {
+        return print_text(value, out);
+    }
     let comma = |at: usize, out: &mut String| {
         if at > 0 {
             out.push(',')
@@ -211,6 +222,12 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
             }
         }
         ECH => print_base64(value, out),
+        TLS_SUPPORTED_GROUPS => {
+            for (at, group) in value.chunks_exact(2).enumerate() {
+                comma(at, out);
+                print(format_args!("{}", u16::from_be_bytes([group[0], group[1]])), out);
+            }
+        }
         IPV6HINT => {
             for (at, address) in value.chunks_exact(16).enumerate() {
                 comma(at, out);

@@ -73,7 +73,7 @@ const GOLDEN: &[(&str, &str)] = &[
     ("SVCB", "0 a."),
     (
         "SVCB",
-        "1 . mandatory=alpn,port alpn=\"h2,f\\\\,\\\\\\\\o\\\"\" no-default-alpn port=53 ipv4hint=1.2.3.4,4.3.2.1 ech=AAEC ipv6hint=::1 dohpath=\"/{?dns}\" ohttp key65535=\"a\"",
+        "1 . mandatory=alpn,port alpn=\"h2,f\\\\,\\\\\\\\o\\\"\" no-default-alpn port=53 ipv4hint=1.2.3.4,4.3.2.1 ech=AAEC ipv6hint=::1 dohpath=\"/{?dns}\" ohttp tls-supported-groups=29,23 key65535=\"a\"",
     ),
     ("DSYNC", "CDS NOTIFY 53 a."),
     ("DSYNC", "CSYNC 2 53 a."),
@@ -121,6 +121,8 @@ fn other_ways_to_write_it() {
         ("SVCB", "16 . alpn=foo\\092,bar,h2", "16 . alpn=\"foo\\\\,bar,h2\""),
         ("CAA", "0 \"issue\" a", "0 issue \"a\""),
         ("DSYNC", "type59 1 1 .", "CDS NOTIFY 1 ."),
+        ("NXT", ". ( 127 A )", ". A TYPE127"),
+        ("SVCB", "1 . key9=abc", "1 . key9=\"abc\""),
         ("A6", "60 2001:db8::1 a.", "60 ::1 a."),
     ] {
         assert_eq!(reprint(rtype, text), printed, "{rtype} {text}");

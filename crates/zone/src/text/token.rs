@@ -73,6 +73,16 @@ impl<'a> Word<'a> {
         self.marks & (QUOTED | ESCAPED) == 0 && self.octets == text
     }
 
+    /// A word that stands for itself, not in a buffer that was tokenised: `text` may hold escapes.
+    pub(crate) fn unquoted(octets: &'a [u8]) -> Self {
+        Self { octets, marks: if octets.contains(&b'\\') { ESCAPED } else { 0 } }
+    }
+
+    /// Appends its octets to `out`, escapes taken for what they mean.
+    pub(crate) fn text(self, out: &mut Vec<u8>) -> Result<(), TextError> {
+        super::octets::scan_text(self, out)
+    }
+
     /// The octets of a token in which no escape and no quote has a place: a number, a mnemonic, encoded octets.
     pub(crate) fn plain(self) -> Result<&'a [u8], TextError> {
         if self.marks & (QUOTED | ESCAPED) == 0 { Ok(self.octets) } else { Err(TextError::NotPlain) }

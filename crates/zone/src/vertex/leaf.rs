@@ -31,6 +31,17 @@ impl LeafKey for LeafNames {
             _ => key::write(split_owner(leaf).0, key),
         }
     }
+
+    fn has_key(leaf: &[u8], key: &Key) -> bool {
+        match leaf {
+            [head, high, low, ..] if head & KIND == KIND_VIEW => {
+                let mut own = Key::new();
+                write_view_key(u16::from_be_bytes([*high, *low]), &mut own);
+                own == *key
+            }
+            _ => key::is_of(split_owner(leaf).0, key),
+        }
+    }
 }
 
 /// The name behind the first octet of a leaf, and what follows it.

@@ -106,8 +106,6 @@ fn imported(model: &Model) -> ZoneSet {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn changes_do_what_the_model_does(changes in any_changes()) {
         let mut set = set_of(APEX, &[soa(APEX, Serial(1))]);

@@ -4,3 +4,9 @@ extern crate catamaran_zone as zone;
 
 mod changes;
 mod common;
+mod golden;
+mod memory;
+mod model;
+mod root;
+mod signing;
+mod validate;

@@ -1,0 +1,1 @@
+//! Zones that are refused, and zones that are odd.
