@@ -134,7 +134,7 @@ pub struct Tickets(u64);
 
 impl Tickets {
     /// A ticket that was never given out before by this value.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 += 1;
         self.0
     }

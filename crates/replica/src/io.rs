@@ -405,6 +405,8 @@ pub enum FatalReason {
     LogDiverged,
     /// An entry of a version that this software does not know was committed.
     EntryUnknown,
+    /// The arena of the zones is full.
+    MemoryFull,
     /// What was read back from this replica's own files is damaged.
     Damaged,
 }
@@ -451,6 +453,9 @@ pub enum Output {
         /// The index.
         index: u64,
     },
+    /// A checkpoint took the place of the zones: readers made before see the old ones. Get new ones from
+    /// [`Replica`](crate::Replica).
+    ZonesReplaced,
     /// Role, term or leader changed.
     RoleChanged {
         /// What this member is.

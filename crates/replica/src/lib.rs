@@ -20,8 +20,24 @@ mod raft;
 pub mod entry;
 // Raft's log on disk.
 pub mod log;
-// What replicas hold alike.
+// The state at one index, in one file.
+pub mod checkpoint;
+// What replicas hold alike, and how entries change it.
+mod machine;
 mod state;
+
+// One replica: its parts in the order in which an update meets them.
+mod admin;
+mod apply;
+mod config;
+mod failover;
+mod forward;
+mod propose;
+mod reads;
+mod replica;
+mod report;
+mod status;
+mod transfer;
 
 mod codec;
 mod octets;
@@ -32,4 +48,8 @@ mod secrets;
 pub mod testing;
 
 pub use codec::DecodeError;
+pub use config::ReplicaConfig;
+pub use machine::Alarms;
+pub use replica::{Counters, OpenError, Replica};
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use secrets::{DataKey, Sealed};

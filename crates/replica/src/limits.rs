@@ -1,9 +1,11 @@
 //! Every bound of this crate, by name (units last).
 
 /// Octets of one encoded entry; a change that would be larger is refused at evaluation.
-pub const ENTRY_OCTETS_MAX: usize = 4 << 20;
-/// Octets of one peer frame: a whole entry with its envelope, or a full append message and one entry more.
-pub const FRAME_OCTETS_MAX: usize = (6 << 20) + 4096;
+pub const ENTRY_OCTETS_MAX: usize = 6 << 20;
+/// Octets of entries in one append message that is sent, unless one entry alone has more.
+pub const MESSAGE_OCTETS: usize = 1 << 20;
+/// Octets of one peer frame: an append message that is full but for its last entry, and its envelope.
+pub const FRAME_OCTETS_MAX: usize = MESSAGE_OCTETS + ENTRY_OCTETS_MAX + (1 << 20);
 /// Octets of the manifest in a snapshot message.
 pub const SNAPSHOT_DATA_OCTETS_MAX: usize = 1 << 20;
 /// Entries of one append message.

@@ -24,7 +24,7 @@ mod evaluate;
 pub mod serial;
 mod working;
 pub use evaluate::{Evaluated, Refusal, evaluate};
-pub use working::{LimitReached, StoredRecord, ZoneRead};
+pub use working::{LimitReached, ZoneRead};
 
 // What goes back.
 mod sign;

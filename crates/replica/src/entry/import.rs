@@ -63,27 +63,14 @@ impl ImportBegin {
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.fixed(&self.stage.0);
         out.zone_id(&self.zone);
-        match self.purpose {
-            ImportPurpose::Create { options } => {
-                out.u8(1);
-                encode_options(options, out);
-            }
-            ImportPurpose::Replace { base_hash } => {
-                out.u8(2);
-                out.u128(base_hash);
-            }
-        }
+        encode_purpose(self.purpose, out);
         out.u32(self.chunk_count);
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let stage = StageId(from.array()?);
         let zone = from.zone_id()?;
-        let purpose = match from.u8()? {
-            1 => ImportPurpose::Create { options: decode_options(from)? },
-            2 => ImportPurpose::Replace { base_hash: from.u128()? },
-            _ => return Err(DecodeError::Unknown),
-        };
+        let purpose = decode_purpose(from)?;
         let chunk_count = from.u32()?;
         if chunk_count > IMPORT_CHUNKS_MAX {
             return Err(DecodeError::TooLarge);
@@ -117,6 +104,29 @@ impl ImportCommit {
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(Self { stage: StageId(from.array()?), digest: from.u128()?, policy_epoch: from.u64()? })
+    }
+}
+
+/// What an import is for, in entries and in checkpoints.
+pub(crate) fn encode_purpose(purpose: ImportPurpose, out: &mut Encoder) {
+    match purpose {
+        ImportPurpose::Create { options } => {
+            out.u8(1);
+            encode_options(options, out);
+        }
+        ImportPurpose::Replace { base_hash } => {
+            out.u8(2);
+            out.u128(base_hash);
+        }
+    }
+}
+
+/// Reads what [`encode_purpose`] wrote.
+pub(crate) fn decode_purpose(from: &mut Decoder<'_>) -> Result<ImportPurpose, DecodeError> {
+    match from.u8()? {
+        1 => Ok(ImportPurpose::Create { options: decode_options(from)? }),
+        2 => Ok(ImportPurpose::Replace { base_hash: from.u128()? }),
+        _ => Err(DecodeError::Unknown),
     }
 }
 

@@ -12,7 +12,7 @@ mod settings;
 mod update;
 
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
-pub(crate) use import::{decode_options, encode_options};
+pub(crate) use import::{decode_options, decode_purpose, encode_options, encode_purpose};
 pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{decode_algorithm, decode_grant, encode_algorithm, encode_grant};
 pub use update::{UpdateEntry, ZoneChange};

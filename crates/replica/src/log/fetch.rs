@@ -96,7 +96,7 @@ impl Log {
         if start.segment == durable_segment {
             end = end.min(durable_offset);
         }
-        let (ticket, len) = (tickets.next(), end.saturating_sub(start.offset));
+        let (ticket, len) = (tickets.draw(), end.saturating_sub(start.offset));
         let read = UnderWay { ticket, first: low, last, segment: start.segment, offset: start.offset, len };
         self.fetches.under_way.push(read);
         let file = segment_file(start.segment);

@@ -62,6 +62,8 @@ pub struct LogId {
     pub cluster: [u8; 16],
     /// The member's raft id: node and incarnation.
     pub member: u64,
+    /// The raft group.
+    pub group: u32,
 }
 
 /// An entry's place in the log of the group.
@@ -261,7 +263,8 @@ impl Log {
     }
 
     /// Adds the entries of a `Ready`, which begin at or before the end of the log and void what they overlap, and
-    /// its `HardState` if that changed. `mark` comes back from [`Log::persisted`] once all of it is durable; marks grow.
+    /// its `HardState` if that changed. `mark` comes back from [`Log::persisted`] once all of it is durable; marks
+    /// grow.
     ///
     /// # Panics
     /// When the entries leave a hole or void an entry that a checkpoint contains: raft does neither.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 4 | magic `CtLg` |
 //! | 2, 1, 1 | format version, flags (1: the log before this record is void), zero |
-//! | 16, 8 | cluster id; raft id of the member (node and incarnation) |
+//! | 16, 8, 4 | cluster id; raft id of the member (node and incarnation); raft group |
 //! | 8, 8, 8 | segment number; offset in it; number of the record |
 //! | 4, 4 | octets of the body without stamps and padding; entries in it |
 //! | 8, 8 | index of the first entry; index of the last entry of the log once this record is in it |
@@ -29,7 +29,7 @@ use crate::octets::Cursor;
 use raft::eraftpb::{Entry, EntryType, HardState};
 
 /// Octets of the header, without the stamp before it.
-pub(crate) const HEADER_BYTES: usize = 196;
+pub(crate) const HEADER_BYTES: usize = 200;
 /// Octets before context and data of an entry.
 const ENTRY_FIXED_BYTES: usize = 17;
 const MAGIC: [u8; 4] = *b"CtLg";
@@ -115,7 +115,9 @@ fn encode_header(header: &Header) -> [u8; HEADER_BYTES] {
     octets.extend_from_slice(&VERSION.to_be_bytes());
     octets.extend_from_slice(&[if header.cleared { FLAG_CLEARED } else { 0 }, 0]);
     octets.extend_from_slice(&header.id.cluster);
-    for number in [header.id.member, header.segment, header.offset, header.number] {
+    octets.extend_from_slice(&header.id.member.to_be_bytes());
+    octets.extend_from_slice(&header.id.group.to_be_bytes());
+    for number in [header.segment, header.offset, header.number] {
         octets.extend_from_slice(&number.to_be_bytes());
     }
     octets.extend_from_slice(&header.body_bytes.to_be_bytes());
@@ -160,7 +162,7 @@ fn parse_header(octets: &[u8]) -> Option<Header> {
     }
     Some(Header {
         cleared: flags & FLAG_CLEARED != 0,
-        id: LogId { cluster: at.array()?, member: at.u64()? },
+        id: LogId { cluster: at.array()?, member: at.u64()?, group: at.u32()? },
         segment: at.u64()?,
         offset: at.u64()?,
         number: at.u64()?,

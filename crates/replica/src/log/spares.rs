@@ -67,7 +67,7 @@ impl Spares {
             None => return None,
         };
         ops.push(DiskOp::SyncDir);
-        let ticket = tickets.next();
+        let ticket = tickets.draw();
         self.under_way = Some(UnderWay { ticket, makes });
         Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }

@@ -1,8 +1,9 @@
 //! Term and vote, a second time: a file with two slots, written in turn, so that a torn write spoils the older
 //! copy only. Each vote is durable here before the log record that carries it too, so either copy alone is enough.
 //!
-//! A slot is one sector: magic `CtVt`, version (2), zero (2), cluster id (16), raft id (8), generation (8), term
-//! (8), vote (8), number of the newest segment that surely holds a record (8), zeros, CRC-32C of all before it (4).
+//! A slot is one sector: magic `CtVt`, version (2), zero (2), cluster id (16), raft id (8), raft group (4),
+//! generation (8), term (8), vote (8), number of the newest segment that surely holds a record (8), zeros, CRC-32C of
+//! all before it (4).
 
 use super::limits::SECTOR_BYTES;
 use super::{LogDamage, LogId, OpenError, damage::Damage};
@@ -108,7 +109,9 @@ fn encode(slot: &Slot) -> Vec<u8> {
     octets.extend_from_slice(&[0; 2]);
     octets.extend_from_slice(&slot.id.cluster);
     let Vote { term, vote, newest_segment } = slot.vote;
-    for number in [slot.id.member, slot.generation, term, vote, newest_segment] {
+    octets.extend_from_slice(&slot.id.member.to_be_bytes());
+    octets.extend_from_slice(&slot.id.group.to_be_bytes());
+    for number in [slot.generation, term, vote, newest_segment] {
         octets.extend_from_slice(&number.to_be_bytes());
     }
     octets.resize(SECTOR_BYTES - 4, 0);
@@ -128,7 +131,7 @@ fn decode(sector: &[u8]) -> Option<Slot> {
     }
     at.take(2)?;
     Some(Slot {
-        id: LogId { cluster: at.array()?, member: at.u64()? },
+        id: LogId { cluster: at.array()?, member: at.u64()?, group: at.u32()? },
         generation: at.u64()?,
         vote: Vote { term: at.u64()?, vote: at.u64()?, newest_segment: at.u64()? },
     })
@@ -140,11 +143,12 @@ mod tests {
 
     #[test]
     fn a_slot_has_its_golden_octets_and_any_flipped_bit_voids_it() {
-        let id = LogId { cluster: *b"0123456789abcdef", member: 0x0000_0001_0000_0002 };
+        let id = LogId { cluster: *b"0123456789abcdef", member: 0x0000_0001_0000_0002, group: 6 };
         let slot = Slot { id, generation: 3, vote: Vote { term: 5, vote: 2, newest_segment: 7 } };
         let octets = encode(&slot);
         assert_eq!(octets.len(), SECTOR_BYTES);
-        let mut golden = b"CtVt\x00\x01\x00\x000123456789abcdef\x00\x00\x00\x01\x00\x00\x00\x02".to_vec();
+        let mut golden =
+            b"CtVt\x00\x01\x00\x000123456789abcdef\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x06".to_vec();
         for number in [3_u64, 5, 2, 7] {
             golden.extend_from_slice(&number.to_be_bytes());
         }

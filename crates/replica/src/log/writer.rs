@@ -198,7 +198,7 @@ impl Log {
             }
         }
         self.extents.add(&header);
-        let ticket = tickets.next();
+        let ticket = tickets.draw();
         self.writer.wrote(&header, ticket);
         Some(DiskJob { queue: DiskQueue::Log, ticket, ops })
     }

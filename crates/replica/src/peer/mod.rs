@@ -102,6 +102,8 @@ pub(crate) enum Frame {
     ReadIndex { token: u64 },
     /// That index.
     ReadIndexAnswer { token: u64, index: u64 },
+    /// What became of a checkpoint that the leader announced.
+    SnapshotResult { ok: bool },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
 }
@@ -143,9 +145,11 @@ impl Frame {
                 _ => Lane::Normal,
             },
             Self::Report(_) | Self::ReportAck(_) | Self::HashVerdict { .. } => Lane::Heartbeat,
-            Self::Forward { .. } | Self::Answer { .. } | Self::ReadIndex { .. } | Self::ReadIndexAnswer { .. } => {
-                Lane::Normal
-            }
+            Self::Forward { .. }
+            | Self::Answer { .. }
+            | Self::ReadIndex { .. }
+            | Self::ReadIndexAnswer { .. }
+            | Self::SnapshotResult { .. } => Lane::Normal,
             Self::Checkpoint(_) => Lane::Bulk,
         }
     }
@@ -190,6 +194,7 @@ impl Frame {
                 out.u64(*token);
                 out.u64(*index);
             }
+            Self::SnapshotResult { ok } => out.bool(*ok),
             Self::Checkpoint(octets) => out.fixed(octets),
         }
         out.finish()
@@ -222,6 +227,7 @@ impl Frame {
             6 => Self::HashVerdict { index: from.u64()?, hash: from.u128()? },
             7 => Self::ReadIndex { token: from.u64()? },
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
+            10 => Self::SnapshotResult { ok: from.bool()? },
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -240,6 +246,7 @@ impl Frame {
             Self::ReadIndex { .. } => 7,
             Self::ReadIndexAnswer { .. } => 8,
             Self::Checkpoint(_) => 9,
+            Self::SnapshotResult { .. } => 10,
         }
     }
 }

@@ -83,6 +83,7 @@ fn frames() -> Vec<Frame> {
         Frame::ReadIndex { token: 1 },
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::Checkpoint(vec![1, 2, 3]),
+        Frame::SnapshotResult { ok: true },
     ];
     frames.extend(commands.map(|command| Frame::Forward { token: 7, command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));
@@ -169,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_frames_never_panic(sample in 0usize..22, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_frames_never_panic(sample in 0usize..23, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let mut octets = frames().swap_remove(sample).encode(0);
         let at = at.index(octets.len());
         octets[at] = octet;

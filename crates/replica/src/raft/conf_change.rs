@@ -2,7 +2,8 @@
 //! general parser is not used on it (RUSTSEC-2024-0437: it recurses on unknown groups without bound).
 
 use crate::limits::MEMBERS_MAX;
-use ::raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
+use ::raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
+use ::raft::{Changer, ProgressTracker};
 
 /// One change of membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,43 @@ impl ConfChange {
         change.set_changes(vec![single].into());
         change
     }
+}
+
+/// Follows the configuration through entries that are applied before raft is started.
+pub(crate) struct ConfTracker(ProgressTracker);
+
+impl ConfTracker {
+    /// Begins with a configuration that is not joint; ours never are, simple changes suffice.
+    pub(crate) fn new(conf_state: &ConfState) -> Self {
+        let mut tracker = Self(ProgressTracker::new(1));
+        let voters = conf_state.get_voters().iter().map(|&id| ConfChange::Promote(id));
+        let learners = conf_state.get_learners().iter().map(|&id| ConfChange::AddLearner(id));
+        for change in voters.chain(learners) {
+            tracker.apply(&change.to_raft());
+        }
+        tracker
+    }
+
+    /// Applies a change; one that does not fit changes nothing, as raft has it.
+    pub(crate) fn apply(&mut self, change: &ConfChangeV2) {
+        if let Ok((conf, changes)) = Changer::new(&self.0).simple(change.get_changes()) {
+            self.0.apply_conf(conf, changes, 1);
+        }
+    }
+
+    /// The configuration, sorted.
+    pub(crate) fn conf_state(&self) -> ConfState {
+        sorted(self.0.conf().to_conf_state())
+    }
+}
+
+/// Raft's own order is that of a hash map.
+pub(super) fn sorted(mut conf_state: ConfState) -> ConfState {
+    conf_state.mut_voters().sort_unstable();
+    conf_state.mut_learners().sort_unstable();
+    conf_state.mut_voters_outgoing().sort_unstable();
+    conf_state.mut_learners_next().sort_unstable();
+    conf_state
 }
 
 /// Reads a `ConfChangeV2` from the data of a committed entry; `None` when it is not what raft writes. The empty
@@ -115,6 +153,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use protobuf::Message;
+
+    #[test]
+    fn follows_the_configuration_as_raft_does() {
+        let mut start = ConfState::default();
+        start.set_voters(vec![1, 2, 3]);
+        start.set_learners(vec![4]);
+        let mut tracker = ConfTracker::new(&start);
+        assert_eq!(tracker.conf_state(), start);
+        for change in [ConfChange::Promote(4), ConfChange::Remove(2), ConfChange::AddLearner(5)] {
+            tracker.apply(&change.to_raft());
+        }
+        let end = tracker.conf_state();
+        assert_eq!((end.get_voters(), end.get_learners()), (&[1, 3, 4][..], &[5][..]));
+        assert_eq!(ConfTracker::new(&ConfState::default()).conf_state(), ConfState::default());
+    }
 
     #[test]
     fn reads_what_raft_writes() {

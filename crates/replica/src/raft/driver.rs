@@ -1,6 +1,6 @@
 //! `RawNode` with its contract kept.
 
-use super::conf_change::ConfChange;
+use super::conf_change::{ConfChange, sorted};
 use super::guard::{Guard, guard};
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
@@ -420,20 +420,17 @@ impl Driver {
         messages
     }
 
+    /// Whether everything that was installed is durable.
+    pub(crate) fn is_snapshot_persisted(&self) -> bool {
+        let log = &self.node.raft.raft_log;
+        log.unstable_snapshot().is_none() && log.persisted >= log.store().log.checkpoint().index
+    }
+
     /// The state holds everything up to this index.
     pub(crate) fn applied(&mut self, index: u64) {
         self.node.advance_apply_to(index);
         self.draw();
     }
-}
-
-/// Raft's own order is that of a hash map.
-fn sorted(mut conf_state: ConfState) -> ConfState {
-    conf_state.mut_voters().sort_unstable();
-    conf_state.mut_learners().sort_unstable();
-    conf_state.mut_voters_outgoing().sort_unstable();
-    conf_state.mut_learners_next().sort_unstable();
-    conf_state
 }
 
 /// Whether an entry is a change of membership.

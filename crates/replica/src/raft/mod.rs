@@ -11,7 +11,7 @@ mod driver;
 mod guard;
 mod storage;
 
-pub(crate) use conf_change::{ConfChange, decode_conf_change};
+pub(crate) use conf_change::{ConfChange, ConfTracker, decode_conf_change};
 pub(crate) use driver::{Driver, ProposeError, Work, is_conf_change};
 pub(crate) use guard::Guard;
 pub(crate) use storage::{FetchWanted, LogStorage};

@@ -12,7 +12,6 @@ use wire::parse::Request;
 use wire::parse::tsig::{TsigAt, TsigView};
 
 /// What the TSIG record of a request, or its absence, says.
-#[expect(clippy::large_enum_variant, reason = "a box would allocate for each signed query")]
 #[derive(Clone, Debug)]
 pub enum Authenticated {
     /// There is no TSIG record.
@@ -79,8 +78,8 @@ impl TsigReject {
     }
 }
 
-/// Checks the TSIG record of a request. The wire form was checked by `wire::parse_request`: one record, the last one, of
-/// class ANY, its MAC no longer than the hash and no shorter than ten octets and half the hash.
+/// Checks the TSIG record of a request. The wire form was checked by `wire::parse_request`: one record, the last one,
+/// of class ANY, its MAC no longer than the hash and no shorter than ten octets and half the hash.
 ///
 /// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So nothing is signed
 /// for somebody who does not hold the key, and a wrong time is told to nobody else.
@@ -143,8 +142,8 @@ fn reject(reason: TsigReject, mut signer: Signer) -> Authenticated {
     Authenticated::Rejected { rcode: Rcode::NOTAUTH, reason, signer: Some(signer) }
 }
 
-/// What the MAC of a request covers of the message: "the TSIG RR is removed", ARCOUNT is one less, and the ID is that of
-/// the TSIG record (RFC 8945 4.3.2).
+/// What the MAC of a request covers of the message: all before the TSIG record was added and ARCOUNT incremented, with
+/// the ID of the TSIG record (RFC 8945 4.3.2).
 struct Signed<'m> {
     header: [u8; HEADER_OCTETS],
     rest: &'m [u8],

@@ -1,5 +1,5 @@
-//! The other side: building UPDATE messages and signing requests. For tests, simulations and tools; nothing of the way of
-//! an UPDATE through a server uses it.
+//! The other side: building UPDATE messages and signing requests. For tests, simulations and tools; nothing of the way
+//! of an UPDATE through a server uses it.
 
 use super::keys::{KeyError, TsigKey};
 use super::limits::FUDGE_S_MAX;

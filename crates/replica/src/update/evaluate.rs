@@ -1,8 +1,8 @@
 //! What an UPDATE does to one version of a zone (RFC 2136 3.2, 3.4.2): a change, or an RCODE and no change.
 //!
-//! Nothing is written: the outcome is the net difference, which goes through the log and is applied everywhere as it is.
-//! Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says what was
-//! chosen.
+//! Nothing is written: the outcome is the net difference, which goes through the log and is applied everywhere as it
+//! is. Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says
+//! what was chosen.
 
 use super::prescan::{Parsed, Prerequisite, Step};
 use super::serial;
@@ -37,8 +37,8 @@ pub enum Refusal {
 }
 
 impl From<LimitReached> for Verdict {
-    /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform the
-    /// specified operation for policy or security reasons"); SERVFAIL would make clients try again.
+    /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform
+    /// the specified operation for policy or security reasons"); SERVFAIL would make clients try again.
     fn from(limit: LimitReached) -> Self {
         Self { rcode: Rcode::REFUSED, refusal: Some(Refusal::Limit(limit)) }
     }
@@ -56,8 +56,8 @@ impl From<Rcode> for Verdict {
     }
 }
 
-/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds since
-/// 1970, is used by [`SerialPolicyOption::UnixTime`] only.
+/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds
+/// since 1970, is used by [`SerialPolicyOption::UnixTime`] only.
 #[must_use]
 pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
     match changeset(zone, parsed, policy, now_s) {
@@ -91,24 +91,19 @@ fn changeset<Z: ZoneRead>(
 
 /// RFC 2136 3.2.5: in their order; those that name values are collected and compared at the end, RRset by RRset.
 fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parsed) -> Result<(), Verdict> {
-    let mut values: BTreeMap<(Box<[u8]>, Rtype), (&Name, BTreeSet<Arc<[u8]>>)> = BTreeMap::new();
+    let mut values: BTreeMap<(&Name, Rtype), BTreeSet<Arc<[u8]>>> = BTreeMap::new();
     for prerequisite in &parsed.prerequisites {
         let failed = match prerequisite {
             // RFC 2136 3.2.1
-            Prerequisite::RrsetExists(owner, rtype) => {
-                working.rrset(owner, *rtype)?.is_empty().then_some(Rcode::NXRRSET)
-            }
+            Prerequisite::RrsetExists(owner, rtype) => (!exists(working, owner, *rtype)?).then_some(Rcode::NXRRSET),
             // RFC 2136 3.2.2
-            Prerequisite::RrsetDoesNotExist(owner, rtype) => {
-                (!working.rrset(owner, *rtype)?.is_empty()).then_some(Rcode::YXRRSET)
-            }
+            Prerequisite::RrsetDoesNotExist(owner, rtype) => exists(working, owner, *rtype)?.then_some(Rcode::YXRRSET),
             // RFC 2136 3.2.3: 2.4.4 says that empty non-terminals do not count.
             Prerequisite::NameInUse(owner) => (!is_in_use(working, owner)?).then_some(Rcode::NXDOMAIN),
             // RFC 2136 3.2.4
             Prerequisite::NameNotInUse(owner) => is_in_use(working, owner)?.then_some(Rcode::YXDOMAIN),
             Prerequisite::RrsetExistsValue(owner, rtype, rdata) => {
-                let key = (owner.octets().to_ascii_lowercase().into(), *rtype);
-                values.entry(key).or_insert((owner, BTreeSet::new())).1.insert(comparable(*rtype, rdata));
+                values.entry((owner, *rtype)).or_default().insert(comparable(*rtype, rdata));
                 None
             }
         };
@@ -119,9 +114,9 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
     if let Some(rcode) = parsed.prerequisite_fault {
         return Err(rcode.into());
     }
-    for ((_, rtype), (owner, rdatas)) in &values {
-        // The whole RRset, not each record by itself: "all of the RRs ... and only those" (RFC 2136 2.4.2).
-        if !working.rrset(owner, *rtype)?.equals(rdatas.iter()) {
+    for ((owner, rtype), rdatas) in &values {
+        // The whole RRset, not each record by itself (RFC 2136 3.2.3).
+        if !working.owner(owner)?.equals(*rtype, rdatas) {
             return Err(Rcode::NXRRSET.into());
         }
     }
@@ -129,7 +124,11 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
 }
 
 fn is_in_use<Z: ZoneRead>(working: &mut Working<'_, Z>, owner: &Name) -> Result<bool, LimitReached> {
-    Ok(working.rrsets(owner)?.values().any(|rrset| !rrset.is_empty()))
+    Ok(working.owner(owner)?.rtypes().next().is_some())
+}
+
+fn exists<Z: ZoneRead>(working: &mut Working<'_, Z>, owner: &Name, rtype: Rtype) -> Result<bool, LimitReached> {
+    Ok(working.owner(owner)?.rtypes().any(|other| other == rtype))
 }
 
 /// The update section being carried out.
@@ -161,9 +160,9 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
             }
             Step::DeleteName(owner) => {
                 let at_apex = *owner == self.apex;
-                for (rtype, rrset) in self.working.rrsets(owner)? {
+                for (rtype, rrset) in self.working.owner(owner)?.rrsets_mut() {
                     // RFC 2136 3.4.2.3: "only those RRs whose TYPE is other than SOA or NS".
-                    if !(at_apex && is_kept_at_apex(*rtype)) {
+                    if !(at_apex && is_kept_at_apex(rtype)) {
                         rrset.clear();
                     }
                 }
@@ -174,16 +173,15 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
     }
 
     /// RFC 2136 3.4.2.2. An owner that is occluded, below a zone cut or a DNAME, takes records like any other: glue is
-    /// such a record, and the data may come before the cut goes. A TTL that differs becomes that of the whole RRset, whose
-    /// TTLs must be the same (RFC 2181 5.2).
+    /// such a record, and the data may come before the cut goes. A TTL that differs becomes that of the whole RRset,
+    /// whose TTLs must be the same (RFC 2181 5.2).
     fn add(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), LimitReached> {
         // "In the case of a CNAME Update RR and a non-CNAME Zone RRset or vice versa, ignore".
         let at_odds = |other: Rtype| match rtype {
             Rtype::CNAME => other != Rtype::CNAME && !may_stand_beside_cname(other),
             _ => other == Rtype::CNAME && !may_stand_beside_cname(rtype),
         };
-        let rrsets = self.working.rrsets(owner)?;
-        if rrsets.iter().any(|(&other, rrset)| !rrset.is_empty() && at_odds(other)) {
+        if self.working.owner(owner)?.rtypes().any(at_odds) {
             return Ok(());
         }
         if rtype == Rtype::SOA {

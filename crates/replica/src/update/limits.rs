@@ -1,11 +1,9 @@
 //! Every bound of the way of an UPDATE, from its octets to the change that it makes.
 
 /// Records of the prerequisite and update sections together. A client that sends in batches of 50 with three records
-/// each stays well below; what a message of 65,535 octets could hold beyond it would only cost time.
+/// each stays well below; what a message of 65,535 octets could hold beyond it would only cost time. It bounds the
+/// memory for rdata too: compression hides at most two names of 255 octets in a record.
 pub const UPDATE_RECORDS_MAX: usize = 1_000;
-/// Octets of rdata that prescan keeps of one message: compressed names grow when they are written out, a thousand
-/// records of a few dozen octets to a thousand times two names of 255.
-pub const UPDATE_RDATA_OCTETS_MAX: usize = 1 << 20;
 /// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
 /// update, whose owners may all hold large RRsets.
 pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
@@ -18,6 +16,9 @@ pub const RRSET_OCTETS_MAX: usize = 64_000;
 pub const RRSET_RECORD_OVERHEAD: usize = 12;
 /// RRsets of one owner after an update.
 pub const OWNER_RRSETS_MAX: usize = 256;
+/// Octets of all that one owner has after an update; well below what a zone can hold at one place
+/// (`zone::limits::LEAF_OCTETS_MAX`), so that a change that was made is a change that can be applied.
+pub const OWNER_OCTETS_MAX: usize = 4 << 20;
 /// Octets of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
 /// the log.
 pub const CHANGE_OCTETS_MAX: usize = 4 << 20;

@@ -1,15 +1,15 @@
-//! The form of an UPDATE: what can be said of its prerequisites (RFC 2136 3.2) and of its update section (3.4.1) without
-//! looking at the zone.
+//! The form of an UPDATE: what can be said of its prerequisites (RFC 2136 3.2) and of its update section (3.4.1)
+//! without looking at the zone.
 //!
 //! **Which RCODE wins.** RFC 2136 handles prerequisites first, one record after the other (3.2.5), then the right to
-//! update (3.3), then the prescan of the whole update section (3.4.1.3). A record of the update section outside the zone
-//! therefore gives NOTZONE only when all prerequisites hold: BIND scans first and says NOTZONE, Knot says what the
+//! update (3.3), then the prescan of the whole update section (3.4.1.3). A record of the update section outside the
+//! zone therefore gives NOTZONE only when all prerequisites hold: BIND scans first and says NOTZONE, Knot says what the
 //! prerequisite says, and the RFC is with Knot. So a fault found here is kept with its place, and the verdict is
-//! pronounced where the zone is at hand; [`Parsed::verdict_without_zone`] is the short way where no prerequisite can come
-//! before it. Rdata that cannot be read is another matter: the message as a whole cannot be interpreted, which is FORMERR
-//! before any of its sections means something (RFC 1035 4.1.1).
+//! pronounced where the zone is at hand; [`Parsed::verdict_without_zone`] is the short way where no prerequisite can
+//! come before it. Rdata that cannot be read is another matter: the message as a whole cannot be interpreted, which is
+//! FORMERR before any of its sections means something (RFC 1035 4.1.1).
 
-use super::limits::{UPDATE_RDATA_OCTETS_MAX, UPDATE_RECORDS_MAX};
+use super::limits::UPDATE_RECORDS_MAX;
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{RecordView, Request, Section};
@@ -80,8 +80,8 @@ impl Parsed {
 /// # Errors
 /// - NOTAUTH: the class of the zone is not IN, so it is none of ours (RFC 2136 3.1.2).
 /// - FORMERR: rdata that is malformed, or a message that is no UPDATE.
-/// - REFUSED: more than [`UPDATE_RECORDS_MAX`] records or [`UPDATE_RDATA_OCTETS_MAX`] octets; it is our limit, not a
-///   fault of the message (RFC 2136 2.2 "for policy or security reasons").
+/// - REFUSED: more than [`UPDATE_RECORDS_MAX`] records; it is our limit, not a fault of the message (RFC 2136 2.2 "for
+///   policy or security reasons").
 pub fn prescan(request: &Request<'_>) -> Result<Parsed, Rcode> {
     let zone = request.question.as_ref().ok_or(Rcode::FORMERR)?;
     if zone.qclass != Class::IN {
@@ -98,10 +98,10 @@ pub fn prescan(request: &Request<'_>) -> Result<Parsed, Rcode> {
         steps: Vec::with_capacity(records[1]),
         step_fault: None,
     };
-    let mut rdata = RdataReader { octets: Vec::new(), left: UPDATE_RDATA_OCTETS_MAX };
+    let mut buffer = Vec::new();
     for record in request.records(Section::PREREQUISITE) {
         let record = record.map_err(|_| Rcode::FORMERR)?;
-        let rdata = rdata.read(&record)?;
+        let rdata = read_rdata(&record, &mut buffer)?;
         if parsed.prerequisite_fault.is_none() {
             match prerequisite(&record, &parsed.apex, rdata) {
                 Ok(prerequisite) => parsed.prerequisites.push(prerequisite),
@@ -111,7 +111,7 @@ pub fn prescan(request: &Request<'_>) -> Result<Parsed, Rcode> {
     }
     for record in request.records(Section::UPDATE) {
         let record = record.map_err(|_| Rcode::FORMERR)?;
-        let rdata = rdata.read(&record)?;
+        let rdata = read_rdata(&record, &mut buffer)?;
         if parsed.step_fault.is_none() {
             match step(&record, &parsed.apex, rdata) {
                 Ok(step) => parsed.steps.push(step),
@@ -180,31 +180,22 @@ const fn is_meta(rtype: Rtype) -> bool {
 ///   They cannot be right in a zone that is not signed. BIND lets RRSIGs in at the apex, for key signing keys that are
 ///   kept off line; there is no such use here until zones are signed.
 /// - NSEC3PARAM says that a complete NSEC3 chain is there (RFC 5155 4): in a zone that is not signed there is none.
-/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would be
-///   refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
+/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would
+///   be refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
 ///
 /// DS, CDS, CDNSKEY and ZONEMD are data like others.
 const fn is_ours_alone(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY)
 }
 
-/// Writes out the rdata of one record after the other, within the message's allowance.
-struct RdataReader {
-    octets: Vec<u8>,
-    left: usize,
-}
-
-impl RdataReader {
-    /// The rdata, checked and decompressed; empty where there is none, as in most prerequisites and deletions.
-    fn read(&mut self, record: &RecordView<'_>) -> Result<&[u8], Rcode> {
-        self.octets.clear();
-        // "Delete this record" without rdata is well formed for the prescan (RFC 2136 3.4.1.3) and matches nothing.
-        let has_no_value = record.rdata_at.is_empty() && record.class != Class::IN;
-        // The rdata of a meta type is not looked at: the type is wrong already.
-        if !has_no_value && !is_meta(record.rtype) {
-            record.rdata_canonical(&mut self.octets).map_err(|_| Rcode::FORMERR)?;
-        }
-        self.left = self.left.checked_sub(self.octets.len()).ok_or(Rcode::REFUSED)?;
-        Ok(&self.octets)
+/// The rdata, checked and decompressed, in `out`; empty where there is none, as in most prerequisites and deletions.
+fn read_rdata<'o>(record: &RecordView<'_>, out: &'o mut Vec<u8>) -> Result<&'o [u8], Rcode> {
+    out.clear();
+    // "Delete this record" without rdata is well formed for the prescan (RFC 2136 3.4.1.3) and matches nothing.
+    let has_no_value = record.rdata_at.is_empty() && record.class != Class::IN;
+    // The rdata of a meta type is not looked at: the type is wrong already.
+    if !has_no_value && !is_meta(record.rtype) {
+        record.rdata_canonical(out).map_err(|_| Rcode::FORMERR)?;
     }
+    Ok(out)
 }

@@ -15,7 +15,7 @@ const RECORD_FIXED_OCTETS: usize = 10;
 /// Octets of Time Signed, Fudge, MAC Size, Original ID, Error and Other Len.
 const RDATA_FIXED_OCTETS: usize = 16;
 /// Octets of Other Data in a BADTIME response.
-const OTHER_OCTETS_MAX: usize = 6;
+const SERVER_TIME_OCTETS: usize = 6;
 
 /// Signs the response to one request. It owns all that it needs, so it can wait for the outcome while keys change.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Signer {
     /// Octets to keep free behind a message for [`Signer::sign`].
     #[must_use]
     pub fn reserve_octets(&self) -> usize {
-        self.record_octets(OTHER_OCTETS_MAX)
+        self.record_octets(SERVER_TIME_OCTETS)
     }
 
     /// Whether the response will have a MAC; one for a wrong key or a wrong MAC has none (RFC 8945 5.3.2).

@@ -4,17 +4,18 @@
 //! holds, or is paid for by records that it removes, so a thousand steps at one owner are no worse than at many.
 
 use super::limits::{
-    CHANGE_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
+    CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
     UPDATE_TOUCHED_RECORDS_MAX,
 };
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use wire::rdata::rdata_lowercase;
 use zone::Record;
+use zone::set::{RecordRef, Zone};
 
 /// What an update reads of a zone.
 pub trait ZoneRead {
@@ -22,22 +23,23 @@ pub trait ZoneRead {
     fn apex(&self) -> NameRef<'_>;
     /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
     fn is_presigned(&self) -> bool;
-    /// Shows every record of this very owner, RRSIGs too, until `visit` breaks off. Wildcards and zone cuts mean nothing
-    /// here (RFC 2136 1.1.3, 1.1.4).
-    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(StoredRecord<'_>) -> ControlFlow<()>);
+    /// Shows every record of this very owner, RRSIGs too, the records of an RRset one after the other, until `visit`
+    /// breaks off. Wildcards and zone cuts mean nothing here (RFC 2136 1.1.3, 1.1.4).
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>);
 }
 
-/// A record of a zone, borrowed.
-#[derive(Clone, Copy, Debug)]
-pub struct StoredRecord<'a> {
-    /// The owner as it is stored.
-    pub owner: NameRef<'a>,
-    /// The type.
-    pub rtype: Rtype,
-    /// The TTL of its RRset, in seconds.
-    pub ttl: u32,
-    /// Its rdata, names uncompressed.
-    pub rdata: &'a [u8],
+impl ZoneRead for Zone<'_> {
+    fn apex(&self) -> NameRef<'_> {
+        Zone::apex(self)
+    }
+
+    fn is_presigned(&self) -> bool {
+        Zone::is_presigned(self)
+    }
+
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
+        let _ = Zone::records_at(self, owner).try_for_each(visit);
+    }
 }
 
 /// Which limit an update would break; it is refused.
@@ -51,6 +53,8 @@ pub enum LimitReached {
     RrsetOctets,
     /// [`OWNER_RRSETS_MAX`]
     OwnerRrsets,
+    /// [`OWNER_OCTETS_MAX`]
+    OwnerOctets,
     /// [`CHANGE_OCTETS_MAX`]
     ChangeOctets,
 }
@@ -63,6 +67,17 @@ pub(super) fn comparable(rtype: Rtype, rdata: &[u8]) -> Arc<[u8]> {
     let mut lower = rdata.to_vec();
     rdata_lowercase(rtype, &mut lower);
     lower.into()
+}
+
+/// Type, and the type covered of RRSIGs, which are as many RRsets with as many TTLs (RFC 4034 3). Clients cannot write
+/// RRSIGs, but they can delete an owner that has some.
+pub(super) type RrsetKey = (Rtype, Rtype);
+
+fn rrset_key(rtype: Rtype, rdata: &[u8]) -> RrsetKey {
+    match (rtype, rdata.first_chunk()) {
+        (Rtype::RRSIG, Some(&covered)) => (rtype, Rtype(u16::from_be_bytes(covered))),
+        _ => (rtype, Rtype(0)),
+    }
 }
 
 /// One RRset as it was and as it is.
@@ -78,11 +93,6 @@ pub(super) struct WorkingRrset {
 impl WorkingRrset {
     pub(super) fn is_empty(&self) -> bool {
         self.now.is_empty()
-    }
-
-    /// Whether these are exactly the records of the RRset.
-    pub(super) fn equals<'a>(&self, comparable: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) -> bool {
-        self.now.len() == comparable.len() && self.now.keys().eq(comparable)
     }
 
     /// The records as stored.
@@ -163,13 +173,48 @@ impl WorkingRrset {
 }
 
 /// One owner: its name in the case of its first writer, and its RRsets.
-struct Owner {
+pub(super) struct Owner {
     name: Name,
-    rrsets: BTreeMap<Rtype, WorkingRrset>,
+    rrsets: BTreeMap<RrsetKey, WorkingRrset>,
     /// How many RRsets the zone has.
     rrsets_before: usize,
     /// Whether `name` is that of a record, and not only of a prerequisite or a deletion that named the owner before.
     has_writer: bool,
+}
+
+impl Owner {
+    /// The types of RRsets that are not empty.
+    pub(super) fn rtypes(&self) -> impl Iterator<Item = Rtype> {
+        self.rrsets.iter().filter(|(_, rrset)| !rrset.is_empty()).map(|(&(rtype, _), _)| rtype)
+    }
+
+    /// Whether these are exactly the records of a type.
+    pub(super) fn equals(&self, rtype: Rtype, comparable: &BTreeSet<Arc<[u8]>>) -> bool {
+        let mut of_rtype = self.rrsets.range((rtype, Rtype(0))..=(rtype, Rtype(u16::MAX)));
+        let count: usize = of_rtype.clone().map(|(_, rrset)| rrset.len()).sum();
+        count == comparable.len() && of_rtype.all(|(_, rrset)| rrset.now.keys().all(|key| comparable.contains(key)))
+    }
+
+    /// All RRsets, empty ones among them, by type.
+    pub(super) fn rrsets_mut(&mut self) -> impl Iterator<Item = (Rtype, &mut WorkingRrset)> {
+        self.rrsets.iter_mut().map(|(&(rtype, _), rrset)| (rtype, rrset))
+    }
+
+    /// What grew beyond a limit; what the zone brought along may stay, and shrink.
+    fn check(&self) -> Result<(), LimitReached> {
+        let rrsets = self.rtypes().count();
+        if rrsets > self.rrsets_before.max(OWNER_RRSETS_MAX) {
+            return Err(LimitReached::OwnerRrsets);
+        }
+        let octets = |of: fn(&WorkingRrset) -> &Rdatas| -> usize {
+            self.rrsets.values().map(|rrset| WorkingRrset::octets(of(rrset))).sum()
+        };
+        let now = octets(|rrset| &rrset.now);
+        if now > OWNER_OCTETS_MAX && now > octets(|rrset| &rrset.before) {
+            return Err(LimitReached::OwnerOctets);
+        }
+        self.rrsets.values().try_for_each(WorkingRrset::check)
+    }
 }
 
 /// Deleted and added records, in canonical order of owners, then by type and rdata.
@@ -213,7 +258,8 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
         Self { zone, owners: BTreeMap::new(), touched: 0 }
     }
 
-    fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
+    /// An owner, read from the zone when it is named first.
+    pub(super) fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
         let owner = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, &mut self.touched)?),
@@ -221,15 +267,10 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
         Ok(owner)
     }
 
-    /// All RRsets of an owner, empty ones among them.
-    pub(super) fn rrsets(&mut self, name: &Name) -> Result<&mut BTreeMap<Rtype, WorkingRrset>, LimitReached> {
-        Ok(&mut self.owner(name)?.rrsets)
-    }
-
-    /// One RRset, empty if there is none.
+    /// One RRset of any type but RRSIG; empty if there is none.
     pub(super) fn rrset(&mut self, name: &Name, rtype: Rtype) -> Result<&mut WorkingRrset, LimitReached> {
-        let rrsets = self.rrsets(name)?;
-        Ok(rrsets.entry(rtype).or_insert_with(|| WorkingRrset { rtype, ..WorkingRrset::default() }))
+        let rrsets = &mut self.owner(name)?.rrsets;
+        Ok(rrsets.entry((rtype, Rtype(0))).or_insert_with(|| WorkingRrset { rtype, ..WorkingRrset::default() }))
     }
 
     /// One RRset that gets a record: an owner that has none yet takes the case in which it is written here.
@@ -253,12 +294,8 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
         owners.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut difference = Difference::default();
         for owner in owners {
-            let rrsets = owner.rrsets.values().filter(|rrset| !rrset.is_empty()).count();
-            if rrsets > owner.rrsets_before.max(OWNER_RRSETS_MAX) {
-                return Err(LimitReached::OwnerRrsets);
-            }
+            owner.check()?;
             for rrset in owner.rrsets.values() {
-                rrset.check()?;
                 difference.collect(&owner.name, rrset)?;
             }
         }
@@ -277,8 +314,8 @@ fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<
         if owner.rrsets.is_empty() {
             owner.name = record.owner.to_name();
         }
-        let StoredRecord { rtype, ttl, rdata, .. } = record;
-        let rrset = owner.rrsets.entry(rtype).or_insert_with(|| WorkingRrset {
+        let RecordRef { rtype, ttl, rdata, .. } = record;
+        let rrset = owner.rrsets.entry(rrset_key(rtype, rdata)).or_insert_with(|| WorkingRrset {
             rtype,
             ttl,
             ttl_before: ttl,

@@ -1,10 +1,11 @@
 //! A zone as a plain list of records: what updates are evaluated on, and where their changes are checked.
 
-use catamaran_replica::update::{StoredRecord, ZoneRead};
+use catamaran_replica::update::ZoneRead;
 use std::ops::ControlFlow;
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
 use wire::rdata::rdata_eq;
+use zone::set::RecordRef;
 use zone::{Changeset, Record};
 
 #[derive(Clone, Debug)]
@@ -22,10 +23,10 @@ impl ZoneRead for TestZone {
         self.records.iter().any(|record| record.owner == self.apex && record.rtype == Rtype::DNSKEY)
     }
 
-    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(StoredRecord<'_>) -> ControlFlow<()>) {
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
         for record in self.records.iter().filter(|record| record.owner.as_ref() == owner) {
             let Record { owner, rtype, ttl, rdata } = record;
-            let stored = StoredRecord { owner: owner.as_ref(), rtype: *rtype, ttl: *ttl, rdata };
+            let stored = RecordRef { owner: owner.as_ref(), rtype: *rtype, ttl: *ttl, rdata };
             if visit(stored).is_break() {
                 return;
             }
@@ -64,7 +65,8 @@ impl TestZone {
         for record in &self.records {
             let mut others = self.records.iter().filter(|other| other.owner == record.owner);
             assert!(
-                others.all(|other| other.rtype != record.rtype || other.ttl == record.ttl),
+                others
+                    .all(|other| other.rtype != record.rtype || other.ttl == record.ttl || other.rtype == Rtype::RRSIG),
                 "{record:?}: one RRset, several TTLs"
             );
         }

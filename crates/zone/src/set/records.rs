@@ -3,7 +3,7 @@
 use crate::vertex::{LeafNames, Rdatas, RrsetRef, Rrsets, Vertex};
 use core::cmp::Ordering;
 use core::iter::Peekable;
-use store::{Tree, View};
+use store::{Key, Tree, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
@@ -51,6 +51,15 @@ impl<'a> Records<'a> {
             rrset: None,
             rdatas: Rdatas::default(),
             rrsigs: Rdatas::default(),
+        }
+    }
+
+    /// From the records of `first` on, or of what follows it when it has none.
+    pub(super) fn from(store: View<'a, LeafNames>, names: Tree, hashed: Tree, first: &Key) -> Self {
+        Self {
+            names: store.iter_from(names, first).peekable(),
+            hashed: store.iter_from(hashed, first).peekable(),
+            ..Self::new(store, Tree::EMPTY, Tree::EMPTY)
         }
     }
 

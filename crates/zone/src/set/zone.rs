@@ -1,6 +1,6 @@
 //! One zone of one version.
 
-use super::records::Records;
+use super::records::{RecordRef, Records};
 use super::zone_record::{Denial, ZoneRecord, nsec3_params};
 use crate::hash::StateHash;
 use crate::key;
@@ -96,6 +96,21 @@ impl<'a> Zone<'a> {
         vertices.into_iter().flatten().flat_map(|vertex| vertex.entries()).filter(|rrset| !rrset.is_empty())
     }
 
+    /// Every record of an owner, also RRSIGs without what they cover; the owner in the case in which it was first added.
+    pub fn records_at(&self, owner: NameRef<'_>) -> impl Iterator<Item = RecordRef<'a>> + use<'a> {
+        let key = key::of(owner);
+        let vertices = [self.vertex(&key), self.hashed_vertex(&key)];
+        vertices.into_iter().flatten().flat_map(|vertex| {
+            let owner = vertex.owner();
+            vertex.entries().flat_map(move |rrset| {
+                let RrsetRef { rtype, ttl, rrsig_ttl, .. } = rrset;
+                let rdatas = rrset.rdatas().map(move |rdata| RecordRef { owner, rtype, ttl, rdata });
+                let rrsig = move |rdata| RecordRef { owner, rtype: Rtype::RRSIG, ttl: rrsig_ttl, rdata };
+                rdatas.chain(rrset.rrsigs().map(rrsig))
+            })
+        })
+    }
+
     /// Whether a name exists: it has records, or one below it has (RFC 4592 2.2.2, empty non-terminals). Owners of
     /// NSEC3 alone do not (RFC 5155 7.2.8).
     #[must_use]
@@ -108,6 +123,12 @@ impl<'a> Zone<'a> {
     #[must_use]
     pub fn records(&self) -> Records<'a> {
         Records::new(self.store, self.record.names, self.record.hashed)
+    }
+
+    /// The records from an owner on, in the order of [`Zone::records`]: where reading broke off.
+    #[must_use]
+    pub fn records_from(&self, first: NameRef<'_>) -> Records<'a> {
+        Records::from(self.store, self.record.names, self.record.hashed, &key::of(first))
     }
 
     /// The place of a name.
