@@ -2,7 +2,7 @@
 
 use super::types::ErrorJson;
 use axum::Json;
-use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use replica::io::AdminError;
@@ -42,39 +42,65 @@ impl From<AdminError> for ApiError {
     fn from(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
-            AdminError::ZoneExists => (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it"),
+            AdminError::ZoneExists => {
+                (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it")
+            }
             AdminError::ZoneUnknown => (S::NOT_FOUND, "there is no such zone", "see `catamaran zone list`"),
             AdminError::ZoneChanged => (S::CONFLICT, "the zone changed since it was compared", "compare again"),
-            AdminError::ZoneInvalid => {
-                (S::UNPROCESSABLE_ENTITY, "the records are no zone: it needs one SOA, at its apex, and no owner outside", "see `catamaran zone check FILE`")
-            }
-            AdminError::KeyExists => (S::CONFLICT, "a key of that name exists with another secret", "remove it first, or choose another name"),
+            AdminError::ZoneInvalid => (
+                S::UNPROCESSABLE_ENTITY,
+                "the records are no zone: it needs one SOA, at its apex, and no owner outside",
+                "see `catamaran zone check FILE`",
+            ),
+            AdminError::KeyExists => (
+                S::CONFLICT,
+                "a key of that name exists with another secret",
+                "remove it first, or choose another name",
+            ),
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
             AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran status`"),
             AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
-            AdminError::MembershipBusy => (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds"),
-            AdminError::LeaderWouldGo => (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second"),
+            AdminError::MembershipBusy => {
+                (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
+            }
+            AdminError::LeaderWouldGo => {
+                (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
+            }
             AdminError::LastVoter => (S::CONFLICT, "the last voter cannot be removed", "stop the cluster instead"),
-            AdminError::TokenInvalid => (S::FORBIDDEN, "the token is unknown, used or expired", "make a new one with `catamaran join --make-token`"),
-            AdminError::TooLarge => (S::PAYLOAD_TOO_LARGE, "it is larger than a limit allows", "make it smaller; the limits are in limits.rs"),
+            AdminError::TokenInvalid => (
+                S::FORBIDDEN,
+                "the token is unknown, used or expired",
+                "make a new one with `catamaran join --make-token`",
+            ),
+            AdminError::TooLarge => (
+                S::PAYLOAD_TOO_LARGE,
+                "it is larger than a limit allows",
+                "make it smaller; the limits are in limits.rs",
+            ),
             AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many commands wait", "try again in a second"),
-            AdminError::NotProposed => (S::SERVICE_UNAVAILABLE, "no leader took it; nothing was done", "more than half of the nodes must run; see `catamaran status`"),
-            AdminError::Unknown => (S::GATEWAY_TIMEOUT, "nobody knows whether it was done", "look before you try again"),
-            AdminError::Malformed => (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses"),
+            AdminError::NotProposed => (
+                S::SERVICE_UNAVAILABLE,
+                "no leader took it; nothing was done",
+                "more than half of the nodes must run; see `catamaran status`",
+            ),
+            AdminError::Unknown => {
+                (S::GATEWAY_TIMEOUT, "nobody knows whether it was done", "look before you try again")
+            }
+            AdminError::Malformed => {
+                (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses")
+            }
         };
         Self::new(status, error, hint)
     }
 }
 
-impl From<JsonRejection> for ApiError {
-    fn from(rejection: JsonRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text(), "send the JSON that the documentation of the API shows")
-    }
-}
-
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text(), "name the zone or key in the query, as in ?zone=example.org.")
+        Self::new(
+            rejection.status(),
+            rejection.body_text(),
+            "name the zone or key in the query, as in ?zone=example.org.",
+        )
     }
 }
 
@@ -85,9 +111,17 @@ impl From<BytesRejection> for ApiError {
 }
 
 pub(super) async fn no_such_path() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "there is no such path", "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/tokens")
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "there is no such path",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/tokens",
+    )
 }
 
 pub(super) async fn no_such_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method", "use GET to read, POST to add, PUT to replace, DELETE to remove")
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path has no such method",
+        "use GET to read, POST to add, PUT to replace, DELETE to remove",
+    )
 }

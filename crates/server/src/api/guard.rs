@@ -21,7 +21,11 @@ pub(super) async fn local_or_token(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    if peer.ip().to_canonical().is_loopback() || has_token(&api, &request) { Ok(next.run(request).await) } else { Err(unauthorized()) }
+    if peer.ip().to_canonical().is_loopback() || has_token(&api, &request) {
+        Ok(next.run(request).await)
+    } else {
+        Err(unauthorized())
+    }
 }
 
 fn has_token(api: &Api, request: &Request) -> bool {

@@ -6,7 +6,8 @@ use super::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::Algorithm;
 use crate::files::token::fill_random;
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use replica::io::{AdminCommand, AdminReply, KeyAlgorithm, Right};
@@ -40,18 +41,26 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
 }
 
 /// Makes the key if it is not there, then each grant that is not there.
-pub(super) async fn add(State(api): State<Arc<Api>>, body: Result<Json<KeyJson>, JsonRejection>) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
-    let Json(key) = body?;
+pub(super) async fn add(
+    State(api): State<Arc<Api>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
+    // Whatever type the client says the body has.
+    let key: KeyJson = serde_json::from_slice(&body?).map_err(|error| {
+        bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
+    })?;
     let name = parse_name(&key.name)?;
-    let algorithm = Algorithm::from_mnemonic(&key.algorithm)
-        .ok_or_else(|| bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512"))?;
+    let algorithm = Algorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
+        bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512")
+    })?;
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
-        let secret = data_encoding::BASE64
-            .decode(secret.as_bytes())
-            .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
+        let secret = data_encoding::BASE64.decode(secret.as_bytes()).map_err(|error| {
+            bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it")
+        })?;
         let mut nonce = [0; 12];
-        fill_random(&mut nonce).map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
+        fill_random(&mut nonce)
+            .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
     }
     for grant in &key.grants {
@@ -70,13 +79,18 @@ pub(super) async fn add(State(api): State<Arc<Api>>, body: Result<Json<KeyJson>,
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }
 
-pub(super) async fn remove(State(api): State<Arc<Api>>, query: Result<Query<KeyQuery>, QueryRejection>) -> Result<Json<DoneJson>, ApiError> {
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
     Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveKey { name }).await?))
 }
 
 fn parse_name(text: &str) -> Result<Name, ApiError> {
-    let name: Name = text.parse().map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in `dhcp.example.`"))?;
+    let name: Name = text
+        .parse()
+        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in `dhcp.example.`"))?;
     Ok(name.as_ref().to_canonical())
 }
 

@@ -69,10 +69,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
         .route_layer(from_fn_with_state(api.clone(), guard::token));
-    open.merge(guarded)
-        .fallback(error::no_such_path)
-        .method_not_allowed_fallback(error::no_such_method)
-        .with_state(api)
+    open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(api)
 }
 
 /// Serves until the runtime ends.

@@ -28,7 +28,11 @@ pub(super) struct ZoneQuery {
 impl ZoneQuery {
     fn id(&self) -> Result<ZoneId, ApiError> {
         let apex: Name = self.zone.parse().map_err(|error| {
-            ApiError::new(StatusCode::BAD_REQUEST, format!("`{}` is no name: {error:?}", self.zone), "write it as in ?zone=example.org.")
+            ApiError::new(
+                StatusCode::BAD_REQUEST,
+                format!("`{}` is no name: {error:?}", self.zone),
+                "write it as in ?zone=example.org.",
+            )
         })?;
         Ok(ZoneId { view: 0, apex: apex.as_ref().to_canonical() })
     }
@@ -60,14 +64,17 @@ fn describe(zone: &Zone<'_>) -> ZoneJson {
 }
 
 fn hash_text(zone: &Zone<'_>) -> String {
-    format!("{:032x}", zone.hash().0)
+    format!("{:032x}", zone.hash())
 }
 
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<ZoneJson>> {
     Json(all(&api))
 }
 
-pub(super) async fn export(State(api): State<Arc<Api>>, query: Result<Query<ZoneQuery>, QueryRejection>) -> Result<impl IntoResponse, ApiError> {
+pub(super) async fn export(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+) -> Result<impl IntoResponse, ApiError> {
     let id = query?.id()?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     // A large zone takes a while to print; other requests go on meanwhile.
@@ -112,7 +119,11 @@ pub(super) async fn replace(
     let zone = query.id()?;
     let base = query.base.as_deref().and_then(|text| u128::from_str_radix(text, 16).ok());
     let base_hash = base.ok_or_else(|| {
-        ApiError::new(StatusCode::BAD_REQUEST, "no hash of the contents that were compared with", format!("give &base=HASH, the {ZONE_HASH} field of the export"))
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "no hash of the contents that were compared with",
+            format!("give &base=HASH, the {ZONE_HASH} field of the export"),
+        )
     })?;
     let records = parse(&zone, body?).await?;
     Ok(done(&api.handle.admin(AdminCommand::ReplaceZone { zone, base_hash, records }).await?))
@@ -132,7 +143,9 @@ pub(super) fn done(reply: &AdminReply) -> Json<DoneJson> {
 
 /// The records of a zone file in a body; its apex must be the zone that was named.
 async fn parse(zone: &ZoneId, body: Bytes) -> Result<Vec<Record>, ApiError> {
-    let wrong = |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed");
+    let wrong = |why: String| {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed")
+    };
     let loaded = tokio::task::spawn_blocking(move || match std::str::from_utf8(&body) {
         Ok(text) => load_text(text, "body").map_err(|problem| problem.why),
         Err(error) => Err(format!("the body is not UTF-8: {error}")),

@@ -17,7 +17,10 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     if files.config().exists() {
         return Err(Problem::new(Exit::Refused, "a cluster was made there before", "it is never overwritten")
             .at(files.config().display())
-            .hint(format!("run it with `catamaran serve --config {}`, or choose another --dir", files.config().display())));
+            .hint(format!(
+                "run it with `catamaran serve --config {}`, or choose another --dir",
+                files.config().display()
+            )));
     }
     make(args, &layout, &files).map_err(|error| {
         Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(args.dir.display())
@@ -38,11 +41,21 @@ fn make(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<()> 
     write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
     let members = vec![Member { id: 1, address: args.peer }];
-    write_atomic(&files.config(), config(1, args.dns.clone(), args.api, args.peer, members).to_text().as_bytes(), Readers::All)
+    write_atomic(
+        &files.config(),
+        config(1, args.dns.clone(), args.api, args.peer, members).to_text().as_bytes(),
+        Readers::All,
+    )
 }
 
 /// The configuration of a node whose files lie as [`Layout`] has them.
-pub(crate) fn config(raft_id: u64, dns: Vec<SocketAddr>, api: SocketAddr, peer: SocketAddr, members: Vec<Member>) -> Config {
+pub(crate) fn config(
+    raft_id: u64,
+    dns: Vec<SocketAddr>,
+    api: SocketAddr,
+    peer: SocketAddr,
+    members: Vec<Member>,
+) -> Config {
     let id = crate::peer::node_number(raft_id);
     Config {
         id: id as u32,

@@ -51,9 +51,8 @@ fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
         Problem::new(Exit::Refused, "the cluster did not let this node in", why)
             .hint("make a new token with `catamaran join --make-token`; each is good for one node and one hour")
     })?;
-    let config = save(args, &layout, &grant, peer).map_err(|error| {
-        Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display())
-    })?;
+    let config = save(args, &layout, &grant, peer)
+        .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;
     println!("joined as node {}; run it with:\n  catamaran serve --config {}", node_number(grant.id), config.display());
     Ok(())
 }
@@ -68,9 +67,8 @@ fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -
     write_atomic(&layout.ca_cert(), grant.ca_pem.as_bytes(), Readers::All)?;
     write_atomic(&files.key(), grant.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), grant.cert_pem.as_bytes(), Readers::All)?;
-    let member = |(id, address): &(u64, String)| {
-        Ok(Member { id: *id, address: address.parse().map_err(io::Error::other)? })
-    };
+    let member =
+        |(id, address): &(u64, String)| Ok(Member { id: *id, address: address.parse().map_err(io::Error::other)? });
     let mut members: Vec<Member> = grant.members.iter().map(member).collect::<io::Result<_>>()?;
     members.push(Member { id: grant.id, address: peer });
     let api = args.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8053)));

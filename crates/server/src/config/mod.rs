@@ -146,9 +146,14 @@ impl Config {
         let mut config = Self::parse(&text, file)?;
         let base = file.parent().unwrap_or_else(|| Path::new("."));
         let peer = &mut config.peer;
-        for path in
-            [&mut config.dir, &mut config.api.token_file, &mut peer.ca_file, &mut peer.cert_file, &mut peer.key_file]
-        {
+        for path in [
+            &mut config.dir,
+            &mut config.data_key_file,
+            &mut config.api.token_file,
+            &mut peer.ca_file,
+            &mut peer.cert_file,
+            &mut peer.key_file,
+        ] {
             *path = base.join(&*path);
         }
         Ok(config)

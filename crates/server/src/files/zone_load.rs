@@ -57,8 +57,9 @@ fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, 
     };
     let mut warnings: Vec<String> =
         loaded.warnings.iter().map(|warning| format!("{}: {}", place(Some(warning.place)), warning.kind)).collect();
-    let checked = zone::check::check(loaded)
-        .map_err(|findings| refused(file, findings.errors().iter().map(|found| format!("{}: {found}", place(found.place)))))?;
+    let checked = zone::check::check(loaded).map_err(|findings| {
+        refused(file, findings.errors().iter().map(|found| format!("{}: {found}", place(found.place))))
+    })?;
     warnings.extend(checked.findings.warnings().iter().map(|found| format!("{}: {found}", place(found.place))));
     let soa = checked.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == checked.apex);
     let serial = soa.and_then(|soa| serial_of(&soa.rdata)).unwrap_or(0);

@@ -5,8 +5,8 @@ use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::service::deferred::Submit;
-use replica::io::{AdminCommand, AdminError, AdminReply, Input, NodeId, UpdateRequest};
 use replica::Status;
+use replica::io::{AdminCommand, AdminError, AdminReply, Input, NodeId, UpdateRequest};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -83,7 +83,8 @@ impl ReplicaHandle {
         let (sender, receiver) = oneshot::channel();
         let sent = self.send(Event::Admin(command, sender));
         // The replica has its own time limit; when its thread is gone the sender is dropped.
-        let result = if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) };
+        let result =
+            if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) };
         self.shared.admins.leave();
         result
     }

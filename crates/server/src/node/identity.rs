@@ -69,7 +69,8 @@ impl Identity {
 /// Two processes that write one log would destroy it.
 fn lock(data: &Path) -> Result<File, Problem> {
     let path = layout::lock_of(data);
-    let failed = |error: io::Error| Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
+    let failed =
+        |error: io::Error| Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
     loop {
@@ -77,11 +78,17 @@ fn lock(data: &Path) -> Result<File, Problem> {
             Ok(()) => return Ok(file),
             Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
             // A process that was just killed is still being taken down.
-            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(Problem::new(Exit::InUse, "the data directory is in use", "another process runs this node")
-                    .at(data.display())
-                    .hint("stop it first: `fuser` on the lock file names it"));
+                return Err(Problem::new(
+                    Exit::InUse,
+                    "the data directory is in use",
+                    "another process runs this node",
+                )
+                .at(data.display())
+                .hint("stop it first: `fuser` on the lock file names it"));
             }
         }
     }

@@ -40,7 +40,11 @@ impl NodeMetrics {
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);
-        page.histogram("catamaran_replica_round_seconds", "Time of one round of the replica.", &self.replica.round_time);
+        page.histogram(
+            "catamaran_replica_round_seconds",
+            "Time of one round of the replica.",
+            &self.replica.round_time,
+        );
         page.finish()
     }
 
@@ -50,9 +54,13 @@ impl NodeMetrics {
         single("catamaran_udp_not_sent_total", "Responses that the kernel did not take.", |of| of.udp_not_sent.get());
         single("catamaran_panics_total", "Panics that were caught; each is a bug.", |of| of.panics.get());
         single("catamaran_tcp_accepted_total", "Connections accepted.", |of| of.tcp_accepted.get());
-        single("catamaran_tcp_over_limit_total", "Connections refused because of a limit.", |of| of.tcp_over_limit.get());
+        single("catamaran_tcp_over_limit_total", "Connections refused because of a limit.", |of| {
+            of.tcp_over_limit.get()
+        });
         single("catamaran_tcp_idle_total", "Connections closed for silence.", |of| of.tcp_idle.get());
-        single("catamaran_tcp_slow_reader_total", "Connections closed because the client did not read.", |of| of.tcp_slow_reader.get());
+        single("catamaran_tcp_slow_reader_total", "Connections closed because the client did not read.", |of| {
+            of.tcp_slow_reader.get()
+        });
         page.single("catamaran_tcp_open", Kind::Gauge, "Connections open now.", sum(|of| of.tcp_open.get()));
     }
 
@@ -60,7 +68,12 @@ impl NodeMetrics {
         let gauge = Kind::Gauge;
         page.single("catamaran_raft_term", gauge, "The term.", status.term);
         page.single("catamaran_raft_is_leader", gauge, "1 on the leader.", u8::from(status.role == Role::Leader));
-        page.single("catamaran_raft_leader", gauge, "Number of the leader's node; 0: none known.", status.leader.map_or(0, crate::peer::node_number));
+        page.single(
+            "catamaran_raft_leader",
+            gauge,
+            "Number of the leader's node; 0: none known.",
+            status.leader.map_or(0, crate::peer::node_number),
+        );
         page.single("catamaran_raft_commit_index", gauge, "Newest committed entry.", status.commit_index);
         page.single("catamaran_raft_applied_index", gauge, "Newest applied entry.", status.applied_index);
         if status.staleness_ms < u64::MAX {
@@ -68,13 +81,38 @@ impl NodeMetrics {
             page.single("catamaran_staleness_seconds", gauge, help, status.staleness_ms as f64 / 1_000.0);
         }
         let counter = Kind::Counter;
-        page.single("catamaran_raft_role_changes_total", counter, "Changes of role, term or leader.", self.replica.role_changes.get());
-        page.single("catamaran_published_total", counter, "Times that queries were shown something newer.", self.replica.published.get());
+        page.single(
+            "catamaran_raft_role_changes_total",
+            counter,
+            "Changes of role, term or leader.",
+            self.replica.role_changes.get(),
+        );
+        page.single(
+            "catamaran_published_total",
+            counter,
+            "Times that queries were shown something newer.",
+            self.replica.published.get(),
+        );
         page.single("catamaran_peer_sent_total", counter, "Frames sent to peers.", self.peer.sent.get());
-        page.single("catamaran_peer_dropped_total", counter, "Frames dropped: lane full or down.", self.peer.dropped.get());
+        page.single(
+            "catamaran_peer_dropped_total",
+            counter,
+            "Frames dropped: lane full or down.",
+            self.peer.dropped.get(),
+        );
         page.single("catamaran_peer_received_total", counter, "Frames received from peers.", self.peer.received.get());
-        page.single("catamaran_peer_refused_total", counter, "Connections from peers that were refused or broke.", self.peer.refused.get());
-        page.single("catamaran_peer_dialled_total", counter, "Connections to peers that were made.", self.peer.dialled.get());
+        page.single(
+            "catamaran_peer_refused_total",
+            counter,
+            "Connections from peers that were refused or broke.",
+            self.peer.refused.get(),
+        );
+        page.single(
+            "catamaran_peer_dialled_total",
+            counter,
+            "Connections to peers that were made.",
+            self.peer.dialled.get(),
+        );
     }
 
     fn queues(&self, page: &mut Page, shared: &Shared) {

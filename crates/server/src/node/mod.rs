@@ -18,10 +18,10 @@ mod identity;
 // Getting all sockets.
 mod sockets;
 // The replica: how it is opened, its thread, how others talk to it.
-mod open;
 pub(crate) mod handle;
-pub(crate) mod replica_thread;
+mod open;
 pub(crate) mod readers;
+pub(crate) mod replica_thread;
 pub(crate) mod rights;
 // The disk of the replica.
 pub(crate) mod disk;
@@ -108,7 +108,8 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let serving = Arc::<ServingState>::default();
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
-        let service = Arc::new(Service { options: answer_options(config), serving: serving.clone(), desk: desk.clone() });
+        let service =
+            Arc::new(Service { options: answer_options(config), serving: serving.clone(), desk: desk.clone() });
         let mut counters = Counters::default();
         let stop_workers = Stop::default();
         let readers = Arc::<Readers>::default();
@@ -161,7 +162,15 @@ impl Node {
             join: join_offer(config, &identity),
         };
         let api = start_api(sockets.api, api)?;
-        Ok(Self { config: config.clone(), started_at, handle, stop_workers, replica_ended, writers, runtimes: vec![peers, api] })
+        Ok(Self {
+            config: config.clone(),
+            started_at,
+            handle,
+            stop_workers,
+            replica_ended,
+            writers,
+            runtimes: vec![peers, api],
+        })
     }
 
     /// Hands over, lets the disk finish, and ends all threads.
@@ -309,7 +318,8 @@ fn start_disks(
         writers.push(spawn(name.to_owned(), move || writer.run(&queue, done))?);
         Ok(sender)
     };
-    let disks = DiskQueues { log: start("log", log_sync)?, bulk: start("bulk", bulk_sync)?, reads: start("reads", bulk_sync)? };
+    let disks =
+        DiskQueues { log: start("log", log_sync)?, bulk: start("bulk", bulk_sync)?, reads: start("reads", bulk_sync)? };
     Ok((disks, writers))
 }
 
@@ -335,7 +345,8 @@ fn start_peers(
         data_key: identity.data_key_octets,
         api_token: identity.token.clone(),
     };
-    let acceptor = Acceptor::new(identity.tls.server.clone().into(), welcome, events.clone(), counters.clone(), Some(join));
+    let acceptor =
+        Acceptor::new(identity.tls.server.clone().into(), welcome, events.clone(), counters.clone(), Some(join));
     let entered = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Problem> {
     let disk = StartReads::new(&config.dir);
     let booted = booted_of(&config.dir);
-    let failed = |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
+    let failed =
+        |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
     let files = disk.list().map_err(|error| failed(error.to_string()))?;
     match (booted.exists(), files.is_empty()) {
         (true, true) => {
@@ -55,7 +56,11 @@ fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenE
     if config.joined {
         return Ok(Replica::init_joining(&replica));
     }
-    let members: Vec<Member> =
-        config.peer.members.iter().map(|member| Member { id: member.id, address: member.address.to_string() }).collect();
+    let members: Vec<Member> = config
+        .peer
+        .members
+        .iter()
+        .map(|member| Member { id: member.id, address: member.address.to_string() })
+        .collect();
     Replica::init(&replica, &members)
 }

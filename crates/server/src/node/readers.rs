@@ -66,7 +66,8 @@ mod tests {
     use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
     fn zones(apexes: &[&str]) -> ZoneSet {
-        let mut set = ZoneSet::new(ZoneSetConfig { store: StoreConfig { huge_pages: false, ..StoreConfig::default() } }).unwrap();
+        let mut set =
+            ZoneSet::new(ZoneSetConfig { store: StoreConfig { huge_pages: false, ..StoreConfig::default() } }).unwrap();
         let mut edit = set.edit();
         for apex in apexes {
             let apex: wire::Name = apex.parse().unwrap();

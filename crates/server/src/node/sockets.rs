@@ -27,11 +27,16 @@ impl Sockets {
             count => count,
         };
         let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
-        let alone = |address| patiently(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)));
+        let alone = |address| {
+            patiently(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)))
+        };
         let (peer, api) = (alone(config.peer.listen)?, alone(config.api.listen)?);
         let addresses = &config.dns.listen;
-        let udp = (0..workers).map(|_| addresses.iter().map(|address| bind_udp(*address)).collect()).collect::<Result<_, _>>()?;
-        let listen = |address: &SocketAddr| tcp(*address, Sharing::Shared).map_err(|error| problem(*address, "TCP", &error));
+        let udp = (0..workers)
+            .map(|_| addresses.iter().map(|address| bind_udp(*address)).collect())
+            .collect::<Result<_, _>>()?;
+        let listen =
+            |address: &SocketAddr| tcp(*address, Sharing::Shared).map_err(|error| problem(*address, "TCP", &error));
         let tcp = (0..workers).map(|_| addresses.iter().map(listen).collect()).collect::<Result<_, _>>()?;
         Ok(Self { udp, tcp, peer, api })
     }
@@ -44,7 +49,9 @@ fn bind_udp(address: SocketAddr) -> Result<BatchSocket, Problem> {
 fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
     loop {
         match attempt() {
-            Err(Problem { exit: Exit::InUse, .. }) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
+            Err(Problem { exit: Exit::InUse, .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50))
+            }
             done => return done,
         }
     }

@@ -3,7 +3,9 @@
 use super::frame::{Hello, Welcome, read_len};
 use super::join::JoinDesk;
 use super::{PeerCounters, PeerEvents, lane_octet, node_number};
-use crate::limits::{ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX};
+use crate::limits::{
+    ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
+};
 use crate::tls::session;
 use replica::io::NodeId;
 use std::io;
@@ -32,7 +34,13 @@ pub(crate) struct Acceptor<E> {
 }
 
 impl<E: PeerEvents> Acceptor<E> {
-    pub(crate) fn new(acceptor: TlsAcceptor, welcome: Welcome, events: Arc<E>, counters: Arc<PeerCounters>, join: Option<JoinDesk>) -> Self {
+    pub(crate) fn new(
+        acceptor: TlsAcceptor,
+        welcome: Welcome,
+        events: Arc<E>,
+        counters: Arc<PeerCounters>,
+        join: Option<JoinDesk>,
+    ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
         Self { acceptor, welcome, events, counters, join, budgets }

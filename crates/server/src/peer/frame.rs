@@ -54,7 +54,12 @@ impl Hello {
             super::join::JOIN_LANE => return Ok(None),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
-        Ok(Some(Self { lane, from: from.read_u64().await?, to: from.read_u64().await?, boot_id: from.read_u64().await? }))
+        Ok(Some(Self {
+            lane,
+            from: from.read_u64().await?,
+            to: from.read_u64().await?,
+            boot_id: from.read_u64().await?,
+        }))
     }
 }
 

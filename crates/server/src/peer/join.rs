@@ -117,7 +117,12 @@ impl JoinDesk {
             ca_pem: authority.cert_pem().to_owned(),
             data_key: data_encoding::BASE64.encode(&self.data_key),
             api_token: self.api_token.reveal().to_owned(),
-            members: members.into_iter().map(|of| of.member).filter(|member| member.id != id).map(|member| (member.id, member.address)).collect(),
+            members: members
+                .into_iter()
+                .map(|of| of.member)
+                .filter(|member| member.id != id)
+                .map(|member| (member.id, member.address))
+                .collect(),
         })
     }
 }
@@ -165,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_token_is_text_and_back() {
-        let token = JoinToken { ca: "AAAA".into(), member: 1, address: "127.0.0.1:5380".parse().unwrap(), secret: "s".into() };
+        let token =
+            JoinToken { ca: "AAAA".into(), member: 1, address: "127.0.0.1:5380".parse().unwrap(), secret: "s".into() };
         let text = token.to_text();
         assert!(text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_'));
         assert!(JoinToken::from_text(&format!(" {text}\n")) == Some(token));

@@ -148,8 +148,13 @@ mod tests {
         let listener =
             crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let acceptor =
-            Acceptor::new(tls.server.clone().into(), Welcome { id, boot_id }, Arc::new(Events(send)), Arc::default(), None);
+        let acceptor = Acceptor::new(
+            tls.server.clone().into(),
+            Welcome { id, boot_id },
+            Arc::new(Events(send)),
+            Arc::default(),
+            None,
+        );
         runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
         (runtime, port, receive)
     }

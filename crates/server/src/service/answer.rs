@@ -3,8 +3,8 @@
 use super::counters::{Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
 use super::serving::ServingState;
-use crate::node::readers::Zones;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::node::readers::Zones;
 use replica::io::Serving;
 use std::net::SocketAddr;
 use std::sync::Arc;
