@@ -623,7 +623,7 @@ const fn role_of(role: StateRole) -> Role {
 }
 
 const fn log_id(config: &ReplicaConfig) -> LogId {
-    LogId { cluster: config.cluster_id, member: config.id }
+    LogId { cluster: config.cluster_id, group: config.group as u32, member: config.id }
 }
 
 /// The operations that make a log.
