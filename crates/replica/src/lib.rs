@@ -47,6 +47,9 @@ mod secrets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+#[cfg(test)]
+mod scenarios;
+
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::Alarms;
