@@ -54,5 +54,5 @@ pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::Alarms;
 pub use replica::{Counters, OpenError, Replica};
-pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use secrets::{DataKey, Sealed};
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};

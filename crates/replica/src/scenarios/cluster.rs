@@ -2,8 +2,8 @@
 
 use crate::disk::{DiskJob, DiskQueue, DiskRead};
 use crate::io::{
-    AdminCommand, AdminError, AdminReply, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output, ReadIndexError, Right,
-    Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
+    AdminCommand, AdminError, AdminReply, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
+    ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
 use crate::log::LogConfig;
 use crate::testing::MemoryDisk;

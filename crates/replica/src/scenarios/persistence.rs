@@ -173,8 +173,7 @@ fn a_big_zone_is_imported_in_chunks_and_replaced_at_once() {
     assert_eq!(cluster.admin[&again], Err(crate::io::AdminError::ZoneExists));
     // The same again changes nothing; other contents under an old serial go one step on.
     let (_, _, base_hash) = count(&cluster, leader).unwrap();
-    let replace =
-        |records, base_hash| AdminCommand::ReplaceZone { zone: zone_id(apex), base_hash, records };
+    let replace = |records, base_hash| AdminCommand::ReplaceZone { zone: zone_id(apex), base_hash, records };
     assert_eq!(cluster.admin_ok(follower, replace(zone(7, 1), base_hash)), AdminReply::Unchanged);
     assert_eq!(cluster.admin_ok(follower, replace(zone(3, 2), base_hash)), AdminReply::Done);
     assert!(cluster.alive().into_iter().all(|id| count(&cluster, id).unwrap().1 == 8));

@@ -130,8 +130,7 @@ fn rights_are_the_leaders_to_judge() {
     cluster.admin_ok(follower, transfer);
     let request = cluster.add(leader, &address(2));
     assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::REFUSED)));
-    let grant =
-        AdminCommand::Grant { key: name("key."), zone: Some(zone_id("example.test.")), right: Right::Update };
+    let grant = AdminCommand::Grant { key: name("key."), zone: Some(zone_id("example.test.")), right: Right::Update };
     cluster.admin_ok(follower, grant);
     let request = cluster.add(follower, &address(3));
     cluster.assert_done(request);
