@@ -47,9 +47,12 @@ mod secrets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+#[cfg(test)]
+mod scenarios;
+
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::Alarms;
 pub use replica::{Counters, OpenError, Replica};
-pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use secrets::{DataKey, Sealed};
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};

@@ -137,7 +137,8 @@ impl Replica {
         for request_id in expired {
             self.read_done(request_id, Err(ReadIndexError::TimedOut));
         }
-        let unasked: Vec<_> = self.reads.own.iter().filter(|(_, read)| !read.is_asked).map(|(&token, _)| token).collect();
+        let unasked: Vec<_> =
+            self.reads.own.iter().filter(|(_, read)| !read.is_asked).map(|(&token, _)| token).collect();
         for token in unasked {
             self.ask_read(token);
         }

@@ -15,7 +15,9 @@ use crate::entry::Entry;
 use crate::failover::Evidence;
 use crate::forward::Waiters;
 use crate::io::{FatalReason, Input, Member, NodeId, Now, Output, Role, Serving};
-use crate::limits::{DISK_HUNG_ABORT_MS, DISK_HUNG_TRANSFER_MS, IMPORT_STAGE_ENTRIES_MAX, MESSAGE_OCTETS, STOP_WAIT_MS};
+use crate::limits::{
+    DISK_HUNG_ABORT_MS, DISK_HUNG_TRANSFER_MS, IMPORT_STAGE_ENTRIES_MAX, MESSAGE_OCTETS, STOP_WAIT_MS,
+};
 use crate::log::{self, CheckpointRef, Fetch, Log, LogId, Persisted};
 use crate::machine::{Machine, Restore, RestoreError, empty_machine};
 use crate::peer::{Frame, is_sent};
@@ -96,7 +98,9 @@ enum Stop {
     /// Asked for; the leadership is being handed over until then at the latest.
     HandingOver(u64),
     /// The last record is being written, by the job of this ticket.
-    Writing { last: Option<u64> },
+    Writing {
+        last: Option<u64>,
+    },
     Done,
 }
 
@@ -623,7 +627,7 @@ const fn role_of(role: StateRole) -> Role {
 }
 
 const fn log_id(config: &ReplicaConfig) -> LogId {
-    LogId { cluster: config.cluster_id, member: config.id }
+    LogId { cluster: config.cluster_id, group: config.group as u32, member: config.id }
 }
 
 /// The operations that make a log.

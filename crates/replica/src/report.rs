@@ -137,8 +137,7 @@ impl Replica {
         if ack.term != self.driver.term() || !self.driver.is_leader() || ack.sequence != self.reports.sequence {
             return;
         }
-        let heard =
-            Heard { at_ms: self.now.monotonic_ms, applied: ack.applied, feature_level: ack.feature_level };
+        let heard = Heard { at_ms: self.now.monotonic_ms, applied: ack.applied, feature_level: ack.feature_level };
         self.reports.heard.insert(from, heard);
         let Some((index, own)) = self.reports.subject else { return };
         if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {

@@ -79,7 +79,8 @@ pub(super) fn difference(
             continue;
         };
         if before.ttl == after.ttl {
-            let common: Vec<_> = before.records.keys().filter(|rdata| after.records.contains_key(*rdata)).cloned().collect();
+            let common: Vec<_> =
+                before.records.keys().filter(|rdata| after.records.contains_key(*rdata)).cloned().collect();
             for rdata in common {
                 before.records.remove(&rdata);
                 after.records.remove(&rdata);

@@ -62,11 +62,7 @@ impl Replica {
     }
 
     /// `Err` is an answer that needs no step.
-    fn start_admin(
-        &mut self,
-        request_id: u64,
-        command: AdminCommand,
-    ) -> Result<(), Result<AdminReply, AdminError>> {
+    fn start_admin(&mut self, request_id: u64, command: AdminCommand) -> Result<(), Result<AdminReply, AdminError>> {
         let command = match command {
             AdminCommand::AddZone { zone, options, records } => {
                 return self.start_add_zone(request_id, zone, options, records);

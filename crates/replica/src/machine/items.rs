@@ -122,7 +122,7 @@ impl FrozenState {
                 }
                 None => {
                     self.stages.encode_items(|item| Self::push(ready, STAGES, item));
-                    At::Zones { staged: false, zones: self.zones.get().zones().map(|zone| zone.id()).collect() }
+                    At::Zones { staged: false, zones: self.zones.snapshot().zones().map(|zone| zone.id()).collect() }
                 }
             },
             At::Zones { staged, mut zones } => match zones.pop_front() {
@@ -136,12 +136,12 @@ impl FrozenState {
                 }
                 None if staged => At::End,
                 None => {
-                    let zones = self.zones.get().all_staged().map(|zone| zone.id()).collect();
+                    let zones = self.zones.snapshot().all_staged().map(|zone| zone.id()).collect();
                     At::Zones { staged: true, zones }
                 }
             },
             At::Records { staged, mut zones, after } => {
-                let zone = zones.front().and_then(|id| Self::find(self.zones.get(), staged, id));
+                let zone = zones.front().and_then(|id| Self::find(self.zones.snapshot(), staged, id));
                 let (records, last) = zone.map_or((Vec::new(), None), |zone| some_records(&zone, after.as_ref()));
                 if records.is_empty() {
                     zones.pop_front();

@@ -19,8 +19,8 @@ pub(crate) use zones::{Misfit, carry_out, zone_work};
 use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use wire::number::{Rcode, Serial};
-use zone::set::Version;
 use zone::ZoneSet;
+use zone::set::Version;
 
 /// Everything that replicas hold alike, and how far it is applied.
 pub(crate) struct Machine {
@@ -138,11 +138,8 @@ impl Machine {
     /// Applies an entry. `prepared` is what this replica carried out as the leader that proposed it.
     pub(crate) fn apply(&mut self, index: u64, term: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {
         assert_eq!(index, self.applied.0 + 1, "entries are applied in order, each once");
-        let applied = if self.fits(&entry.body) {
-            self.apply_body(index, entry, prepared)
-        } else {
-            self.misfit(&entry.body)
-        };
+        let applied =
+            if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.misfit(&entry.body) };
         self.time_ms = self.time_ms.max(entry.time_ms);
         self.applied = (index, term);
         self.note_hash();

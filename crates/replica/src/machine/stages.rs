@@ -1,7 +1,7 @@
 //! Imports that are under way: which chunk comes next, and what the chunks so far add up to.
 
-use crate::entry::{Body, ImportBegin, ImportPurpose, StageId};
 use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::entry::{Body, ImportBegin, ImportPurpose, StageId};
 use crate::entry::{decode_purpose, encode_purpose};
 use crate::limits::IMPORT_STAGES_MAX;
 use crate::state::{Item, item_hash};
@@ -70,9 +70,8 @@ impl Stages {
 
     fn check_begin(&self, begin: &ImportBegin) -> Result<(), StageError> {
         if let Some(stage) = self.stages.get(&begin.stage) {
-            let same = stage.zone == begin.zone
-                && stage.purpose == begin.purpose
-                && stage.chunk_count == begin.chunk_count;
+            let same =
+                stage.zone == begin.zone && stage.purpose == begin.purpose && stage.chunk_count == begin.chunk_count;
             return Err(if same { StageError::Done } else { StageError::Unknown });
         }
         if self.of_zone(&begin.zone).is_some() {

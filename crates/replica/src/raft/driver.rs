@@ -81,6 +81,8 @@ pub(crate) struct Driver {
     node: RawNode<LogStorage>,
     seed: u64,
     waiting: VecDeque<Waiting>,
+    #[cfg(test)]
+    drops_next: bool,
 }
 
 impl Driver {
@@ -93,7 +95,13 @@ impl Driver {
         assert_eq!(config.read_only_option, ReadOnlyOption::Safe, "leases rest on clocks; reads must not");
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let node = RawNode::new(&config, storage, &logger).expect("the settings are valid and the storage answers");
-        let mut driver = Self { node, seed, waiting: VecDeque::new() };
+        let mut driver = Self {
+            node,
+            seed,
+            waiting: VecDeque::new(),
+            #[cfg(test)]
+            drops_next: false,
+        };
         driver.draw();
         driver
     }
@@ -250,6 +258,10 @@ impl Driver {
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.id();
         message.set_entries(entries.collect::<Vec<_>>().into());
+        #[cfg(test)]
+        if core::mem::take(&mut self.drops_next) {
+            return Err(ProposeError::Dropped);
+        }
         let result = self.node.step(message);
         self.draw();
         if result.is_err() {
@@ -440,6 +452,11 @@ pub(crate) fn is_conf_change(entry: &Entry) -> bool {
 
 #[cfg(test)]
 impl Driver {
+    /// Has the next proposal refused, as raft does when too much is uncommitted.
+    pub(crate) fn drop_next_proposal(&mut self) {
+        self.drops_next = true;
+    }
+
     pub(crate) fn node(&mut self) -> &mut RawNode<LogStorage> {
         &mut self.node
     }

@@ -96,15 +96,20 @@ impl Storage for LogStorage {
         Ok(self.log.last_index())
     }
 
-    fn snapshot(&self, request_index: u64, _: u64) -> raft::Result<Snapshot> {
+    fn snapshot(&self, request_index: u64, to: u64) -> raft::Result<Snapshot> {
         // A checkpoint that ends before the log begins would leave a gap.
-        let needed = request_index.max(self.log.first_index() - 1);
-        match &self.offer {
-            Some(snapshot) if snapshot.get_metadata().index >= needed => Ok(snapshot.clone()),
-            _ => {
-                self.checkpoint_wanted.set(Some(needed));
-                Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+        let mut needed = request_index.max(self.log.first_index() - 1);
+        if let Some(snapshot) = &self.offer {
+            let metadata = snapshot.get_metadata();
+            let members = metadata.get_conf_state();
+            // A member takes no configuration that it is not in.
+            let knows = members.get_voters().contains(&to) || members.get_learners().contains(&to);
+            if metadata.index >= needed && knows {
+                return Ok(snapshot.clone());
             }
+            needed = needed.max(metadata.index + 1);
         }
+        self.checkpoint_wanted.set(Some(needed));
+        Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))
     }
 }

@@ -12,7 +12,7 @@ fn seeded(id: u64, seed: u64, voters: &[u64], learners: &[u64]) -> Driver {
     let mut conf_state = ConfState::default();
     conf_state.set_voters(voters.to_vec());
     conf_state.set_learners(learners.to_vec());
-    let log = Log::create(LogId { cluster: [0; 16], member: id }, GENESIS, LogConfig::default());
+    let log = Log::create(LogId { cluster: [0; 16], group: 0, member: id }, GENESIS, LogConfig::default());
     let mut driver = Driver::new(id, seed, LogStorage::new(log, conf_state), 1);
     write(&mut driver);
     driver

@@ -1,0 +1,8 @@
+//! Scripted cases of whole clusters.
+
+mod cluster;
+
+mod elections;
+mod membership;
+mod persistence;
+mod updates;
