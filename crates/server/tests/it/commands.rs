@@ -72,7 +72,7 @@ fn zone_check_names_file_line_and_reason() {
     for (name, zone, line, reason) in [
         ("address", ZONE.replace("192.0.2.53", "192.0.2.530"), 4, ""),
         ("soa", ZONE.replace("@ IN SOA ns h 7 1 2 3 4\n", ""), 0, "SOA"),
-        ("cname", format!("{ZONE}old CNAME ns\n"), 6, "CNAME"),
+        ("cname", format!("{ZONE}old CNAME ns\n"), 5, "CNAME"),
         ("nsec3", format!("{ZONE}@ NSEC3PARAM 1 0 151 -\n"), 6, "iterations"),
     ] {
         let file = scratch.file(name, &zone);
