@@ -39,10 +39,6 @@ impl Encoder {
         self.octets
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.octets.len()
-    }
-
     pub(crate) fn u8(&mut self, value: u8) {
         self.octets.push(value);
     }

@@ -82,7 +82,7 @@ impl Command {
             }
             Self::Propose(body) => {
                 out.u8(2);
-                out.octets(&Entry { group: 0, time_ms: 0, body: body.clone() }.encode());
+                out.octets(&body.encode(0, 0));
             }
             Self::Settings(change) => {
                 out.u8(3);

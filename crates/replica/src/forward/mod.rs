@@ -102,10 +102,15 @@ impl Replica {
             Answer::BadTime => return self.finish_update(token, Verdict::BadTime),
             Answer::NotProposed => return waiter.not_proposed(),
             Answer::Refused(error) => {
-                if let Some(Waiter { purpose: Purpose::Admin(step), .. }) = self.waiters.remove(token) {
-                    self.admin_step_done(step, Err(error));
-                }
-                return;
+                return match self.waiters.remove(token) {
+                    Some(Waiter { purpose: Purpose::Admin(step), .. }) => self.admin_step_done(step, Err(error)),
+                    Some(Waiter { purpose: Purpose::Update { clients, .. }, .. }) => {
+                        for client in clients {
+                            self.verdict(client.request_id, Verdict::NotProposed);
+                        }
+                    }
+                    None => {}
+                };
             }
         }
         self.settle(token);
@@ -192,9 +197,11 @@ impl Replica {
         for (_, applied) in applied {
             match applied {
                 Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode)),
-                // It did not fit, and so was not executed.
+                // It did not fit, and so was not executed, unless another entry had done it.
                 Applied::Misfit { identity: Some(identity) } => {
-                    self.finish_identity(&identity, Verdict::NotProposed);
+                    let executed = self.machine.sessions.get(&identity).map(|session| session.rcode);
+                    let verdict = executed.map_or(Verdict::NotProposed, Verdict::Answer);
+                    self.finish_identity(&identity, verdict);
                 }
                 Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
             }

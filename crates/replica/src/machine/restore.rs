@@ -43,7 +43,7 @@ pub(crate) struct Restore {
 
 /// An empty state.
 pub(crate) fn empty_machine(config: &ReplicaConfig, settings: Settings) -> Result<Machine, RestoreError> {
-    let zones = ZoneSet::new(ZoneSetConfig { store: config.store.clone() }).map_err(|_| RestoreError::Memory)?;
+    let zones = ZoneSet::new(ZoneSetConfig { store: config.store }).map_err(|_| RestoreError::Memory)?;
     let history = History::new(HistoryLimits {
         zone_count_max: config.history_count_max,
         zone_octets_max: config.history_octets_max,

@@ -130,7 +130,7 @@ fn decode_entry(from: &mut Decoder<'_>) -> Result<Entry, DecodeError> {
 }
 
 /// Sorted: raft's own order is that of a hash map.
-pub(crate) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
+pub(super) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
     for list in [
         conf_state.get_voters(),
         conf_state.get_learners(),
@@ -149,7 +149,7 @@ pub(crate) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
 
 /// Reads what [`encode_conf_state`] wrote; anything unsorted, repeated or inconsistent is refused, since raft
 /// panics on it.
-pub(crate) fn decode_conf_state(from: &mut Decoder<'_>) -> Result<ConfState, DecodeError> {
+pub(super) fn decode_conf_state(from: &mut Decoder<'_>) -> Result<ConfState, DecodeError> {
     let mut lists: [Vec<u64>; 4] = Default::default();
     for list in &mut lists {
         for _ in 0..from.count(MEMBERS_MAX, 8)? {

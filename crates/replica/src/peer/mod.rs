@@ -6,7 +6,9 @@
 
 mod message;
 
-pub(crate) use message::{decode_conf_state, encode_conf_state, is_sent};
+pub(crate) use message::is_sent;
+#[cfg(test)]
+use message::{decode_conf_state, encode_conf_state};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};

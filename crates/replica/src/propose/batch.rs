@@ -3,7 +3,7 @@
 use super::evaluate::{Evaluator, Step};
 use super::{Evaluated, Origin, Pending, Reply};
 use crate::command::Answer;
-use crate::io::FatalReason;
+use crate::io::AdminError;
 use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
 
@@ -39,8 +39,10 @@ impl Replica {
             match evaluator.evaluate(origin, command) {
                 Step::Answer(answer) => self.reply(origin, answer),
                 Step::Batched | Step::Attached => {}
+                // The memory of the zones is full here, and so it soon is elsewhere: nobody gets to apply it.
                 Step::Full => {
-                    self.fatal(FatalReason::MemoryFull);
+                    self.proposal_dropped();
+                    self.reply(origin, Answer::Refused(AdminError::TooLarge));
                     return false;
                 }
             }
@@ -82,8 +84,8 @@ impl Replica {
         }
     }
 
-    /// Raft took none of the batch (too much is uncommitted, or a transfer began): the zones go back to what is
-    /// applied, and what was proposed before is applied as on a follower.
+    /// None of the batch goes into the log (too much is uncommitted, a transfer began, or memory is full): the zones go
+    /// back to what is applied, and what was proposed before is applied as on a follower.
     fn proposal_dropped(&mut self) {
         let origins = self.head.drop_batch();
         self.machine.rewind();

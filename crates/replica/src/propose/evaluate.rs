@@ -2,7 +2,7 @@
 
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
+use crate::entry::{Body, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
 use crate::io::{AdminError, NodeId, Right};
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
@@ -22,7 +22,7 @@ pub(super) enum Step {
     Batched,
     /// It is in flight already; its origin hears when that is in the log.
     Attached,
-    /// The zones must be rewound: this replica's memory is full.
+    /// The memory of the zones is full: what is on the head must be given up.
     Full,
 }
 
@@ -92,16 +92,16 @@ impl Evaluator<'_> {
         });
         let in_flight = InFlight { source: update.source, origins: vec![origin], place: None };
         self.head.in_flight.insert(update.identity, in_flight);
-        match self.batch(None, body, false, None) {
+        match self.batch(None, &body, false, None) {
             Ok(()) => Step::Batched,
-            Err((Unfit::Zones(Misfit::Full), _)) => {
+            Err(Unfit::Zones(Misfit::Full)) => {
                 self.head.in_flight.remove(&update.identity);
                 Step::Full
             }
             // Our limit, not a fault of the message (RFC 2136 2.2 "for policy or security reasons").
-            Err((Unfit::TooLarge, body)) => self.unfit(body, Rcode::REFUSED),
+            Err(Unfit::TooLarge) => self.unfit(body, Rcode::REFUSED),
             // A fault of ours; the zone stays as it is.
-            Err((Unfit::Zones(Misfit::Base | Misfit::Content), body)) => {
+            Err(Unfit::Zones(Misfit::Base | Misfit::Content)) => {
                 self.machine.alarms.evaluations_misfit += 1;
                 self.unfit(body, Rcode::SERVFAIL)
             }
@@ -112,7 +112,7 @@ impl Evaluator<'_> {
     fn unfit(&mut self, body: Body, rcode: Rcode) -> Step {
         let Body::Update(update) = body else { return Step::Full };
         let failed = UpdateEntry { rcode, change: None, ..update };
-        match self.batch(None, Body::Update(failed), false, None) {
+        match self.batch(None, &Body::Update(failed), false, None) {
             Ok(()) => Step::Batched,
             Err(_) => Step::Full,
         }
@@ -180,10 +180,10 @@ impl Evaluator<'_> {
             Body::Update(_) | Body::Settings(_) => return Step::Answer(Answer::Refused(AdminError::Malformed)),
             _ => {}
         }
-        match self.batch(Some(origin), body, is_barrier, None) {
+        match self.batch(Some(origin), &body, is_barrier, None) {
             Ok(()) => Step::Batched,
-            Err((Unfit::Zones(Misfit::Full), _)) => Step::Full,
-            Err((unfit, _)) => Step::Answer(Answer::Refused(unfit.to_admin())),
+            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
+            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
         }
     }
 
@@ -194,10 +194,10 @@ impl Evaluator<'_> {
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
         let body = Body::Settings(SettingsEntry { epoch: self.machine.settings.epoch(), change });
-        match self.batch(Some(origin), body, true, joined) {
+        match self.batch(Some(origin), &body, true, joined) {
             Ok(()) => Step::Batched,
-            Err((Unfit::Zones(Misfit::Full), _)) => Step::Full,
-            Err((unfit, _)) => Step::Answer(Answer::Refused(unfit.to_admin())),
+            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
+            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
         }
     }
 
@@ -230,27 +230,25 @@ impl Evaluator<'_> {
     fn batch(
         &mut self,
         origin: Option<Origin>,
-        body: Body,
+        body: &Body,
         is_barrier: bool,
         joined: Option<NodeId>,
-    ) -> Result<(), (Unfit, Body)> {
-        let entry = Entry { group: self.group, time_ms: self.head.time_ms, body };
-        let octets = entry.encode();
-        let body = entry.body;
+    ) -> Result<(), Unfit> {
+        let octets = body.encode(self.group, self.head.time_ms);
         if octets.len() > ENTRY_OCTETS_MAX {
-            return Err((Unfit::TooLarge, body));
+            return Err(Unfit::TooLarge);
         }
         let mut version = None;
-        if let Some(work) = zone_work(&body, &self.head.stages) {
+        if let Some(work) = zone_work(body, &self.head.stages) {
             match carry_out(&mut self.machine.zones, work) {
                 Ok(sealed) => version = Some(sealed),
-                Err(misfit) => return Err((Unfit::Zones(misfit), body)),
+                Err(misfit) => return Err(Unfit::Zones(misfit)),
             }
         }
         let prepared = Prepared { version, zones_hash: self.machine.zones.head().state_hash() };
-        self.head.stages.advance(&body, 0);
+        self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
-        let identity = if let Body::Update(update) = &body { Some(update.identity) } else { None };
+        let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
         self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined });
         Ok(())
     }

@@ -12,7 +12,9 @@ mod guard;
 mod storage;
 
 pub(crate) use conf_change::{ConfChange, ConfTracker, decode_conf_change};
-pub(crate) use driver::{Driver, ProposeError, Work, is_conf_change};
+#[cfg(test)]
+use driver::ProposeError;
+pub(crate) use driver::{Driver, is_conf_change};
 pub(crate) use guard::Guard;
 pub(crate) use storage::{FetchWanted, LogStorage};
 

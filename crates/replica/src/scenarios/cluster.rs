@@ -291,16 +291,6 @@ impl Cluster {
         panic!("nobody leads");
     }
 
-    /// Makes `id` the leader.
-    pub(super) fn make_leader(&mut self, id: NodeId) {
-        if self.elect() != id {
-            let leader = self.elect();
-            self.admin(leader, AdminCommand::TransferLeader { to: Some(id) });
-            self.run(100);
-        }
-        assert_eq!(self.elect(), id);
-    }
-
     pub(super) fn admin(&mut self, id: NodeId, command: AdminCommand) -> u64 {
         let request_id = self.next_request;
         self.next_request += 1;

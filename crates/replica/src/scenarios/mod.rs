@@ -1,5 +1,6 @@
 //! Scripted cases of whole clusters.
 
+mod chaos;
 mod cluster;
 
 mod elections;

@@ -38,13 +38,6 @@ pub(crate) struct Transfers {
     doomed_after: Option<u64>,
 }
 
-impl Transfers {
-    /// Octets of the newest checkpoint.
-    pub(crate) const fn last_bytes(&self) -> u64 {
-        self.last_bytes
-    }
-}
-
 /// The manifest as raft carries it.
 fn snapshot_of(manifest: &Manifest) -> Snapshot {
     let mut snapshot = Snapshot::default();
