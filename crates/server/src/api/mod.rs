@@ -8,6 +8,7 @@
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes its options (`serial_policy`, `stale`); `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
@@ -61,7 +62,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/status", get(status::status))
         .route("/v1/zones", get(zones::list))
         .route_layer(from_fn_with_state(api.clone(), guard::local_or_token));
-    let zone = get(zones::export).post(zones::add).put(zones::replace).delete(zones::remove);
+    let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))

@@ -3,17 +3,20 @@
 use super::Api;
 use super::error::ApiError;
 use super::types::{HealthJson, MemberJson, StatusJson};
+use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use replica::Status;
 use replica::io::{Role, Serving};
+use serde::Deserialize;
 use std::sync::Arc;
 
 pub(super) async fn health(State(api): State<Arc<Api>>) -> Result<(StatusCode, Json<HealthJson>), ApiError> {
-    let status = api.handle.status().await.ok_or_else(ApiError::ending)?;
+    let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
     let serving = api.serving.get();
     let healthy = serving == Serving::Yes && status.leader.is_some();
     let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -21,19 +24,25 @@ pub(super) async fn health(State(api): State<Arc<Api>>) -> Result<(StatusCode, J
         healthy,
         serving: label(serving).to_owned(),
         leader: status.leader.map(node_number),
-        staleness_ms: known(status.staleness_ms),
+        staleness_ms: status.staleness_ms,
     };
     Ok((code, Json(body)))
 }
 
-/// Milliseconds, but for the number that stands for "never".
-fn known(staleness_ms: u64) -> Option<u64> {
-    (staleness_ms < u64::MAX).then_some(staleness_ms)
+/// `?zones=false` leaves the zones out: for who asks often.
+#[derive(Deserialize)]
+pub(super) struct StatusQuery {
+    zones: Option<bool>,
 }
 
-pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<StatusJson>, ApiError> {
-    let Status { id, role, term, leader, commit_index, applied_index, staleness_ms, state_hash, members, .. } =
-        api.handle.status().await.ok_or_else(ApiError::ending)?;
+pub(super) async fn status(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<StatusQuery>, QueryRejection>,
+) -> Result<Json<StatusJson>, ApiError> {
+    let with_zones = if query?.zones == Some(false) { WithZones::No } else { WithZones::Yes };
+    let Status {
+        id, role, term, leader, commit_index, applied_index, staleness_ms, state_hash, members, zones, ..
+    } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let members = members
         .into_iter()
         .map(|of| MemberJson {
@@ -60,10 +69,10 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<StatusJso
         commit_index,
         applied_index,
         serving: label(api.serving.get()).to_owned(),
-        staleness_ms: known(staleness_ms),
+        staleness_ms,
         state_hash: format!("{state_hash:032x}"),
         members,
-        zones: super::zones::all(&api),
+        zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
     }))
 }

@@ -20,8 +20,8 @@ pub(crate) struct StatusJson {
     pub(crate) applied_index: u64,
     /// `yes`, `stale` or `no`: whether it answers queries.
     pub(crate) serving: String,
-    /// Milliseconds since a leader last confirmed that nothing newer is committed; null if none ever did.
-    pub(crate) staleness_ms: Option<u64>,
+    /// Milliseconds since a leader last confirmed that nothing newer is committed.
+    pub(crate) staleness_ms: u64,
     /// Additive hash of the replicated state, 32 hexadecimal digits.
     pub(crate) state_hash: String,
     pub(crate) members: Vec<MemberJson>,
@@ -53,6 +53,19 @@ pub(crate) struct ZoneJson {
     pub(crate) presigned: bool,
     /// Additive hash of its contents, 32 hexadecimal digits.
     pub(crate) hash: String,
+    #[serde(flatten)]
+    pub(crate) options: OptionsJson,
+}
+
+/// Replicated options of a zone.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OptionsJson {
+    /// `increment` or `unixtime`: how its serial moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) serial_policy: Option<String>,
+    /// `serve` or `expire`: what it does when no leader can be heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stale: Option<String>,
 }
 
 /// `GET /healthz`
@@ -63,7 +76,7 @@ pub(crate) struct HealthJson {
     /// `yes`, `stale` or `no`.
     pub(crate) serving: String,
     pub(crate) leader: Option<u64>,
-    pub(crate) staleness_ms: Option<u64>,
+    pub(crate) staleness_ms: u64,
 }
 
 /// A TSIG key; the secret goes in only.

@@ -2,17 +2,20 @@
 
 use super::Api;
 use super::error::ApiError;
-use super::types::{DoneJson, ZoneJson};
+use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::ZONE_HASH;
 use crate::files::zone_load::{line_of, load_text};
+use crate::node::handle::WithZones;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use replica::io::{AdminCommand, AdminReply, ZoneOptions};
+use replica::ZoneStatus;
+use replica::io::{AdminCommand, AdminReply, SerialPolicyOption, StaleOption, ZoneOptions};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use wire::{Name, Rtype};
 use zone::record::{Record, ZoneId};
@@ -23,9 +26,15 @@ use zone::set::Zone;
 pub(super) struct ZoneQuery {
     zone: String,
     base: Option<String>,
+    serial_policy: Option<String>,
+    stale: Option<String>,
 }
 
 impl ZoneQuery {
+    fn options(&self) -> OptionsJson {
+        OptionsJson { serial_policy: self.serial_policy.clone(), stale: self.stale.clone() }
+    }
+
     fn id(&self) -> Result<ZoneId, ApiError> {
         let apex: Name = self.zone.parse().map_err(|error| {
             ApiError::new(
@@ -38,10 +47,14 @@ impl ZoneQuery {
     }
 }
 
-/// All zones that this node serves.
-pub(super) fn all(api: &Api) -> Vec<ZoneJson> {
+/// All zones that this node serves, with the options that `statuses` tell.
+pub(super) fn describe_all(api: &Api, statuses: &[ZoneStatus]) -> Vec<ZoneJson> {
+    if statuses.is_empty() {
+        return Vec::new();
+    }
+    let options: BTreeMap<&ZoneId, ZoneOptions> = statuses.iter().map(|zone| (&zone.id, zone.options)).collect();
     let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
-    let zones = reader.pin().zones().map(|zone| describe(&zone)).collect();
+    let zones = reader.pin().zones().map(|zone| describe(&zone, options.get(&zone.id()).copied())).collect();
     reader.offline();
     zones
 }
@@ -53,13 +66,14 @@ pub(super) fn count(api: &Api) -> usize {
     count
 }
 
-fn describe(zone: &Zone<'_>) -> ZoneJson {
+fn describe(zone: &Zone<'_>, options: Option<ZoneOptions>) -> ZoneJson {
     ZoneJson {
         zone: zone.apex().to_string(),
         serial: zone.serial().map_or(0, |serial| serial.0),
         records: zone.record_count(),
         presigned: zone.is_presigned(),
         hash: hash_text(zone),
+        options: options.map_or_else(OptionsJson::default, show_options),
     }
 }
 
@@ -67,8 +81,53 @@ fn hash_text(zone: &Zone<'_>) -> String {
     format!("{:032x}", zone.hash())
 }
 
-pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<ZoneJson>> {
-    Json(all(&api))
+fn show_options(options: ZoneOptions) -> OptionsJson {
+    let serial_policy = match options.serial_policy {
+        SerialPolicyOption::Increment => "increment",
+        SerialPolicyOption::UnixTime => "unixtime",
+    };
+    let stale = match options.stale {
+        StaleOption::Serve => "serve",
+        StaleOption::Expire => "expire",
+    };
+    OptionsJson { serial_policy: Some(serial_policy.to_owned()), stale: Some(stale.to_owned()) }
+}
+
+/// `options` with what is named changed.
+fn change_options(mut options: ZoneOptions, wanted: &OptionsJson) -> Result<ZoneOptions, ApiError> {
+    let unknown =
+        |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("`{text}` is no such option"), hint);
+    options.serial_policy = match wanted.serial_policy.as_deref() {
+        None => options.serial_policy,
+        Some("increment") => SerialPolicyOption::Increment,
+        Some("unixtime") => SerialPolicyOption::UnixTime,
+        Some(other) => return Err(unknown(other, "serial_policy is increment or unixtime")),
+    };
+    options.stale = match wanted.stale.as_deref() {
+        None => options.stale,
+        Some("serve") => StaleOption::Serve,
+        Some("expire") => StaleOption::Expire,
+        Some(other) => return Err(unknown(other, "stale is serve or expire")),
+    };
+    Ok(options)
+}
+
+pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<ZoneJson>>, ApiError> {
+    let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
+    Ok(Json(describe_all(&api, &status.zones)))
+}
+
+pub(super) async fn set_options(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let query = query?;
+    let zone = query.id()?;
+    let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
+    let known = status.zones.iter().find(|status| status.id == zone);
+    let known = known.ok_or_else(|| ApiError::from(replica::io::AdminError::ZoneUnknown))?.options;
+    let options = change_options(known, &query.options())?;
+    Ok(done(&api.handle.admin(AdminCommand::SetZoneOptions { zone, options }).await?))
 }
 
 pub(super) async fn export(
@@ -104,9 +163,11 @@ pub(super) async fn add(
     query: Result<Query<ZoneQuery>, QueryRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
-    let zone = query?.id()?;
+    let query = query?;
+    let zone = query.id()?;
+    let options = change_options(ZoneOptions::default(), &query.options())?;
     let records = parse(&zone, body?).await?;
-    let reply = api.handle.admin(AdminCommand::AddZone { zone, options: ZoneOptions::default(), records }).await?;
+    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, records }).await?;
     Ok((StatusCode::CREATED, done(&reply)))
 }
 

@@ -86,8 +86,8 @@ impl Client {
     }
 
     /// What one node says about itself.
-    pub(crate) fn status(&self, node: SocketAddr) -> Result<StatusJson, String> {
-        let answer = self.call(node, "GET", "/v1/status", &[], STATUS_MS)?;
+    pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
+        let answer = self.call(node, "GET", &format!("/v1/status?zones={with_zones}"), &[], STATUS_MS)?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
             _ => Err(error_of(&answer).error),

@@ -191,6 +191,17 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
+/// Options of a zone.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ZoneOptionArgs {
+    /// How the serial moves with each effective update: `increment` or `unixtime`.
+    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime"])]
+    pub(crate) serial_policy: Option<String>,
+    /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
+    #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
+    pub(crate) stale: Option<String>,
+}
+
 /// `zone ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ZoneCommand {
@@ -202,6 +213,8 @@ pub(crate) enum ZoneCommand {
         /// The file, `FILE` or `ORIGIN=FILE`.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
         #[command(flatten)]
         target: Target,
     },
@@ -216,6 +229,18 @@ pub(crate) enum ZoneCommand {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change the options of a zone.
+    #[command(
+        after_help = "Examples:\n  catamaran zone set example.org --serial unixtime\n  catamaran zone set example.org --stale expire"
+    )]
+    Set {
+        /// The zone's apex.
+        zone: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
         #[command(flatten)]
         target: Target,
     },

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     let client = Client::find(&args.target)?;
     let answers: Vec<(SocketAddr, Result<StatusJson, String>)> =
-        client.nodes().iter().map(|&node| (node, client.status(node))).collect();
+        client.nodes().iter().map(|&node| (node, client.status(node, true))).collect();
     let mut out = std::io::stdout().lock();
     let written = if args.json {
         let found: Vec<&StatusJson> = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
@@ -35,7 +35,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
-            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {}, hash {}",
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {} ms, hash {}",
             status.node,
             status.role,
             status.term,
@@ -43,7 +43,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
             status.commit_index,
             status.applied_index,
             status.serving,
-            status.staleness_ms.map_or("unknown".to_owned(), |ms| format!("{ms} ms")),
+            status.staleness_ms,
             &status.state_hash[..status.state_hash.len().min(12)],
         ),
     }

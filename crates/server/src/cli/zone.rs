@@ -2,7 +2,7 @@
 
 use super::client::{Client, query};
 use super::difference::Difference;
-use super::{Target, ZoneCommand};
+use super::{Target, ZoneCommand, ZoneOptionArgs};
 use crate::api::types::ZoneJson;
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
@@ -12,7 +12,8 @@ use wire::Name;
 
 pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
     match command {
-        ZoneCommand::Add { file, target } => add(file, target),
+        ZoneCommand::Add { file, options, target } => add(file, options, target),
+        ZoneCommand::Set { zone, options, target } => set(zone, options, target),
         ZoneCommand::Replace { file, yes, target } => replace(file, *yes, target),
         ZoneCommand::List { target } => list(target),
         ZoneCommand::Export { zone, target } => export(zone, target),
@@ -24,13 +25,20 @@ pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
 /// One line about a zone.
 pub(crate) fn line(zone: &ZoneJson) -> String {
     let signed = if zone.presigned { ", presigned" } else { "" };
-    format!("zone {}: serial {}, {} records{signed}", zone.zone, zone.serial, zone.records)
+    let options: String =
+        [("serial", &zone.options.serial_policy, "increment"), ("stale", &zone.options.stale, "serve")]
+            .into_iter()
+            .filter_map(|(key, value, default)| {
+                value.as_ref().filter(|value| *value != default).map(|value| format!(", {key} {value}"))
+            })
+            .collect();
+    format!("zone {}: serial {}, {} records{signed}{options}", zone.zone, zone.serial, zone.records)
 }
 
-fn add(file: &str, target: &Target) -> Result<(), Problem> {
+fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
     let zone = read(file)?;
     let client = Client::find(target)?;
-    client.change("POST", &path(&zone.apex), zone.text().as_bytes()).map_err(|problem| {
+    client.change("POST", &(path(&zone.apex) + &option_query(options)), zone.text().as_bytes()).map_err(|problem| {
         let exists = problem.why.contains("exists");
         let problem = Problem { what: format!("zone {} was not added", zone.apex), ..problem };
         if exists {
@@ -40,6 +48,20 @@ fn add(file: &str, target: &Target) -> Result<(), Problem> {
         }
     })?;
     print(&format!("zone {} added, {} records", zone.apex, zone.records.len()))
+}
+
+fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
+    let apex = apex(zone)?;
+    let path = path(&apex) + &option_query(options);
+    Client::find(target)?
+        .change("PATCH", &path, &[])
+        .map_err(|problem| Problem { what: format!("the options of {apex} were not changed"), ..problem })?;
+    print(&format!("options of zone {apex} set"))
+}
+
+fn option_query(options: &ZoneOptionArgs) -> String {
+    let named = [("serial_policy", &options.serial_policy), ("stale", &options.stale)];
+    named.into_iter().filter_map(|(key, value)| Some(format!("&{}", query(key, value.as_deref()?)))).collect()
 }
 
 fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
@@ -79,7 +101,7 @@ fn export(zone: &str, target: &Target) -> Result<(), Problem> {
 fn check(file: &str) -> Result<(), Problem> {
     let zone = read(file)?;
     for warning in &zone.warnings {
-        print(&format!("{warning}"))?;
+        print(warning)?;
     }
     print(&format!("zone {}: serial {}, {} records, can be served", zone.apex, zone.serial, zone.records.len()))
 }

@@ -70,10 +70,6 @@ pub(crate) struct NodeLayout {
 }
 
 impl NodeLayout {
-    pub(crate) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
-    }
-
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

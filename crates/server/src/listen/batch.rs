@@ -72,11 +72,6 @@ impl BatchSocket {
         Ok(Self { socket, tells_local })
     }
 
-    /// The socket itself.
-    pub(crate) fn socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-
     /// Sends one datagram, from `local` where the socket has several addresses. For threads other than the worker.
     pub(crate) fn send_one(&self, octets: &[u8], peer: SocketAddr, local: Option<IpAddr>) -> io::Result<()> {
         let (mut address, address_len) = to_storage(peer);
@@ -164,7 +159,7 @@ impl Batch {
         self.count = count as usize;
         for index in 0..self.count {
             self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_OCTETS_MAX);
-            let control_len = (self.headers[index].msg_hdr.msg_controllen as usize).min(CONTROL_OCTETS);
+            let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_OCTETS);
             self.locals[index] = read_destination(&self.control[index].0[..control_len]);
         }
         Ok(self.count)
@@ -393,7 +388,7 @@ mod tests {
     #[test]
     fn batches_are_received_whole_and_answered_each_to_its_sender() {
         let server = socket("127.0.0.1:0");
-        let to = server.socket().local_addr().unwrap();
+        let to = server.socket.local_addr().unwrap();
         let clients: Vec<UdpSocket> = (0..100).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         for (index, client) in clients.iter().enumerate() {
             client.send_to(&[index as u8; 30], to).unwrap();
@@ -414,7 +409,7 @@ mod tests {
             let client = UdpSocket::bind(address).unwrap();
             // 65,535 less the IPv4 and UDP heads is the most that loopback carries.
             let len = 65_507;
-            client.send_to(&vec![7; len], server.socket().local_addr().unwrap()).unwrap();
+            client.send_to(&vec![7; len], server.socket.local_addr().unwrap()).unwrap();
             assert_eq!(echo(&server, 1), [len]);
         }
     }
@@ -423,7 +418,7 @@ mod tests {
     fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
         for (listen, ask) in [("0.0.0.0:0", "127.0.0.7"), ("[::]:0", "::1")] {
             let server = socket(listen);
-            let port = server.socket().local_addr().unwrap().port();
+            let port = server.socket.local_addr().unwrap().port();
             let to = SocketAddr::new(ask.parse().unwrap(), port);
             let client = UdpSocket::bind((if to.is_ipv4() { "127.0.0.1" } else { "::1" }, 0)).unwrap();
             client.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();

@@ -40,11 +40,6 @@ impl Inbound {
         }
         &mut self.octets
     }
-
-    /// Whether a message has begun and not ended.
-    pub(crate) fn is_within(&self) -> bool {
-        self.start < self.octets.len()
-    }
 }
 
 /// Octets that are to go out.
@@ -102,8 +97,7 @@ mod tests {
                 }
             }
             assert_eq!(seen, messages, "pieces of {piece}");
-            assert!(!inbound.is_within());
-            inbound.spare();
+            assert!(inbound.spare().is_empty());
             assert!(inbound.octets.capacity() <= TCP_READ_BUFFER_BYTES);
         }
     }
@@ -112,7 +106,7 @@ mod tests {
     fn a_prefix_alone_allocates_nothing() {
         let mut inbound = Inbound::new();
         inbound.spare().extend([0xFF, 0xFF]);
-        assert!(inbound.next().is_none() && inbound.is_within());
+        assert!(inbound.next().is_none());
         assert!(inbound.spare().capacity() <= TCP_READ_BUFFER_BYTES);
     }
 

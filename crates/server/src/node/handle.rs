@@ -20,10 +20,26 @@ pub(crate) enum Event {
     Frame(NodeId, Vec<u8>, OwnedSemaphorePermit),
     /// A command of an administrator.
     Admin(AdminCommand, oneshot::Sender<Result<AdminReply, AdminError>>),
-    /// How is it?
-    Status(oneshot::Sender<Status>),
+    /// How is it? With or without its zones, over all of which it has to walk.
+    Status(WithZones, oneshot::Sender<Status>),
     /// What it serves, held.
     Freeze(Box<dyn FnOnce(Frozen) + Send>),
+}
+
+/// Whether a status lists zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WithZones {
+    Yes,
+    No,
+}
+
+/// A command's place among those without an outcome; given back when dropped, also when who asked hangs up.
+struct AdminPlace<'s>(&'s Shared);
+
+impl Drop for AdminPlace<'_> {
+    fn drop(&mut self) {
+        self.0.admins.leave();
+    }
 }
 
 /// One end of the queue to the replica thread. The queue itself is unbounded; each kind of sender is bounded by itself:
@@ -80,19 +96,17 @@ impl ReplicaHandle {
         if !self.shared.admins.enter(ADMIN_PENDING_MAX) {
             return Err(AdminError::Busy);
         }
+        let _place = AdminPlace(&self.shared);
         let (sender, receiver) = oneshot::channel();
         let sent = self.send(Event::Admin(command, sender));
         // The replica has its own time limit; when its thread is gone the sender is dropped.
-        let result =
-            if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) };
-        self.shared.admins.leave();
-        result
+        if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
     }
 
     /// How the replica is; `None` when its thread is gone.
-    pub(crate) async fn status(&self) -> Option<Status> {
+    pub(crate) async fn status(&self, zones: WithZones) -> Option<Status> {
         let (sender, receiver) = oneshot::channel();
-        if self.send(Event::Status(sender)) { receiver.await.ok() } else { None }
+        if self.send(Event::Status(zones, sender)) { receiver.await.ok() } else { None }
     }
 
     /// What the replica serves; `None` when its thread is gone.

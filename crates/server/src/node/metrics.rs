@@ -76,11 +76,49 @@ impl NodeMetrics {
         );
         page.single("catamaran_raft_commit_index", gauge, "Newest committed entry.", status.commit_index);
         page.single("catamaran_raft_applied_index", gauge, "Newest applied entry.", status.applied_index);
-        if status.staleness_ms < u64::MAX {
-            let help = "Time since a leader confirmed that nothing newer is committed.";
-            page.single("catamaran_staleness_seconds", gauge, help, status.staleness_ms as f64 / 1_000.0);
-        }
+        let help = "Time since a leader confirmed that nothing newer is committed.";
+        page.single("catamaran_staleness_seconds", gauge, help, status.staleness_ms as f64 / 1_000.0);
+        let alarms = &status.alarms;
+        let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
+        family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
+        family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
+        family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
+        family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
+        family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
+        page.single(
+            "catamaran_fenced",
+            gauge,
+            "1: the state differs from what a majority has.",
+            u8::from(status.is_fenced),
+        );
+        page.single("catamaran_sessions", gauge, "Updates whose repeats are known.", status.session_count);
+        page.single("catamaran_checkpoint_index", gauge, "Index of the newest checkpoint.", status.checkpoint_index);
         let counter = Kind::Counter;
+        let replica = &status.counters;
+        page.single(
+            "catamaran_checkpoints_written_total",
+            counter,
+            "Checkpoints written.",
+            replica.checkpoints_written,
+        );
+        page.single(
+            "catamaran_checkpoints_installed_total",
+            counter,
+            "Checkpoints of a leader installed.",
+            replica.checkpoints_installed,
+        );
+        page.single(
+            "catamaran_proposals_dropped_total",
+            counter,
+            "Batches that raft did not take.",
+            replica.proposals_dropped,
+        );
+        page.single(
+            "catamaran_disk_hung_transfers_total",
+            counter,
+            "Leaderships handed over because the disk hung.",
+            replica.disk_hung_transfers,
+        );
         page.single(
             "catamaran_raft_role_changes_total",
             counter,

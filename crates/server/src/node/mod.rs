@@ -18,6 +18,7 @@ mod identity;
 // Getting all sockets.
 mod sockets;
 // The replica: how it is opened, its thread, how others talk to it.
+mod expiry;
 pub(crate) mod handle;
 mod open;
 pub(crate) mod readers;
@@ -48,9 +49,10 @@ use crate::problem::{Exit, Problem};
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::counters::{TransportCounters, WorkerCounters};
 use crate::service::deferred::{Desk, UpdateThread, Work};
-use crate::service::serving::ServingState;
+use crate::service::serving::{ExpiredZones, ServingState};
 use crate::stop::Stop;
 use disk::{DiskDone, DiskWork, Writer};
+use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
 use metrics::NodeMetrics;
@@ -108,8 +110,13 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let serving = Arc::<ServingState>::default();
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
-        let service =
-            Arc::new(Service { options: answer_options(config), serving: serving.clone(), desk: desk.clone() });
+        let expired = Arc::<ExpiredZones>::default();
+        let service = Arc::new(Service {
+            options: answer_options(config),
+            serving: serving.clone(),
+            expired: expired.clone(),
+            desk: desk.clone(),
+        });
         let mut counters = Counters::default();
         let stop_workers = Stop::default();
         let readers = Arc::<Readers>::default();
@@ -132,6 +139,7 @@ impl Node {
             desk: desk.clone(),
             serving: serving.clone(),
             readers: readers.clone(),
+            expiry: ExpiryClock::new(expired.clone()),
             counters: replica_counters.clone(),
             admins: Default::default(),
             next_admin: 0,

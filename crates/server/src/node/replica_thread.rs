@@ -1,7 +1,8 @@
 //! The thread that owns the replica: events in, outputs carried out in their order.
 
 use super::disk::DiskWork;
-use super::handle::{Event, ReplicaHandle, Shared};
+use super::expiry::ExpiryClock;
+use super::handle::{Event, ReplicaHandle, Shared, WithZones};
 use super::readers::Readers;
 use super::rights::Rights;
 use super::system;
@@ -47,6 +48,7 @@ pub(crate) struct ReplicaThread {
     pub(crate) serving: Arc<ServingState>,
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) expiry: ExpiryClock,
     pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
     pub(crate) next_admin: u64,
 }
@@ -83,6 +85,7 @@ impl ReplicaThread {
             if now >= next_tick {
                 self.counters.ticks.one();
                 self.replica.handle(Input::Tick, system::now());
+                self.expiry.tick(&self.replica);
                 // Ticks that were lost are not made up for: an election limit counts time that was lived through.
                 next_tick = if now > next_tick + tick { now + tick } else { next_tick + tick };
             }
@@ -109,7 +112,8 @@ impl ReplicaThread {
                 self.replica.handle(Input::Admin { request_id: self.next_admin, command }, system::now());
             }
             // Who asked may have gone away meanwhile.
-            Event::Status(done) => drop(done.send(self.replica.status())),
+            Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
+            Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
             Event::Freeze(then) => then(self.replica.zones().freeze()),
         }
     }
@@ -147,7 +151,7 @@ impl ReplicaThread {
                 }
             }
             Output::KeysChanged => self.publish_rights(),
-            Output::ZonesChanged => {}
+            Output::ZonesChanged => self.expiry.zones_changed(&self.replica),
             Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");

@@ -10,7 +10,7 @@ use super::frame::{append, read_len};
 use crate::files::data_key::DATA_KEY_OCTETS;
 use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
-use crate::node::handle::ReplicaHandle;
+use crate::node::handle::{ReplicaHandle, WithZones};
 use crate::tls::authority::Authority;
 use crate::tls::session;
 use replica::io::{AdminCommand, AdminReply};
@@ -109,7 +109,7 @@ impl JoinDesk {
         let failed = |error: io::Error| error.to_string();
         let authority = Authority::load_or_make(&self.ca_cert, &self.ca_key).map_err(failed)?;
         let issued = authority.issue(super::node_number(id)).map_err(failed)?;
-        let members = self.handle.status().await.ok_or("the node is stopping")?.members;
+        let members = self.handle.status(WithZones::No).await.ok_or("the node is stopping")?.members;
         Ok(JoinGrant {
             id,
             cert_pem: issued.cert_pem,

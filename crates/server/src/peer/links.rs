@@ -77,11 +77,6 @@ impl<E: PeerEvents> Links<E> {
         }
     }
 
-    /// Octets that wait in all lanes.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
-        self.peers.values().flat_map(|peer| &peer.lanes).map(|lane| lane.waiting.get()).sum()
-    }
-
     fn dial(&self, member: &Member, lane: Lane) -> LaneSender {
         let (frames, receiver) = mpsc::channel(PEER_LANE_FRAMES_MAX);
         let waiting = Arc::new(Gauge::default());

@@ -2,7 +2,7 @@
 
 use super::counters::{Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
-use super::serving::ServingState;
+use super::serving::{ExpiredZones, ServingState};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
 use replica::io::Serving;
@@ -31,6 +31,7 @@ pub(crate) struct AnswerOptions {
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
     pub(crate) serving: Arc<ServingState>,
+    pub(crate) expired: Arc<ExpiredZones>,
     pub(crate) desk: Desk,
 }
 
@@ -121,7 +122,11 @@ pub(crate) fn answer_query(
     out: &mut [u8],
 ) -> usize {
     let options = &service.options;
-    let zone_state = move |_: &Zone<'_>| if serving == Serving::No { Servable::Loading } else { Servable::Ready };
+    let zone_state = |zone: &Zone<'_>| match serving {
+        Serving::No => Servable::Loading,
+        _ if service.expired.has(zone) => Servable::Expired,
+        _ => Servable::Ready,
+    };
     let context = AnswerContext {
         transport: match transport {
             Transport::Udp => zone::answer::Transport::Udp,

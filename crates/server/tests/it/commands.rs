@@ -202,6 +202,61 @@ fn a_presigned_zone_refuses_updates() {
 }
 
 #[test]
+fn a_zone_with_stale_expire_ends_on_a_node_that_hears_no_leader() {
+    let scratch = Scratch::new("expire");
+    // EXPIRE is two seconds.
+    let file = format!("zone.test={}", scratch.file("db", &ZONE.replace("7 1 2 3 4", "7 1 1 2 4")));
+    let cluster = Cluster::start("expire", 3, &[]);
+    let added = cluster.run(&["zone", "add", &file, "--stale", "expire", "--serial", "unixtime"]);
+    assert!(added.status.success(), "{}", text(&added));
+    let list = text(&cluster.run(&["zone", "list"]));
+    assert!(list.contains("zone zone.test.: serial 7, 4 records, serial unixtime, stale expire"), "{list}");
+    cluster.settle();
+    let query = |qname: &str, rtype| MessageBuilder::query(1, name(qname).as_ref(), rtype).edns(1232, false).build();
+    let (expiring, other) = (query("old.zone.test.", Rtype::TXT), query("www.example.test.", Rtype::A));
+    let ask = |message: &[u8]| {
+        let response = exchange(Transport::Udp, cluster.dns(1), message, Duration::from_secs(5)).unwrap();
+        describe(message, &response)
+    };
+    assert_eq!(ask(&expiring), "NOERROR, question, answer 1, opt");
+    for id in [2, 3] {
+        kill("KILL", cluster.pid(id).unwrap());
+    }
+    assert_eq!(ask(&expiring), "NOERROR, question, answer 1, opt", "reads do not stop at once");
+    wait_for("the end of the zone", || (ask(&expiring) == "SERVFAIL, question, opt, ede 24").then_some(()));
+    assert_eq!(ask(&other), "NOERROR, question, answer 1, opt", "the other zone goes on");
+    let set = cluster.run(&["zone", "set", "zone.test", "--stale", "serve"]);
+    assert_eq!(set.status.code(), Some(4), "nothing changes without a majority: {}", text(&set));
+}
+
+#[test]
+fn a_large_zone_is_transferred_in_many_signed_messages() {
+    if !has("dig") {
+        return;
+    }
+    let scratch = Scratch::new("large");
+    let records: String = (0..20_000).map(|n| format!("n{n} A 10.0.{}.{}\n", n / 256 % 256, n % 256)).collect();
+    let file = format!("zone.test={}", scratch.file("db", &(ZONE.to_owned() + &records)));
+    let cluster = Cluster::start("large", 1, &["--zone", &file]);
+    let key = cluster.update_key();
+    let transfer = |qtype: &str| dig(cluster.dns(1), &["-k", key.to_str().unwrap(), "zone.test", qtype]);
+    for whole in ["AXFR", "IXFR=6"] {
+        let said = transfer(whole);
+        let end = said.lines().find(|line| line.starts_with(";; XFR size")).unwrap_or("no end");
+        // All records, and the SOA once more.
+        assert!(
+            end.starts_with(";; XFR size: 20005 records (messages ") && !end.contains("(messages 1,"),
+            "{whole}: {end}"
+        );
+        assert!(!said.contains("Couldn't verify") && !said.contains("failed"), "{whole}");
+        assert!(said.contains("n19999.zone.test.\t60\tIN\tA\t10.0.78.31"), "{whole}");
+    }
+    let current = transfer("IXFR=7");
+    assert!(current.contains(";; XFR size: 1 records (messages 1"), "{current}");
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
+}
+
+#[test]
 fn a_cluster_is_made_by_init_and_grows_by_join() {
     let scratch = Scratch::new("join");
     let port = free_ports(40);

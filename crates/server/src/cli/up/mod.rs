@@ -53,8 +53,8 @@ fn bring_up(
     watch: &mut Watch,
     stop: &Stop,
 ) -> Result<(), Problem> {
-    let deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
-    let mut lines = None;
+    let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+    let mut done = None;
     while !stop.wait(Duration::from_millis(LOOK_MS)) {
         children.look();
         watch.look(children);
@@ -64,11 +64,13 @@ fn bring_up(
         if Instant::now() > deadline {
             return Err(watch.not_ready());
         }
-        if lines.is_none() && watch.all_agree_on_leader() {
-            lines = Some(setup::apply(&Client::for_plan(plan)?, plan, zones)?);
-        } else if let Some(lines) = lines.as_ref().filter(|_| watch.all_answer()) {
+        if done.is_none() && watch.all_agree_on_leader() {
+            done = Some(setup::apply(&Client::for_plan(plan)?, plan, zones)?);
+            // Large zones take their time to be imported; what counts is the time in which nothing happens.
+            deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+        } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(&done.probes)) {
             say(&format!("ready: {} nodes, leader {}", plan.nodes.len(), watch.leader().unwrap_or(0)));
-            lines.iter().for_each(|line| say(line));
+            done.lines.iter().for_each(|line| say(line));
             return Ok(());
         }
     }

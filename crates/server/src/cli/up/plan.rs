@@ -33,8 +33,6 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<PlannedNode>,
     /// The port that all nodes share.
     pub(crate) port: u16,
-    /// Whether the directory was made by this run.
-    pub(crate) is_new: bool,
     /// Held as long as the plan is.
     _lock: Arc<File>,
 }
@@ -63,7 +61,7 @@ impl Plan {
         let old = old_members(&layout)?;
         let count = node_count(args, old.len() as u64, &dir)?;
         let nodes = addresses(count, args.port, args.api_port)?;
-        let plan = Self { layout, nodes, port: args.port, is_new: old.is_empty(), _lock: Arc::new(lock) };
+        let plan = Self { layout, nodes, port: args.port, _lock: Arc::new(lock) };
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
         plan.write(old, has_ipv6).map_err(failed("the directory cannot be written"))?;
@@ -249,16 +247,15 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A base of 20 ports in a row that were free a moment ago.
+    /// The first of 20 ports in a row that were free a moment ago; each call gives others.
     fn free_base() -> u16 {
-        (33_000..60_000)
-            .step_by(37)
-            .skip(usize::from(std::process::id() as u16 % 500))
-            .find(|base| {
-                (0..20)
-                    .all(|step| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, base + step)), true).is_ok())
-            })
-            .expect("twenty free ports in a row")
+        static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+        let is_free = |port| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).is_ok();
+        let start = std::process::id() as u16 % 100;
+        let mut bases = std::iter::repeat_with(|| NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+            .take(100)
+            .map(|step| 17_600 + (start + step) % 100 * 20);
+        bases.find(|base| (0..20).all(|step| is_free(base + step))).expect("twenty free ports in a row")
     }
 
     fn args(dir: &Path, base: u16, nodes: Option<u64>) -> UpArgs {
@@ -270,7 +267,7 @@ mod tests {
         let dir = crate::test_dir("plan");
         let base = free_base();
         let plan = Plan::make(&args(dir.path(), base, None)).unwrap();
-        assert!(plan.is_new && plan.nodes.len() == 3);
+        assert_eq!(plan.nodes.len(), 3);
         assert_eq!(plan.nodes[1].dns, SocketAddr::from((Ipv4Addr::LOCALHOST, base + 2)));
         assert_eq!(plan.nodes[2].api, SocketAddr::from((Ipv4Addr::LOCALHOST, base + 13)));
         for secret in ["update.key", "api.token", "ca.key", "node-3/node.key"] {
@@ -286,7 +283,6 @@ mod tests {
         drop(plan);
         let key = std::fs::read(dir.path().join("update.key")).unwrap();
         let again = Plan::make(&args(dir.path(), base, None)).unwrap();
-        assert!(!again.is_new);
         assert_eq!(std::fs::read(dir.path().join("update.key")).unwrap(), key);
         assert_eq!(Config::load(&again.layout.node(2).config()).unwrap(), config);
         drop(again);

@@ -37,8 +37,19 @@ pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Probl
     Ok(zones)
 }
 
-/// Makes what is missing. Gives the lines for the user: what was left alone, and what to try.
-pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Result<Vec<String>, Problem> {
+/// What was set up.
+pub(crate) struct Done {
+    /// For the user: what was left alone, and what to try.
+    pub(crate) lines: Vec<String>,
+    /// Zones that every node must answer for before the cluster is ready: some of them, where there are many.
+    pub(crate) probes: Vec<String>,
+}
+
+/// Zones that are asked for before the cluster is called ready.
+const PROBES_MAX: usize = 16;
+
+/// Makes what is missing.
+pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Result<Done, Problem> {
     grant_update_key(client, plan)?;
     let there: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     let mut lines = Vec::new();
@@ -58,8 +69,9 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Resu
             add(client, &asked.zone)?;
         }
     }
-    lines.extend(to_try(plan, &client.get_json::<Vec<ZoneJson>>("/v1/zones")?));
-    Ok(lines)
+    let all: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    lines.extend(to_try(plan, &all));
+    Ok(Done { lines, probes: all.into_iter().take(PROBES_MAX).map(|zone| zone.zone).collect() })
 }
 
 fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {

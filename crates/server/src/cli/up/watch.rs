@@ -30,7 +30,7 @@ impl Watch {
 
     /// Asks all nodes; gives a line if something changed.
     pub(crate) fn look(&mut self, children: &Children) -> Vec<String> {
-        let ask = |node: &super::plan::PlannedNode| Some((node.id, self.client.status(node.api).ok()?));
+        let ask = |node: &super::plan::PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
         self.statuses = self.plan.nodes.iter().filter_map(ask).collect();
         // A node that was started again by hand is no child of ours, but it says its process.
         let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
@@ -59,15 +59,15 @@ impl Watch {
             && self.statuses.values().all(|s| s.leader == leader)
     }
 
-    /// Whether all nodes have applied the same and answer queries for all their zones, over UDP.
-    pub(crate) fn all_answer(&self) -> bool {
+    /// Whether all nodes have applied the same and answer queries for these zones, over UDP.
+    pub(crate) fn all_answer(&self, zones: &[String]) -> bool {
         let Some(applied) = self.statuses.values().map(|status| status.applied_index).max() else { return false };
         self.all_agree_on_leader()
             && self.plan.nodes.iter().all(|node| {
                 let status = &self.statuses[&node.id];
                 status.applied_index == applied
                     && status.serving == "yes"
-                    && status.zones.iter().all(|zone| answers(node.dns, &zone.zone))
+                    && zones.iter().all(|zone| answers(node.dns, zone))
             })
     }
 

@@ -7,10 +7,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Mutex;
 
+/// Messages that wait, with where their responses go.
+type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
+
 /// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...` gets
 /// the largest message there is.
 struct Echo {
-    deferred: Arc<Mutex<Vec<(Vec<u8>, Reply)>>>,
+    deferred: Deferred,
 }
 
 impl Responder for Echo {
@@ -44,7 +47,7 @@ impl PinnedResponder for &mut Echo {
 struct Server {
     address: SocketAddr,
     counters: Arc<ListenCounters>,
-    deferred: Arc<Mutex<Vec<(Vec<u8>, Reply)>>>,
+    deferred: Deferred,
     stop: Stop,
 }
 

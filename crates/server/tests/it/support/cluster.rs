@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,7 +30,6 @@ pub(crate) struct Cluster {
 struct Up {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    _stdin: Option<ChildStdin>,
 }
 
 impl Cluster {
@@ -63,7 +62,7 @@ impl Cluster {
                 theirs.lock().unwrap().push(line);
             }
         });
-        self.up = Some(Up { child, lines, _stdin: None });
+        self.up = Some(Up { child, lines });
         self.wait_for_line("ready: ");
     }
 
@@ -75,10 +74,6 @@ impl Cluster {
     /// Waits for a line with this in it.
     pub(crate) fn wait_for_line(&self, part: &str) -> String {
         wait_for(part, || self.lines().into_iter().find(|line| line.contains(part)))
-    }
-
-    pub(crate) fn up_pid(&self) -> u32 {
-        self.up.as_ref().unwrap().child.id()
     }
 
     /// Ends `up` with a signal and waits for it; gives its exit code.
