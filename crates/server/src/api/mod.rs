@@ -8,7 +8,7 @@
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
-//! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes its options (`serial_policy`, `stale`); `POST` takes them too | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |

@@ -45,7 +45,7 @@ impl Client {
                 .map_err(|error| {
                     Problem::new(Exit::Unreachable, "the cluster's nodes are not known", error)
                         .at(layout.cluster_json().display())
-                        .hint("name the cluster's directory with --dir, or a node with --api, or start one with `catamaran up`")
+                        .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one")
                 })?
                 .nodes
                 .iter()

@@ -18,8 +18,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that was
-/// acknowledged is lost when a node dies.
+/// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
+/// was acknowledged is lost when a node dies.
 #[derive(Parser, Debug)]
 #[command(name = "catamaran", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -191,6 +191,57 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
+const ZONE_ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran zone add example.org.zone
+  catamaran zone add example.org=db.example.gz";
+
+const ZONE_REPLACE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone replace example.org.zone        asks before it does
+  catamaran zone replace example.org=db --yes    does not";
+
+const ZONE_SET_EXAMPLES: &str = "\
+Examples:
+  catamaran zone set example.org --serial unixtime
+  catamaran zone set example.org --stale expire";
+
+const ZONE_LIST_EXAMPLES: &str = "\
+Examples:
+  catamaran zone list";
+
+const ZONE_EXPORT_EXAMPLES: &str = "\
+Examples:
+  catamaran zone export example.org > example.org.zone";
+
+const ZONE_CHECK_EXAMPLES: &str = "\
+Examples:
+  catamaran zone check example.org.zone
+  catamaran zone check example.org=db.example.xz
+
+Each finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served.";
+
+const ZONE_REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone remove example.org          asks before it does
+  catamaran zone remove example.org --yes    does not";
+
+const KEY_ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran key add dhcp --update --zone example.org > dhcp.key
+  catamaran key add backup --transfer
+  catamaran key add --file old.key --update --transfer
+
+Prints the key file for `nsupdate -k`. Without --zone the key is granted on all zones.";
+
+const KEY_LIST_EXAMPLES: &str = "\
+Examples:
+  catamaran key list";
+
+const KEY_REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran key remove dhcp";
+
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
@@ -207,7 +258,7 @@ pub(crate) struct ZoneOptionArgs {
 pub(crate) enum ZoneCommand {
     /// Add a zone from a file.
     #[command(
-        after_help = "Examples:\n  catamaran zone add example.org.zone\n  catamaran zone add example.org=db.example.gz"
+        after_help = ZONE_ADD_EXAMPLES
     )]
     Add {
         /// The file, `FILE` or `ORIGIN=FILE`.
@@ -220,7 +271,7 @@ pub(crate) enum ZoneCommand {
     },
     /// Show how a file differs from the zone that is served, and replace the zone by it, all at once.
     #[command(
-        after_help = "Examples:\n  catamaran zone replace example.org.zone        asks before it does\n  catamaran zone replace example.org=db --yes    does not"
+        after_help = ZONE_REPLACE_EXAMPLES
     )]
     Replace {
         /// The file, `FILE` or `ORIGIN=FILE`.
@@ -234,7 +285,7 @@ pub(crate) enum ZoneCommand {
     },
     /// Change the options of a zone.
     #[command(
-        after_help = "Examples:\n  catamaran zone set example.org --serial unixtime\n  catamaran zone set example.org --stale expire"
+        after_help = ZONE_SET_EXAMPLES
     )]
     Set {
         /// The zone's apex.
@@ -245,13 +296,13 @@ pub(crate) enum ZoneCommand {
         target: Target,
     },
     /// List all zones with their serials.
-    #[command(after_help = "Examples:\n  catamaran zone list")]
+    #[command(after_help = ZONE_LIST_EXAMPLES)]
     List {
         #[command(flatten)]
         target: Target,
     },
     /// Print a zone as a zone file.
-    #[command(after_help = "Examples:\n  catamaran zone export example.org > example.org.zone")]
+    #[command(after_help = ZONE_EXPORT_EXAMPLES)]
     Export {
         /// The zone's apex.
         zone: String,
@@ -260,7 +311,7 @@ pub(crate) enum ZoneCommand {
     },
     /// Check a zone file; needs no cluster.
     #[command(
-        after_help = "Examples:\n  catamaran zone check example.org.zone\n  catamaran zone check example.org=db.example.xz\n\nEach finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served."
+        after_help = ZONE_CHECK_EXAMPLES
     )]
     Check {
         /// The file, `FILE` or `ORIGIN=FILE`.
@@ -269,7 +320,7 @@ pub(crate) enum ZoneCommand {
     },
     /// Remove a zone with its options and grants.
     #[command(
-        after_help = "Examples:\n  catamaran zone remove example.org          asks before it does\n  catamaran zone remove example.org --yes    does not"
+        after_help = ZONE_REMOVE_EXAMPLES
     )]
     Remove {
         /// The zone's apex.
@@ -287,7 +338,7 @@ pub(crate) enum ZoneCommand {
 pub(crate) enum KeyCommand {
     /// Make a TSIG key, or take one from a key file, and grant it something.
     #[command(
-        after_help = "Examples:\n  catamaran key add dhcp --update --zone example.org > dhcp.key\n  catamaran key add backup --transfer\n  catamaran key add --file old.key --update --transfer\n\nPrints the key file for `nsupdate -k`. Without --zone the key is granted on all zones."
+        after_help = KEY_ADD_EXAMPLES
     )]
     Add {
         /// The key's name.
@@ -312,13 +363,13 @@ pub(crate) enum KeyCommand {
         target: Target,
     },
     /// List keys and what they are granted; never their secrets.
-    #[command(after_help = "Examples:\n  catamaran key list")]
+    #[command(after_help = KEY_LIST_EXAMPLES)]
     List {
         #[command(flatten)]
         target: Target,
     },
     /// Remove a key with its grants.
-    #[command(after_help = "Examples:\n  catamaran key remove dhcp")]
+    #[command(after_help = KEY_REMOVE_EXAMPLES)]
     Remove {
         /// The key's name.
         name: String,

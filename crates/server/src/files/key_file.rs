@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn named_conf_syntax_is_read() {
-        let text = "# made by hand\nkey dhcp.example. { // one\n algorithm HMAC-SHA512; /* two\n three */ secret AAEC/w==;\n};";
+        let text = "# made by hand\nkey dhcp.example. { // one\n algorithm HMAC-SHA512; /* two\n three */ \
+                    secret AAEC/w==;\n};";
         let key = TsigKey::parse(text).unwrap();
         assert_eq!(key.name.to_string(), "dhcp.example.");
         assert_eq!(key.algorithm, Algorithm::HmacSha512);

@@ -1,8 +1,8 @@
 //! Datagrams in batches: recvmmsg and sendmmsg over buffers that are allocated once.
 //!
-//! This is the only file of the server with `unsafe` on the packet path. The tables of `mmsghdr`, `iovec`, addresses and
-//! control messages that the kernel wants are full of raw pointers into one another; they are set up afresh before each
-//! call from indices into memory that this file owns, so that no pointer outlives a call.
+//! This is the only file of the server with `unsafe` on the packet path. The tables of `mmsghdr`, `iovec`, addresses
+//! and control messages that the kernel wants are full of raw pointers into one another; they are set up afresh before
+//! each call from indices into memory that this file owns, so that no pointer outlives a call.
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
 use crate::limits::{DATAGRAM_OCTETS_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_OCTETS_MAX};

@@ -52,7 +52,8 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
         io::ErrorKind::AddrInUse => (
             Exit::InUse,
             format!(
-                "see who has it with `ss -lnp 'sport = :{}'`; stop that, or choose other ports (--port, --api-port, or `listen`)",
+                "see who has it with `ss -lnp 'sport = :{}'`; stop that, or choose other ports \
+                 (--port, --api-port, or `listen`)",
                 address.port()
             ),
         ),

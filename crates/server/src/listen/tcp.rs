@@ -1,5 +1,5 @@
-//! TCP (RFC 7766): a runtime for each core, a task for each connection. Requests are pipelined; responses go out as they
-//! are ready, those that had to wait for the replica later than others that came after them (6.2.1.1 allows it).
+//! TCP (RFC 7766): a runtime for each core, a task for each connection. Requests are pipelined; responses go out as
+//! they are ready, those that had to wait for the replica later than others that came after them (6.2.1.1 allows it).
 
 use super::clients::{Clients, Place};
 use super::framing::{Inbound, Outbound};

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 
 impl Page {
     /// Starts a family; its series follow.
-    pub(crate) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+    pub(crate) fn family<'p>(&'p mut self, name: &'p str, kind: Kind, help: &str) -> Family<'p> {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -29,7 +29,7 @@ impl Page {
     }
 
     /// A family of one series without labels.
-    pub(crate) fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: impl Display) {
+    pub(crate) fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
         self.family(name, kind, help).series(&[], value);
     }
 
@@ -63,7 +63,7 @@ impl Page {
 /// One family of a [`Page`].
 pub(crate) struct Family<'p> {
     page: &'p mut Page,
-    name: &'static str,
+    name: &'p str,
 }
 
 impl Family<'_> {

@@ -1,5 +1,5 @@
-//! Zones with `stale = "expire"`: the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this node
-//! has everything.
+//! Zones with `stale = "expire"`: the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this
+//! node has everything.
 
 use crate::limits::TICK_MS;
 use crate::service::serving::ExpiredZones;

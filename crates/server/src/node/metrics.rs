@@ -50,34 +50,54 @@ impl NodeMetrics {
 
     fn listeners(&self, page: &mut Page) {
         let sum = |counter: fn(&ListenCounters) -> u64| self.listen.iter().map(|of| counter(of)).sum::<u64>();
-        let mut single = |name, help, counter| page.single(name, Kind::Counter, help, sum(counter));
-        single("catamaran_udp_not_sent_total", "Responses that the kernel did not take.", |of| of.udp_not_sent.get());
-        single("catamaran_panics_total", "Panics that were caught; each is a bug.", |of| of.panics.get());
-        single("catamaran_tcp_accepted_total", "Connections accepted.", |of| of.tcp_accepted.get());
-        single("catamaran_tcp_over_limit_total", "Connections refused because of a limit.", |of| {
-            of.tcp_over_limit.get()
-        });
-        single("catamaran_tcp_idle_total", "Connections closed for silence.", |of| of.tcp_idle.get());
-        single("catamaran_tcp_slow_reader_total", "Connections closed because the client did not read.", |of| {
-            of.tcp_slow_reader.get()
-        });
-        page.single("catamaran_tcp_open", Kind::Gauge, "Connections open now.", sum(|of| of.tcp_open.get()));
+        counters(
+            page,
+            &[
+                ("udp_not_sent", "Responses that the kernel did not take.", sum(|of| of.udp_not_sent.get())),
+                ("panics", "Panics that were caught; each is a bug.", sum(|of| of.panics.get())),
+                ("tcp_accepted", "Connections accepted.", sum(|of| of.tcp_accepted.get())),
+                ("tcp_over_limit", "Connections refused because of a limit.", sum(|of| of.tcp_over_limit.get())),
+                ("tcp_idle", "Connections closed for silence.", sum(|of| of.tcp_idle.get())),
+                ("tcp_slow_reader", "Connections closed: nobody read.", sum(|of| of.tcp_slow_reader.get())),
+            ],
+        );
+        gauges(page, &[("tcp_open", "Connections open now.", sum(|of| of.tcp_open.get()))]);
     }
 
     fn raft(&self, page: &mut Page, status: &Status) {
-        let gauge = Kind::Gauge;
-        page.single("catamaran_raft_term", gauge, "The term.", status.term);
-        page.single("catamaran_raft_is_leader", gauge, "1 on the leader.", u8::from(status.role == Role::Leader));
-        page.single(
-            "catamaran_raft_leader",
-            gauge,
-            "Number of the leader's node; 0: none known.",
-            status.leader.map_or(0, crate::peer::node_number),
+        let leader = status.leader.map_or(0, crate::peer::node_number);
+        gauges(
+            page,
+            &[
+                ("raft_term", "The term.", status.term),
+                ("raft_is_leader", "1 on the leader.", u64::from(status.role == Role::Leader)),
+                ("raft_leader", "Number of the leader's node; 0: none known.", leader),
+                ("raft_commit_index", "Newest committed entry.", status.commit_index),
+                ("raft_applied_index", "Newest applied entry.", status.applied_index),
+                ("raft_checkpoint_index", "Index of the newest checkpoint.", status.checkpoint_index),
+                ("fenced", "1: the state differs from what a majority has.", u64::from(status.is_fenced)),
+                ("sessions", "Updates whose repeats are known.", status.session_count as u64),
+            ],
         );
-        page.single("catamaran_raft_commit_index", gauge, "Newest committed entry.", status.commit_index);
-        page.single("catamaran_raft_applied_index", gauge, "Newest applied entry.", status.applied_index);
         let help = "Time since a leader confirmed that nothing newer is committed.";
-        page.single("catamaran_staleness_seconds", gauge, help, status.staleness_ms as f64 / 1_000.0);
+        page.single("catamaran_staleness_seconds", Kind::Gauge, help, status.staleness_ms as f64 / 1_000.0);
+        let replica = &status.counters;
+        counters(
+            page,
+            &[
+                ("raft_role_changes", "Changes of role, term or leader.", self.replica.role_changes.get()),
+                ("raft_proposals_dropped", "Batches that raft did not take.", replica.proposals_dropped),
+                ("published", "Times that queries were shown something newer.", self.replica.published.get()),
+                ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
+                ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
+                ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
+                ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
+                ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),
+                ("peer_received", "Frames received from peers.", self.peer.received.get()),
+                ("peer_refused", "Connections from peers that were refused or broke.", self.peer.refused.get()),
+                ("peer_dialled", "Connections to peers that were made.", self.peer.dialled.get()),
+            ],
+        );
         let alarms = &status.alarms;
         let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
         family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
@@ -85,72 +105,6 @@ impl NodeMetrics {
         family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
         family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
         family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
-        page.single(
-            "catamaran_fenced",
-            gauge,
-            "1: the state differs from what a majority has.",
-            u8::from(status.is_fenced),
-        );
-        page.single("catamaran_sessions", gauge, "Updates whose repeats are known.", status.session_count);
-        page.single("catamaran_checkpoint_index", gauge, "Index of the newest checkpoint.", status.checkpoint_index);
-        let counter = Kind::Counter;
-        let replica = &status.counters;
-        page.single(
-            "catamaran_checkpoints_written_total",
-            counter,
-            "Checkpoints written.",
-            replica.checkpoints_written,
-        );
-        page.single(
-            "catamaran_checkpoints_installed_total",
-            counter,
-            "Checkpoints of a leader installed.",
-            replica.checkpoints_installed,
-        );
-        page.single(
-            "catamaran_proposals_dropped_total",
-            counter,
-            "Batches that raft did not take.",
-            replica.proposals_dropped,
-        );
-        page.single(
-            "catamaran_disk_hung_transfers_total",
-            counter,
-            "Leaderships handed over because the disk hung.",
-            replica.disk_hung_transfers,
-        );
-        page.single(
-            "catamaran_raft_role_changes_total",
-            counter,
-            "Changes of role, term or leader.",
-            self.replica.role_changes.get(),
-        );
-        page.single(
-            "catamaran_published_total",
-            counter,
-            "Times that queries were shown something newer.",
-            self.replica.published.get(),
-        );
-        page.single("catamaran_peer_sent_total", counter, "Frames sent to peers.", self.peer.sent.get());
-        page.single(
-            "catamaran_peer_dropped_total",
-            counter,
-            "Frames dropped: lane full or down.",
-            self.peer.dropped.get(),
-        );
-        page.single("catamaran_peer_received_total", counter, "Frames received from peers.", self.peer.received.get());
-        page.single(
-            "catamaran_peer_refused_total",
-            counter,
-            "Connections from peers that were refused or broke.",
-            self.peer.refused.get(),
-        );
-        page.single(
-            "catamaran_peer_dialled_total",
-            counter,
-            "Connections to peers that were made.",
-            self.peer.dialled.get(),
-        );
     }
 
     fn queues(&self, page: &mut Page, shared: &Shared) {
@@ -159,5 +113,19 @@ impl NodeMetrics {
         family.series(&[("queue", "updates")], shared.updates.get());
         family.series(&[("queue", "admin")], shared.admins.get());
         family.series(&[("queue", "replica")], shared.waiting.get());
+    }
+}
+
+/// Families of one series, each named `catamaran_..._total`.
+fn counters(page: &mut Page, all: &[(&str, &str, u64)]) {
+    for (name, help, value) in all {
+        page.single(&format!("catamaran_{name}_total"), Kind::Counter, help, value);
+    }
+}
+
+/// Families of one series, each named `catamaran_...`.
+fn gauges(page: &mut Page, all: &[(&str, &str, u64)]) {
+    for (name, help, value) in all {
+        page.single(&format!("catamaran_{name}"), Kind::Gauge, help, value);
     }
 }

@@ -39,7 +39,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         let problem = failed(error.to_string());
         match error {
             OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => problem.hint(
-                "the data is damaged and the node must not vote on it: remove the member and let it join anew; the other nodes have all that was acknowledged",
+                "the data is damaged and the node must not vote on it: remove the member and let it join anew; \
+                 the other nodes have all that was acknowledged",
             ),
             _ => problem,
         }

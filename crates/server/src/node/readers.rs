@@ -1,5 +1,5 @@
-//! Readers of the zones on other threads, and how they get new ones when a checkpoint of the leader took the place of all
-//! zones: rare, so a worker only looks at one number that hardly ever changes.
+//! Readers of the zones on other threads, and how they get new ones when a checkpoint of the leader took the place of
+//! all zones: rare, so a worker only looks at one number that hardly ever changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! How a new node gets into a cluster: with a single-use token it proves that it may, with the authority's certificate in
-//! the token it knows whom it talks to, and it gets a certificate of its own.
+//! How a new node gets into a cluster: with a single-use token it proves that it may, with the authority's certificate
+//! in the token it knows whom it talks to, and it gets a certificate of its own.
 //!
 //! ```text
 //!   joiner:  "catamaran-peer\0\x01"  0xFF  length(4)  JoinRequest (JSON)

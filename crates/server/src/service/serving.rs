@@ -40,7 +40,7 @@ pub(crate) const fn label(serving: Serving) -> &'static str {
     }
 }
 
-/// Zones that may no longer be served (RFC 1035 3.3.13 EXPIRE). Hardly ever is there one; then workers look at a flag only.
+/// Zones that may no longer be served (RFC 1035 3.3.13 EXPIRE). Hardly ever is there one: workers look at a flag.
 #[derive(Default, Debug)]
 pub(crate) struct ExpiredZones {
     any: AtomicBool,

@@ -30,14 +30,13 @@ pub(super) struct Wanted {
     has: Option<Serial>,
 }
 
-/// The request for a transfer in `request`; `None` when it is something else, or AXFR over UDP, which does not exist (RFC
-/// 5936 4.2) and is refused like any question that has no answer.
+/// The request for a transfer in `request`; `None` when it is something else, or over UDP: AXFR does not exist there
+/// (RFC 5936 4.2), and both are refused like any question that has no answer.
 pub(super) fn wanted(request: &Request<'_>, transport: Transport) -> Option<Wanted> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
     let zone = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
     match question.qtype {
         Rtype::AXFR if transport == Transport::Tcp => Some(Wanted { zone, has: None }),
-        // Over UDP the answer is the newest SOA alone, which sends the client to TCP (RFC 1995 2).
         Rtype::IXFR if transport == Transport::Tcp => Some(Wanted { zone, has: client_serial(request) }),
         _ => None,
     }

@@ -418,7 +418,8 @@ fn each_row_gets_its_answer_over_udp_and_tcp_and_moves_its_counter() {
             let moved = count(&cluster, case.counter) - before;
             if said != case.response || moved != 1 {
                 wrong.push(format!(
-                    "row {} over {transport:?}\n  wanted {}, and {:?} to move by 1\n  got    {said}, and it moved by {moved}",
+                    "row {} over {transport:?}\n  wanted {}, and {:?} to move by 1\n  \
+                     got    {said}, and it moved by {moved}",
                     case.row, case.response, case.counter
                 ));
             }

@@ -197,8 +197,8 @@ fn bad_input_leaves_no_trace() {
     let wrong_key =
         ClientKey::new(name("update.catamaran.").as_ref(), replica::io::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|end| good[..end].to_vec()).collect();
-    // One flipped bit in each octet but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is), and
-    // those of the key's name, whose case is not told apart.
+    // One flipped bit in each octet but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
+    // and those of the key's name, whose case is not told apart.
     let tsig = good.len() - 61 - 10 - name("update.catamaran.").octets().len();
     bad.extend((2..good.len()).filter(|at| !(tsig..tsig + 18).contains(at)).map(|at| {
         let mut message = good.clone();

@@ -61,7 +61,8 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Resu
         let apex = asked.zone.apex.to_string();
         if there.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
             lines.push(format!(
-                "zone {apex} exists and was not changed; to compare it with the file and replace it:\n  catamaran zone replace {} --dir {}",
+                "zone {apex} exists and was not changed; to compare it with the file and replace it:\n  \
+                 catamaran zone replace {} --dir {}",
                 asked.argument,
                 plan.layout.dir().display()
             ));

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 /// Messages that wait, with where their responses go.
 type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
 
-/// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...` gets
-/// the largest message there is.
+/// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...`
+/// gets the largest message there is.
 struct Echo {
     deferred: Deferred,
 }

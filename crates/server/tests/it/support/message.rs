@@ -15,8 +15,8 @@ pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Octets of the rdata of a TSIG record with HMAC-SHA256 and a whole MAC: algorithm name, time, fudge, MAC, original ID,
-/// error, length of other data.
+/// Octets of the rdata of a TSIG record with HMAC-SHA256 and a whole MAC: algorithm name, time, fudge, MAC, original
+/// ID, error, length of other data.
 const TSIG_RDATA: usize = 13 + 6 + 2 + 2 + 32 + 2 + 2 + 2;
 /// Octets behind its MAC.
 const BEHIND_MAC: usize = 6;
