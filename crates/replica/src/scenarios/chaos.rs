@@ -4,7 +4,7 @@
 
 use super::cluster::*;
 use crate::disk::{DiskJob, DiskRead, ReadFile};
-use crate::io::{Input, Lane, NodeId, Output, Serving, Verdict};
+use crate::io::{AdminCommand, Input, Lane, NodeId, Output, Serving, Verdict};
 use crate::log::LogConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::number::{Rcode, Rtype, Serial};
@@ -40,6 +40,7 @@ struct Chaos {
     leaders: BTreeMap<u64, NodeId>,
     has_faults: bool,
     losses: usize,
+    requests: u64,
 }
 
 const MEMBERS: u64 = 3;
@@ -71,6 +72,7 @@ impl Chaos {
             leaders: BTreeMap::new(),
             has_faults: true,
             losses: 0,
+            requests: 1 << 40,
         };
         for id in 1..=MEMBERS {
             chaos.at(id * 3_000, Event::Tick(id));
@@ -187,7 +189,16 @@ impl Chaos {
             return;
         }
         let id = 1 + self.draw(MEMBERS);
-        match self.draw(4) {
+        match self.draw(6) {
+            // Too much is uncommitted, or the leadership is handed over under load.
+            4 if self.cluster.machines[&id].replica.is_some() => {
+                self.cluster.replica_mut(id).driver.drop_next_proposal();
+            }
+            5 if self.cluster.machines[&id].replica.is_some() => {
+                let command = AdminCommand::TransferLeader { to: None };
+                self.requests += 1;
+                self.input(id, Input::Admin { request_id: self.requests, command });
+            }
             0 | 1 if self.cluster.machines[&id].replica.is_some() => {
                 let refused = self.draw(2) == 0;
                 self.power_loss(id, refused);
@@ -349,7 +360,8 @@ impl Chaos {
         }
         self.run_until(self.now_us + 4_000_000);
         self.events.retain(|_, event| !matches!(event, Event::Client));
-        self.run_until(self.now_us + 4_000_000);
+        // Longer than anybody waits for anything.
+        self.run_until(self.now_us + 31_000_000);
         let acknowledged: Vec<_> = self.sent.iter().filter(|sent| sent.3).collect();
         for id in 1..=MEMBERS {
             for (record, ..) in &acknowledged {
