@@ -14,6 +14,8 @@ pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
 pub const MESSAGE_CONTEXT_OCTETS_MAX: usize = 64;
 /// Octets of the context of a raft entry (membership changes).
 pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
+/// Terms and indexes that a peer may name; nobody gets there by counting.
+pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
 /// Octets of a member's address.
