@@ -283,10 +283,10 @@ impl Ledger {
     fn undo(&mut self, versions: impl IntoIterator<Item = Changes>) {
         let mut first_start = None;
         for changes in versions {
-            let start = *first_start.get_or_insert(changes.start);
+            first_start.get_or_insert(changes.start);
             for handle in changes.born {
-                // What lies behind the first tail is found by the walk below. What is free was freed by its own version.
-                if (handle as usize) < start && !self.arena().word(handle).is_free() {
+                // What is free was freed by its own version, or is listed twice.
+                if !self.arena().word(handle).is_free() {
                     self.undo_block(handle);
                 }
             }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::arena::{Arena, Owned, SLACK_GRANULES};
-use crate::limits::{COALESCE_GRANULES_MIN, COMMIT_STEP_BYTES, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
+use crate::limits::{COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
 use crate::mapping::Mapping;
 use crate::vertex::{GRANULE_BYTES, Word};
 
@@ -206,13 +206,13 @@ impl Space {
 
     /// Whether merging free blocks is better than growing: much is free, and much was freed since the last time.
     pub(crate) fn is_merge_due(&self) -> bool {
-        self.tail > COALESCE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
+        self.tail > MERGE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
     }
 
     /// Whether merging free blocks may serve `granules` when nothing else can. Not after every failure: a walk over the
     /// arena has to be paid for by what was freed since the last one.
     pub(crate) fn is_merge_promising(&self, granules: usize) -> bool {
-        self.free() >= granules && self.freed_since_merge >= granules.max(self.reserved / 256)
+        self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
     }
 
     /// Merges neighbouring free blocks, never across a granule of `barriers` (ascending), and gives the memory of big

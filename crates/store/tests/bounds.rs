@@ -143,6 +143,44 @@ fn merging_spares_what_unpublished_versions_took() {
     assert_eq!(store.view().iter(tree).count(), 1);
 }
 
+/// Two holes side by side, one older than the beginning of an unpublished version and one made by it: if they were merged
+/// and used, dropping that version would begin to walk in the middle of a block.
+fn holes_on_both_sides(is_sealed: bool) {
+    let mut store = store(64 << 10);
+    let full = store.put(Tree::EMPTY, &leaf_of(&[1], 48 << 10)).expect("room");
+    publish(&mut store, full);
+    let with_hole = store.put(full, &leaf_of(&[2], 4 << 10)).expect("room");
+    publish(&mut store, with_hole);
+    let mut tree = store.remove(with_hole, &key(&[2])).expect("room");
+    publish(&mut store, tree);
+    let used = store.stats().used_bytes;
+    tree = store.put(tree, &leaf_of(&[3], 5 << 10)).expect("room");
+    tree = store.remove(tree, &key(&[3])).expect("room");
+    if is_sealed {
+        store.seal(tree);
+    }
+    let spanning = store.put(tree, &leaf_of(&[4], 8 << 10));
+    assert_eq!(spanning, Err(Full::Arena), "the holes are enough only together");
+    store.rewind();
+    assert_eq!(store.stats().used_bytes, used);
+    assert_eq!(store.view().iter(store.head()).count(), 1);
+    store.drop_tree(store.head());
+    publish(&mut store, Tree::EMPTY);
+    assert_eq!(store.stats().used_bytes, 0);
+    let tree = store.put(Tree::EMPTY, &leaf_of(&[4], 56 << 10)).expect("all holes are one");
+    assert_eq!(store.view().iter(tree).count(), 1);
+}
+
+#[test]
+fn merging_stops_where_the_open_version_begins() {
+    holes_on_both_sides(false);
+}
+
+#[test]
+fn merging_stops_where_a_sealed_version_begins() {
+    holes_on_both_sides(true);
+}
+
 #[test]
 fn a_big_tree_is_freed_in_steps() {
     let mut store = store(64 << 20);
