@@ -15,6 +15,16 @@
 //! change and the root, unless they were made in the same version. All blocks lie in one range of addresses and are known
 //! by 32-bit handles.
 //!
+//! Its checks, besides `cargo test`:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p catamaran-store --release --test loom
+//! RUSTFLAGS="-Zsanitizer=address --cfg asan" cargo +nightly test -p catamaran-store --target x86_64-unknown-linux-gnu
+//! cargo run --release -p catamaran-store --example store_figures
+//! ```
+//!
+//! With `--cfg asan` free blocks of the arena are out of bounds for the sanitizer. Under miri the arena is an allocation.
+//!
 //! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 

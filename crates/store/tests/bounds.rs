@@ -220,6 +220,36 @@ fn a_held_version_keeps_its_memory_and_no_other() {
 }
 
 #[test]
+fn a_reader_keeps_what_it_pinned_until_it_pins_again_or_is_offline() {
+    let mut store = store(1 << 20);
+    let mut tree = store.put(Tree::EMPTY, &leaf(&[1], &[1])).expect("room");
+    publish(&mut store, tree);
+    let mut reader = store.reader();
+    let mut change = |store: &mut Store<Plain>| {
+        tree = store.put(tree, &leaf(&[1], &[2])).expect("room");
+        publish(store, tree);
+        store.reclaim();
+        store.stats().limbo_bytes
+    };
+    assert_eq!(change(&mut store), 0, "a reader that never pinned keeps nothing");
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    reader.pin();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert!(change(&mut store) > 0);
+    reader.offline();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(change(&mut store), 0);
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    drop(reader);
+    store.reclaim();
+    assert_eq!((store.stats().limbo_bytes, store.stats().readers), (0, 0));
+}
+
+#[test]
 fn a_reader_outlives_its_store() {
     let mut store = store(1 << 20);
     let tree = store.put(Tree::EMPTY, &leaf(&[1], b"still here")).expect("room");
