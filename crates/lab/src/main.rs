@@ -1,2 +1,4 @@
-//! Skeleton.
+//! The `catlab` command line.
+#![forbid(unsafe_code)]
+
 fn main() {}

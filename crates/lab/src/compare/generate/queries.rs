@@ -1,0 +1,98 @@
+//! Queries for a generated zone: its own names, names beside and below them, and odd flags.
+
+use super::ZoneText;
+use crate::trace::{Recorded, Transport};
+use rand::Rng;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+use wire::name::Name;
+use wire::number::Rtype;
+
+/// Types that are asked for, the common ones several times.
+const QTYPES: &[Rtype] = &[
+    Rtype::A,
+    Rtype::A,
+    Rtype::A,
+    Rtype::AAAA,
+    Rtype::AAAA,
+    Rtype::TXT,
+    Rtype::TXT,
+    Rtype::MX,
+    Rtype::NS,
+    Rtype::NS,
+    Rtype::DS,
+    Rtype::DS,
+    Rtype::SOA,
+    Rtype::CNAME,
+    Rtype::DNAME,
+    Rtype::SRV,
+    Rtype::HTTPS,
+    Rtype::SVCB,
+    Rtype::PTR,
+    Rtype::NAPTR,
+    Rtype::NSEC,
+    Rtype::DNSKEY,
+    Rtype::NSEC3PARAM,
+    Rtype(65280),
+    Rtype::CAA,
+    Rtype::ANY,
+];
+/// Payload sizes that clients offer.
+const PAYLOADS: &[u16] = &[512, 1232, 1400, 4096];
+
+/// Draws `count` queries for the names of `zone` and around them.
+pub fn queries(zone: &ZoneText, count: usize, rng: &mut ChaCha8Rng) -> Vec<Recorded> {
+    (0..count).map(|_| query(zone, rng)).collect()
+}
+
+fn query(zone: &ZoneText, rng: &mut ChaCha8Rng) -> Recorded {
+    let qname = loop {
+        if let Ok(qname) = draw_qname(zone, rng).parse::<Name>() {
+            break qname;
+        }
+    };
+    let qtype = *QTYPES.choose(rng).unwrap_or(&Rtype::A);
+    let recursion_desired = u8::from(rng.random_bool(0.3));
+    let edns = rng.random_bool(0.75);
+    let mut octets = vec![0, 0, recursion_desired, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];
+    octets.extend(qname.octets().iter().map(|&octet| mixed_case(octet, rng)));
+    octets.extend_from_slice(&qtype.0.to_be_bytes());
+    octets.extend_from_slice(&[0, 1]);
+    if edns {
+        let payload = PAYLOADS.choose(rng).unwrap_or(&1232).to_be_bytes();
+        let dnssec_ok = if rng.random_bool(0.7) { 0x80 } else { 0 };
+        octets.extend_from_slice(&[0, 0, 41, payload[0], payload[1], 0, 0, dnssec_ok, 0, 0, 0]);
+    }
+    let transport = if rng.random_bool(0.01) { Transport::Tcp } else { Transport::Udp };
+    Recorded { transport, octets }
+}
+
+fn draw_qname(zone: &ZoneText, rng: &mut ChaCha8Rng) -> String {
+    let owner = zone.owners.choose(rng).unwrap_or(&zone.apex).clone();
+    match rng.random_range(0..10) {
+        0..4 => owner,
+        4..6 => format!("{}.{owner}", draw_label(rng)),
+        6..7 => format!("{}.{}.{owner}", draw_label(rng), draw_label(rng)),
+        // A sibling, or an ancestor, which may be an empty non-terminal.
+        7..9 => match owner.split_once('.') {
+            Some((_, parent)) if owner.len() > zone.apex.len() => {
+                if rng.random_bool(0.5) {
+                    parent.to_string()
+                } else {
+                    format!("{}.{parent}", draw_label(rng))
+                }
+            }
+            _ => owner,
+        },
+        _ => format!("{}.{}", "a.".repeat(rng.random_range(1..60)).trim_end_matches('.'), owner),
+    }
+}
+
+fn draw_label(rng: &mut ChaCha8Rng) -> &'static str {
+    ["a", "b", "c", "*", "zz", "0", "ns1", "_tcp", "\\000", "mixed"].choose(rng).copied().unwrap_or("a")
+}
+
+/// Queries come in any case; the answer must not depend on it (RFC 4343).
+fn mixed_case(octet: u8, rng: &mut ChaCha8Rng) -> u8 {
+    if octet.is_ascii_lowercase() && rng.random_bool(0.1) { octet.to_ascii_uppercase() } else { octet }
+}

@@ -1,0 +1,214 @@
+//! A response, read by a parser of its own and brought into a form that can be compared.
+//!
+//! The judge does not read messages with the code that the judged server writes them with.
+
+use crate::limits::{NAME_OCTETS_MAX, POINTER_COUNT_MAX};
+use std::collections::BTreeSet;
+use std::fmt;
+use wire::name::NameRef;
+use wire::number::{Class, Rcode, Rtype};
+
+/// One RR; names in lower case, rdata without compression.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rr {
+    /// Owner in wire form, lower case.
+    pub owner: Vec<u8>,
+    /// Type.
+    pub rtype: Rtype,
+    /// Class.
+    pub class: Class,
+    /// Time to live, seconds.
+    pub ttl: u32,
+    /// Uncompressed rdata, names in it in lower case.
+    pub rdata: Vec<u8>,
+}
+
+impl fmt::Debug for Rr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = NameRef::from_octets(&self.owner).map_err(|_| fmt::Error)?;
+        write!(f, "{owner} {} {:?} {:?} ", self.ttl, self.class, self.rtype)?;
+        self.rdata.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// A section as a set: order carries no meaning (RFC 2181 5).
+pub type Section = BTreeSet<Rr>;
+
+/// A response in comparable form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Response {
+    /// With the upper bits of the OPT record.
+    pub rcode: Rcode,
+    /// AA, TC, RD, RA, AD, CD in this order.
+    pub flags: [bool; 6],
+    /// The question as sent back, in lower case.
+    pub question: Vec<u8>,
+    /// Answer.
+    pub answer: Section,
+    /// Authority.
+    pub authority: Section,
+    /// Additional, without OPT and TSIG.
+    pub additional: Section,
+    /// Whether an OPT record is there, and its DO bit.
+    pub edns: Option<bool>,
+}
+
+/// What a server did with a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Got {
+    /// It answered.
+    Response(Box<Response>),
+    /// It stayed silent, or closed the connection.
+    Silence,
+    /// It answered something that is no DNS message.
+    Garbage(Vec<u8>),
+}
+
+/// The place of each flag in [`Response::flags`].
+pub mod flag {
+    /// Authoritative answer.
+    pub const AA: usize = 0;
+    /// Truncated.
+    pub const TC: usize = 1;
+    /// Checking disabled.
+    pub const CD: usize = 5;
+}
+
+impl Response {
+    /// Reads a message; `None` when it is none.
+    #[must_use]
+    pub fn parse(message: &[u8]) -> Option<Self> {
+        let header = message.get(..12)?;
+        let bit = |octet: usize, bit: u8| header[octet] & bit != 0;
+        let flags = [bit(2, 4), bit(2, 2), bit(2, 1), bit(3, 0x80), bit(3, 0x20), bit(3, 0x10)];
+        let count = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+        let mut at = 12;
+        let mut question = Vec::new();
+        for _ in 0..count(4) {
+            name(message, &mut at, &mut question)?;
+            question.extend_from_slice(message.get(at..at + 4)?);
+            at += 4;
+        }
+        let mut response = Self {
+            rcode: Rcode(u16::from(header[3] & 0x0F)),
+            flags,
+            question,
+            answer: Section::new(),
+            authority: Section::new(),
+            additional: Section::new(),
+            edns: None,
+        };
+        for (section, at_count) in [(0, 6), (1, 8), (2, 10)] {
+            for _ in 0..count(at_count) {
+                let rr = record(message, &mut at)?;
+                match (rr.rtype, section) {
+                    (Rtype::OPT, _) => {
+                        response.rcode.0 |= (rr.ttl >> 24) as u16 * 16;
+                        response.edns = Some(rr.ttl & 0x8000 != 0);
+                    }
+                    (Rtype::TSIG, _) => {}
+                    (_, 0) => drop(response.answer.insert(rr)),
+                    (_, 1) => drop(response.authority.insert(rr)),
+                    _ => drop(response.additional.insert(rr)),
+                }
+            }
+        }
+        if response.flags[flag::TC] {
+            // What is left in a truncated response is no data (RFC 2181 9): servers leave different parts.
+            response.answer.clear();
+            response.authority.clear();
+            response.additional.clear();
+        }
+        (at == message.len()).then_some(response)
+    }
+
+    /// The QTYPE of the question that was sent back.
+    #[must_use]
+    pub fn qtype(&self) -> Option<Rtype> {
+        let at = self.question.len().checked_sub(4)?;
+        Some(Rtype(u16::from_be_bytes([self.question[at], self.question[at + 1]])))
+    }
+}
+
+fn u16_at(message: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]))
+}
+
+/// Reads a possibly compressed name into `out`, in lower case.
+fn name(message: &[u8], at: &mut usize, out: &mut Vec<u8>) -> Option<()> {
+    let (start, mut next, mut end) = (out.len(), *at, None);
+    for _ in 0..POINTER_COUNT_MAX {
+        let length = *message.get(next)?;
+        match length {
+            0 => {
+                out.push(0);
+                *at = end.unwrap_or(next + 1);
+                return Some(());
+            }
+            1..=63 => {
+                let label = message.get(next..=next + usize::from(length))?;
+                out.extend(label.iter().map(u8::to_ascii_lowercase));
+                next += 1 + usize::from(length);
+            }
+            0xC0.. => {
+                end = end.or(Some(next + 2));
+                next = usize::from(u16_at(message, next)? & 0x3FFF);
+            }
+            _ => return None,
+        }
+        if out.len() - start > NAME_OCTETS_MAX {
+            return None;
+        }
+    }
+    None
+}
+
+fn record(message: &[u8], at: &mut usize) -> Option<Rr> {
+    let mut owner = Vec::new();
+    name(message, at, &mut owner)?;
+    let rtype = Rtype(u16_at(message, *at)?);
+    let class = Class(u16_at(message, *at + 2)?);
+    let ttl = u32::from_be_bytes(message.get(*at + 4..*at + 8)?.try_into().ok()?);
+    let start = *at + 10;
+    let end = start + usize::from(u16_at(message, *at + 8)?);
+    message.get(start..end)?;
+    *at = end;
+    Some(Rr { owner, rtype, class, ttl, rdata: rdata(&message[..end], start, rtype)? })
+}
+
+/// Octets before the names in rdata, and how many names follow, for the types whose names fold case (RFC 4034 6.2).
+const fn names_in(rtype: Rtype) -> (usize, usize) {
+    match rtype {
+        Rtype::NS
+        | Rtype::CNAME
+        | Rtype::PTR
+        | Rtype::DNAME
+        | Rtype::MB
+        | Rtype::MG
+        | Rtype::MR
+        | Rtype::MD
+        | Rtype::MF => (0, 1),
+        Rtype::SOA | Rtype::MINFO | Rtype::RP => (0, 2),
+        Rtype::MX | Rtype::AFSDB | Rtype::RT | Rtype::KX => (2, 1),
+        Rtype::PX => (2, 2),
+        Rtype::SRV => (6, 1),
+        Rtype::RRSIG | Rtype::SIG => (18, 1),
+        Rtype::NSEC | Rtype::NXT => (0, 1),
+        _ => (0, 0),
+    }
+}
+
+fn rdata(message: &[u8], start: usize, rtype: Rtype) -> Option<Vec<u8>> {
+    let (before, names) = names_in(rtype);
+    let mut at = start;
+    let mut out = Vec::new();
+    if names > 0 && at < message.len() {
+        out.extend_from_slice(message.get(at..at + before)?);
+        at += before;
+        for _ in 0..names {
+            name(message, &mut at, &mut out)?;
+        }
+    }
+    out.extend_from_slice(message.get(at..)?);
+    Some(out)
+}

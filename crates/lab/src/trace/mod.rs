@@ -1,0 +1,69 @@
+//! Recorded traffic: queries as they were sent, octet for octet.
+
+mod dnsperf;
+mod pcap;
+mod rpl;
+mod segments;
+
+pub use dnsperf::read_dnsperf;
+pub use pcap::read_pcap;
+pub use rpl::read_rpl_raw;
+
+use std::path::Path;
+use std::{fmt, io};
+
+/// How a query travelled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Transport {
+    /// One datagram.
+    Udp,
+    /// One message of a stream, without its two octets of length.
+    Tcp,
+}
+
+/// One recorded message from a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// How it travelled.
+    pub transport: Transport,
+    /// The message.
+    pub octets: Vec<u8>,
+}
+
+/// Why a trace cannot be read.
+#[derive(Debug)]
+pub enum TraceError {
+    /// The file itself.
+    File(io::Error),
+    /// Its compression.
+    Compression(String),
+    /// Its format, and what is wrong.
+    Format(&'static str, String),
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Compression(what) => write!(f, "compressed octets: {what}"),
+            Self::Format(format, what) => write!(f, "{format}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// A whole file, unpacked when its name ends in `.xz`.
+///
+/// # Errors
+/// [`TraceError::File`] or [`TraceError::Compression`].
+pub fn read_whole(path: &Path) -> Result<Vec<u8>, TraceError> {
+    let packed = std::fs::read(path).map_err(TraceError::File)?;
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        return Ok(packed);
+    }
+    let mut octets = Vec::new();
+    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut octets)
+        .map_err(|error| TraceError::Compression(format!("{error:?}")))?;
+    Ok(octets)
+}

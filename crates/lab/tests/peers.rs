@@ -1,0 +1,25 @@
+//! Each Debian peer starts, answers, and ends.
+use lab::peers::{Kind, ServedZone, Setup, start};
+
+#[test]
+fn each_peer_that_is_installed_answers() {
+    let folder = std::env::temp_dir().join(format!("catlab-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("zone");
+    std::fs::write(&file, "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 IN NS ns.example.\nns.example. 60 IN A 192.0.2.1\n").unwrap();
+    for (index, kind) in [Kind::Nsd, Kind::Knot, Kind::Bind].into_iter().enumerate() {
+        if kind.program().is_none() {
+            eprintln!("skipped: {} is not installed", kind.label());
+            continue;
+        }
+        let setup = Setup {
+            zones: vec![ServedZone { apex: "example.".into(), file: file.clone() }],
+            key: None,
+            address: ([127, 0, 0, 1], 24_100 + index as u16).into(),
+            folder: folder.join(kind.label()),
+        };
+        let mut peer = start(kind, &setup).unwrap();
+        assert!(peer.is_running());
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,44 @@
+//! Running other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// A command that starts in the root of the workspace.
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs cargo with its output shown.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
+    run(command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), arguments))
+}
+
+/// Runs a command with its output shown.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
+    let shown = format!("{command:?}").replace('"', "");
+    eprintln!("xtask: {shown}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(error) => Err(format!("`{shown}` did not start: {error}")),
+    }
+}
+
+/// Whether a program stands on PATH or among the system's programs.
+pub(crate) fn has(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').chain(["/usr/sbin", "/sbin"]).any(|folder| Path::new(folder).join(program).is_file())
+}

@@ -1,0 +1,128 @@
+//! Rules for source files: lengths, openings, words, limits, and that no file is orphaned.
+
+use super::{File, Finding};
+
+/// Columns of a line.
+const COLUMNS_MAX: usize = 120;
+/// Lines of a file; past this it is a folder of files with names.
+const FILE_LINES_MAX: usize = 800;
+/// Lines of a function.
+const FUNCTION_LINES_MAX: usize = 70;
+/// The only files in which `unsafe` may stand; each block argues for itself.
+const UNSAFE_PATHS: &[&str] = &["crates/store/", "crates/server/src/listen/", "crates/lab/src/send/"];
+/// Words that promise something that is not there.
+const PROMISES: &[&str] = &["todo!(", "unimplemented!(", "FIXME", "XXX"];
+
+/// Checks one source file.
+pub(super) fn check(file: &File, findings: &mut Vec<Finding>) {
+    if file.path.starts_with("xtask/src/tidy/") {
+        return;
+    }
+    let lines: Vec<&str> = file.text.lines().collect();
+    if !file.text.starts_with("//!") && !file.path.starts_with("fuzz/") {
+        findings.push(Finding::new(file, 1, "a file opens with `//!`: what it is for"));
+    }
+    if lines.len() > FILE_LINES_MAX {
+        findings.push(Finding::new(file, 0, format!("{} lines, over {FILE_LINES_MAX}", lines.len())));
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let mut found = |what: String| findings.push(Finding::new(file, index + 1, what));
+        let columns = line.chars().count();
+        if columns > COLUMNS_MAX {
+            found(format!("{columns} columns, over {COLUMNS_MAX}"));
+        }
+        if let Some(promise) = PROMISES.iter().find(|promise| line.contains(**promise)) {
+            found(format!("`{promise}` promises what is not there"));
+        }
+        if line.trim_start().starts_with("#[allow(") || line.contains("#![allow(") {
+            found("`#[expect(.., reason)]` instead of `allow`".into());
+        }
+        if opens_unsafe(line) && !UNSAFE_PATHS.iter().any(|path| file.path.starts_with(path)) {
+            found("`unsafe` outside the files that argue for it".into());
+        }
+    }
+    check_functions(file, &lines, findings);
+    check_limits(file, &lines, findings);
+}
+
+fn opens_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl")
+}
+
+/// rustfmt has run: a function ends at the closing brace that stands in the column of its first line.
+fn check_functions(file: &File, lines: &[&str], findings: &mut Vec<Finding>) {
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let is_function = [
+            "fn ",
+            "pub fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "async fn ",
+            "pub async fn ",
+            "pub(crate) async fn ",
+            "pub const fn ",
+            "const fn ",
+        ]
+        .iter()
+        .any(|opening| code.starts_with(opening));
+        if !is_function {
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let end = lines[start..].iter().position(|line| {
+            line.strip_prefix(indent).is_some_and(|rest| rest == "}" || (rest.ends_with([';', '}']) && rest == code))
+        });
+        let length = end.unwrap_or(0) + 1;
+        if length > FUNCTION_LINES_MAX {
+            findings.push(Finding::new(
+                file,
+                start + 1,
+                format!("a function of {length} lines, over {FUNCTION_LINES_MAX}"),
+            ));
+        }
+    }
+}
+
+/// Every bound of a core crate stands in its `limits.rs`.
+fn check_limits(file: &File, lines: &[&str], findings: &mut Vec<Finding>) {
+    let core = ["crates/wire/src/", "crates/store/src/", "crates/zone/src/", "crates/replica/src/"];
+    if file.path.ends_with("/limits.rs") || !core.iter().any(|path| file.path.starts_with(path)) {
+        return;
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let name = line.split("const ").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_default();
+        if name.ends_with("_MAX") && !line.trim_start().starts_with("//") {
+            findings.push(Finding::new(file, index + 1, format!("`{name}` belongs into limits.rs")));
+        }
+    }
+}
+
+/// Every source file below a `src` is somebody's module.
+pub(super) fn check_modules(files: &[File], findings: &mut Vec<Finding>) {
+    for file in files.iter().filter(|file| file.path.ends_with(".rs") && file.path.contains("/src/")) {
+        let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
+        let name = name.trim_end_matches(".rs");
+        if ["lib", "main"].contains(&name) || folder.ends_with("/bin") {
+            continue;
+        }
+        let (module, parent) = if name == "mod" {
+            let (parent, module) = folder.rsplit_once('/').unwrap_or_default();
+            (module, parent)
+        } else {
+            (name, folder)
+        };
+        let declaration = format!("mod {module};");
+        let parents = [
+            format!("{parent}.rs"),
+            format!("{parent}/mod.rs"),
+            format!("{parent}/lib.rs"),
+            format!("{parent}/main.rs"),
+        ];
+        let declared = files.iter().any(|other| parents.contains(&other.path) && other.text.contains(&declaration));
+        if !declared {
+            findings.push(Finding::new(file, 0, format!("no `{declaration}` in its folder: never compiled")));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The gate: read-only, and the same for everybody.
+
+use crate::command::{cargo, has, root};
+use crate::test::{self, Extent};
+use crate::tidy;
+
+/// Runs everything that must hold before a change lands.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub(crate) fn run() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    tidy::run()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    docs()?;
+    deny()?;
+    test::run(Extent::Subset)?;
+    test::simulate(&["--seconds", "60", "--first-seed", "1000000"])
+}
+
+/// Mends what tools can mend.
+///
+/// # Errors
+/// When a tool fails.
+pub(crate) fn fix() -> Result<(), String> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"])?;
+    cargo(&["fmt", "--all"])
+}
+
+fn docs() -> Result<(), String> {
+    let mut doc = crate::command::command("cargo", &["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    crate::command::run(doc)
+}
+
+fn deny() -> Result<(), String> {
+    if !has_deny() {
+        cargo(&["install", "cargo-deny", "--locked", "--root", "target/tools"])?;
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let tools = root().join("target/tools/bin");
+    let mut deny = crate::command::command("cargo", &["deny", "--offline", "check", "bans", "licenses", "sources"]);
+    deny.env("PATH", format!("{}:{path}", tools.display()));
+    crate::command::run(deny)
+}
+
+fn has_deny() -> bool {
+    has("cargo-deny") || root().join("target/tools/bin/cargo-deny").is_file()
+}
