@@ -3,6 +3,9 @@
 /// Number of different symbols that a key is made of; a symbol is less than this.
 pub const SYMBOL_COUNT: u8 = 50;
 
+/// Children of one branch vertex, at most: one for each symbol, and one for the key that ends there.
+pub(crate) const CHILDREN_MAX: usize = SYMBOL_COUNT as usize + 1;
+
 /// The greatest symbol.
 pub const SYMBOL_MAX: u8 = SYMBOL_COUNT - 1;
 

@@ -1,8 +1,8 @@
 //! Which granules of the arena are taken: size classes, free lists, a tail that grows.
 //!
-//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the list
-//! of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free blocks
-//! are merged by one walk over the arena, and big runs are cut up again and their memory given back.
+//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the
+//! list of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free
+//! blocks are merged by one walk over the arena, and big runs are cut up again and their memory given back.
 
 use std::sync::Arc;
 
@@ -292,7 +292,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_never_overlap_and_all_come_back(steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400)) {
+        fn blocks_never_overlap_and_all_come_back(
+            steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400),
+        ) {
             let mapping = Arc::new(Mapping::reserve(1 << 20, false).expect("address space"));
             let mut space = Space::new(mapping);
             assert!(space.grow(1));

@@ -143,8 +143,8 @@ fn merging_spares_what_unpublished_versions_took() {
     assert_eq!(store.view().iter(tree).count(), 1);
 }
 
-/// Two holes side by side, one older than the beginning of an unpublished version and one made by it: if they were merged
-/// and used, dropping that version would begin to walk in the middle of a block.
+/// Two holes side by side, one older than the beginning of an unpublished version and one made by it: if they were
+/// merged and used, dropping that version would begin to walk in the middle of a block.
 fn holes_on_both_sides(is_sealed: bool) {
     let mut store = store(64 << 10);
     let full = store.put(Tree::EMPTY, &leaf_of(&[1], 48 << 10)).expect("room");
