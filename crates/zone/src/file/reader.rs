@@ -75,8 +75,8 @@ impl Reader {
         }
     }
 
-    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its line the
-    /// next line is the next entry; other errors leave it open where entries begin, and end the file.
+    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its
+    /// line the next line is the next entry; other errors leave it open where entries begin, and end the file.
     fn skip(&mut self, line: u32, error: TextError) -> EntryError {
         let at_fault = self.line + line;
         let mut ends = (self.next..self.filled).filter(|&at| self.buffer[at] == b'\n');
