@@ -103,9 +103,12 @@ impl Reader {
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
-        let len = self.input.read(&mut self.buffer[self.filled..]).map_err(Reason::Source)?;
-        self.filled += len.min(self.buffer.len() - self.filled);
-        self.is_last = len == 0;
+        // Small pieces are put together first, or tokenising from the start would take time squared.
+        while self.filled < wanted && !self.is_last {
+            let len = self.input.read(&mut self.buffer[self.filled..wanted]).map_err(Reason::Source)?;
+            self.filled += len.min(wanted - self.filled);
+            self.is_last = len == 0;
+        }
         Ok(())
     }
 }
