@@ -37,6 +37,10 @@ pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
 pub const TIME_YEAR_MAX: u64 = 2225;
 /// Octets of all that one owner name has. The store takes 16 MiB.
 pub const LEAF_OCTETS_MAX: usize = 8 << 20;
+/// Octets of a number in a leaf: 28 bits, more than twice what a leaf may have octets.
+pub const NUMBER_OCTETS_MAX: usize = 4;
+/// Octets that may share the first symbol of their keys: no more than there are second symbols.
+pub const KEY_RUN_OCTETS_MAX: u8 = 46;
 /// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
 pub const CHAIN_MAX: usize = 16;
 /// NSEC and NSEC3 records in one answer: four for the last name and one for each wildcard on the way.
