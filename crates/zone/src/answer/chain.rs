@@ -40,7 +40,7 @@ struct Names<'a> {
 pub(super) enum End<'a> {
     /// At what the zone says about its last name.
     Outcome(Outcome<'a>),
-    /// Out of the zone, in a circle, or at the bound.
+    /// Out of the zone, in a circle, at the bound, or at a CNAME that a DNAME made and that was asked for.
     Alias,
     /// At a DNAME whose target is too long (RFC 6672 2.2).
     TooLong,
@@ -101,6 +101,8 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
                     target.is_some_and(|target| self.go_to(NameBuf::from(target)))
                 }
                 Outcome::Redirect { ref vertex, ref rrset } => match self.redirect(vertex, rrset)? {
+                    // The CNAME that was made is what was asked for (RFC 1034 4.3.2, step 3a).
+                    Some(_) if qtype == Rtype::CNAME => break,
                     Some(target) => self.go_to(target),
                     None => return Ok(End::TooLong),
                 },
@@ -153,7 +155,8 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         }
     }
 
-    /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too long.
+    /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too
+    /// long.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
         let names = self.names.get_or_insert_with(Names::new);
         if !names.has_redirect(rrset) {

@@ -102,8 +102,9 @@ pub(super) fn scan_atma(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError>
         return dotted_hex(text, out);
     };
     out.push(1);
-    let digits = digits.iter().copied().filter(|&octet| octet != b'.');
-    digits.map(|octet| if octet.is_ascii_digit() { Ok(out.push(octet)) } else { Err(TextError::Address) }).collect()
+    let start = out.len();
+    out.extend(digits.iter().filter(|&&octet| octet != b'.'));
+    if out[start..].iter().all(u8::is_ascii_digit) { Ok(()) } else { Err(TextError::Address) }
 }
 
 /// Prints ATMA rdata; says no when it has no text form.
@@ -170,7 +171,8 @@ pub(super) fn scan_ipn(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> 
     Ok(())
 }
 
-/// Prefix length, and the address behind it unless the length is 128 (RFC 2874 3.1); what the prefix covers is left out.
+/// Prefix length, and the address behind it unless the length is 128 (RFC 2874 3.1); what the prefix covers is left
+/// out.
 pub(super) fn scan_a6_suffix(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let prefix = number(words.plain()?, 128)? as u8;
     out.push(prefix);

@@ -6,8 +6,11 @@ use domain::base::rdata::ComposeRecordData;
 use domain::base::{Name, ToName};
 use domain::zonefile::inplace::{Entry, Zonefile};
 
-/// The records of a zone as `domain` has them: owner, type, TTL, rdata; `None` when it refuses the zone.
-fn records(octets: &[u8], origin: Option<&str>) -> Option<Vec<(Vec<u8>, u16, u32, Vec<u8>)>> {
+/// Owner, type, TTL, rdata.
+type Plain = (Vec<u8>, u16, u32, Vec<u8>);
+
+/// The records of a zone as `domain` has them; `None` when it refuses the zone.
+fn records(octets: &[u8], origin: Option<&str>) -> Option<Vec<Plain>> {
     let mut zone = Zonefile::from(octets);
     zone.set_default_class(Class::IN);
     if let Some(origin) = origin {
@@ -31,7 +34,7 @@ fn records(octets: &[u8], origin: Option<&str>) -> Option<Vec<(Vec<u8>, u16, u32
 #[test]
 fn what_domain_scans_it_scans_as_we_do() {
     let Some(folder) = data() else { return };
-    let (mut zones, mut count, mut refused) = (0, 0, 0);
+    let (mut zones, mut refused) = (0, 0);
     for zone in super::zones::all(&folder) {
         let Some(theirs) = records(&zone.octets, zone.origin) else {
             refused += 1;
@@ -43,8 +46,7 @@ fn what_domain_scans_it_scans_as_we_do() {
             assert_eq!((our.owner.octets().to_vec(), our.rtype.0, our.ttl, our.rdata.to_vec()), their, "{}", zone.name);
         }
         zones += 1;
-        count += 1;
     }
-    println!("{zones} zones equal ({count}); {refused} are refused by domain's scanner");
+    println!("{zones} zones equal; {refused} are refused by domain's scanner");
     assert!(zones >= 20);
 }
