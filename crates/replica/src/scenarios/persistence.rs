@@ -204,6 +204,41 @@ fn a_big_zone_is_imported_in_chunks_and_replaced_at_once() {
 }
 
 #[test]
+fn an_import_survives_the_leaders_that_it_meets() {
+    let mut cluster = Cluster::with_zone(3);
+    let apex = "big.test.";
+    let mut all = records(apex, 7);
+    all.extend((0..40_000u32).map(|number| Record {
+        owner: name(&format!("host-{number}.{apex}")),
+        rtype: Rtype::TXT,
+        ttl: 60,
+        rdata: vec![20; 21].into(),
+    }));
+    let contents = Contents::new(&zone_id(apex), all).unwrap();
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // Nothing commits: two of three disks hang while the first steps are on their way.
+    for id in [leader, others[1]] {
+        cluster.machines.get_mut(&id).unwrap().hung = Some(Vec::new());
+    }
+    let add = AdminCommand::AddZone { zone: zone_id(apex), options: ZoneOptions::default(), contents };
+    let request = cluster.admin(others[0], add);
+    cluster.run(300);
+    cluster.kill(leader);
+    cluster.unhang(others[1]);
+    cluster.run(5_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    cluster.machines.get_mut(&leader).unwrap().hung = None;
+    cluster.start(leader);
+    cluster.run(2_000);
+    for id in cluster.alive() {
+        let published = cluster.replica(id).zones().published();
+        assert_eq!(published.zone(&zone_id(apex)).unwrap().record_count(), 40_002);
+    }
+    cluster.assert_same();
+}
+
+#[test]
 fn old_repeats_are_refused_after_their_session_is_gone() {
     let mut cluster = Cluster::new(3);
     cluster.session_count_max = 4;
