@@ -1,3 +1,5 @@
+//! The state machine alone: what fits is applied, what does not is counted, a checkpoint restores it.
+
 use super::*;
 use crate::checkpoint::CheckpointItems;
 use crate::checkpoint::limits::ITEM_BYTES_MAX;

@@ -3,6 +3,7 @@
 use super::cluster::*;
 use crate::io::{FatalReason, Input};
 use crate::peer::Frame;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 
@@ -25,7 +26,12 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn entry()(kind in 0usize..3, term in number(), index in number(), data in proptest::collection::vec(any::<u8>(), 0..20)) -> Entry {
+    fn entry()(
+        kind in 0usize..3,
+        term in number(),
+        index in number(),
+        data in vec(any::<u8>(), 0..20),
+    ) -> Entry {
         let mut entry = Entry { term, index, ..Entry::default() };
         let kinds = [EntryType::EntryNormal, EntryType::EntryConfChange, EntryType::EntryConfChangeV2];
         entry.set_entry_type(kinds[kind]);
@@ -38,9 +44,9 @@ prop_compose! {
     fn message()(
         kind in 0usize..10,
         from in 1u64..5,
-        numbers in proptest::collection::vec(number(), 8),
+        numbers in vec(number(), 8),
         reject in any::<bool>(),
-        entries in proptest::collection::vec(entry(), 0..3),
+        entries in vec(entry(), 0..3),
         contiguous in any::<bool>(),
         transfer in any::<bool>(),
     ) -> (u64, Message) {
@@ -84,7 +90,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_message_of_raft_panics_a_member(messages in proptest::collection::vec(message(), 1..12), lead in any::<bool>()) {
+    fn no_message_of_raft_panics_a_member(
+        messages in vec(message(), 1..12),
+        lead in any::<bool>(),
+    ) {
         let mut cluster = Cluster::new(3);
         cluster.elect();
         if lead && cluster.leader() != Some(2) {
@@ -110,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_panic_a_member(frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 1..20)) {
+    fn no_octets_panic_a_member(frames in vec(vec(any::<u8>(), 0..80), 1..20)) {
         let mut cluster = Cluster::new(1);
         cluster.elect();
         for (place, mut frame) in frames.into_iter().enumerate() {
