@@ -10,11 +10,12 @@
 //! - Disk jobs follow the contract of [`crate::disk`].
 //! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held.
 
+pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use core::net::SocketAddr;
 use wire::name::Name;
 use wire::number::Rcode;
-use zone::{Record, ZoneId};
+use zone::ZoneId;
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
 pub const TICK_MS: u64 = 10;
@@ -200,16 +201,15 @@ pub enum AdminCommand {
         /// Its options.
         options: ZoneOptions,
         /// All of its records.
-        records: Vec<Record>,
+        contents: Contents,
     },
     /// Replaces the contents of a zone at once.
     ReplaceZone {
         /// Which.
         zone: ZoneId,
-        /// Hash of the contents that the caller compared with; other contents by then refuse the command.
-        base_hash: u128,
-        /// All records of the new contents.
-        records: Vec<Record>,
+        /// The new contents, compared with what the zone holds; when it holds something else by then, the command is
+        /// refused.
+        replacement: Replacement,
     },
     /// Changes the options of a zone.
     SetZoneOptions {

@@ -14,8 +14,12 @@ pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
 pub const MESSAGE_CONTEXT_OCTETS_MAX: usize = 64;
 /// Octets of the context of a raft entry (membership changes).
 pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
+/// Terms and indexes that a peer may name; nobody gets there by counting.
+pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
+/// Entries that a learner may lag behind and still become a voter.
+pub const LEARNER_LAG_MAX: u64 = 100;
 /// Octets of a member's address.
 pub const ADDRESS_OCTETS_MAX: usize = 255;
 /// Octets of a TSIG secret.
@@ -65,6 +69,8 @@ pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 pub const EVALUATION_QUEUE_MAX: usize = 16_384;
 /// Updates of own clients that wait for their outcome.
 pub const UPDATES_WAITING_MAX: usize = 65_536;
+/// Clients that wait for one and the same update; a client repeats its octets a few times.
+pub const UPDATE_CLIENTS_MAX: usize = 64;
 /// Administrators' commands that wait for their outcome.
 pub const ADMIN_WAITING_MAX: usize = 64;
 /// Reads that wait for a confirmed index.
@@ -78,12 +84,10 @@ pub const ADMIN_WAIT_MS: u64 = 30_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
 
-/// Octets of entries that stay in memory behind the applied index, for followers that lag.
-pub const LOG_TAIL_OCTETS: usize = 64 << 20;
-/// Octets of log after which a checkpoint is written, unless the last one was larger.
-pub const CHECKPOINT_LOG_OCTETS: u64 = 256 << 20;
-/// Entries that stay in the log behind a checkpoint.
-pub const CHECKPOINT_KEEP_ENTRIES: u64 = 200_000;
+/// Reads of older entries that wait to be started; more ask again by themselves.
+pub const LOG_FETCHES_WANTED_MAX: usize = 64;
+/// The drawn election time limits end below this, in ticks.
+pub const ELECTION_TICK_MAX: usize = 60;
 
 /// A leader whose oldest unwritten entry is older hands over.
 pub const DISK_HUNG_TRANSFER_MS: u64 = 500;

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p catamaran-store --example store_figures [names]...`
 //!
-//! A leaf is a name in wire form (21 octets) and 23 octets that stand for an A record ready to be sent; making keys from
-//! names is part of every figure. Times are processor time of the one thread, so other load on the machine shows only
-//! through the caches; figures are comparable within one run only.
+//! A leaf is a name in wire form (21 octets) and 23 octets that stand for an A record ready to be sent; making keys
+//! from names is part of every figure. Times are processor time of the one thread, so other load on the machine shows
+//! only through the caches; figures are comparable within one run only.
 
 use std::hint::black_box;
 
@@ -214,8 +214,8 @@ fn update(store: &mut Store<Names>, names: usize, a_version: usize, numbers: &mu
     started.nanoseconds_each(UPDATES) / 1000.0
 }
 
-/// Nanoseconds that one load takes which waits for the one before, from anywhere in as much memory as the names take: the
-/// measure of the machine, and of its neighbours, that the figures are to be read by.
+/// Nanoseconds that one load takes which waits for the one before, from anywhere in as much memory as the names take:
+/// the measure of the machine, and of its neighbours, that the figures are to be read by.
 fn dependent_load(names: usize, numbers: &mut Numbers) -> f64 {
     let mut next: Vec<u32> = (0..(names * 14) as u32).collect();
     for index in (1..next.len()).rev() {

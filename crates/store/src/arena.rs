@@ -1,9 +1,9 @@
 //! Blocks in the arena: reading them by handle, writing those that no reader can reach.
 //!
 //! # Why reading is sound
-//! A reader takes handles only from a root that it has pinned and from vertices below it. Such blocks are written before
-//! the root is published (release, acquire) and not again before every reader that could have seen them has said that
-//! it is done (`qsbr.rs`). The writer's own reads happen on the thread that holds `&Store`, so nothing is written.
+//! A reader takes handles only from a root that it has pinned and from vertices below it. Such blocks are written
+//! before the root is published (release, acquire) and not again before every reader that could have seen them has said
+//! that it is done (`qsbr.rs`). The writer's own reads happen on the thread that holds `&Store`, so nothing is written.
 //! Every handle is checked against the committed range and every leaf length too, so even a [`crate::Tree`] kept longer
 //! than it lives cannot make a read leave the arena.
 //!
@@ -12,14 +12,15 @@
 
 use std::ptr::NonNull;
 
+use crate::limits::CHILDREN_MAX;
 use crate::mapping::Mapping;
-use crate::vertex::{CHILDREN_MAX, GRANULE_BYTES, OPEN, Word};
+use crate::vertex::{GRANULE_BYTES, OPEN, Word};
 
 /// Granules that stay committed behind the last block, so that reading a branch whole needs one check.
 pub(crate) const SLACK_GRANULES: usize = 32;
 
-/// Most vertices are shorter than a cache line, but about half of them lie across two. Whoever asks for the line of this
-/// octet besides that of the first waits once and not twice (a third off a batched lookup).
+/// Most vertices are shorter than a cache line, but about half of them lie across two. Whoever asks for the line of
+/// this octet besides that of the first waits once and not twice (a third off a batched lookup).
 pub(crate) const HALF_LINE_BYTES: usize = 40;
 
 const _: () = assert!(SLACK_GRANULES > 1 + CHILDREN_MAX.div_ceil(2));
@@ -48,8 +49,8 @@ pub(crate) struct Owned {
 
 impl Owned {
     /// # Safety
-    /// No reader can reach the block at `handle` now, nor while the result lives: it is fresh from the allocator, or was
-    /// allocated by a version that is not published, or its grace period has passed.
+    /// No reader can reach the block at `handle` now, nor while the result lives: it is fresh from the allocator, or
+    /// was allocated by a version that is not published, or its grace period has passed.
     pub(crate) unsafe fn assume(handle: u32, mark: u64) -> Self {
         debug_assert!(mark == 0 || mark == OPEN);
         Self { handle, mark }
@@ -87,8 +88,8 @@ impl Arena {
     pub(crate) fn child(self, handle: u32, index: usize) -> u32 {
         debug_assert!(index < self.word(handle).count());
         assert!(index < CHILDREN_MAX);
-        // SAFETY: a branch vertex with all children ends before the slack does, so the read stays in the committed part;
-        // aligned to 4; nobody writes it meanwhile (the module's first argument).
+        // SAFETY: a branch vertex with all children ends before the slack does, so the read stays in the committed
+        // part; aligned to 4; nobody writes it meanwhile (the module's first argument).
         u32::from_le(unsafe { self.at(handle).add(GRANULE_BYTES + 4 * index).cast::<u32>().read() })
     }
 
@@ -143,7 +144,7 @@ impl Arena {
         // SAFETY: in range (checked), aligned to 8, and an owned block has no reader.
         unsafe { at.cast::<u64>().write(Word::free(granules).0.to_le()) };
         let body_bytes = (granules - 1) * GRANULE_BYTES;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && !cfg!(asan) {
             // A read of freed octets is then plain to see. Big blocks are filled in part, to keep tests quick.
             // SAFETY: the block is `granules` long, lies in the committed part and has no reader.
             unsafe { at.add(GRANULE_BYTES).write_bytes(0xa5, body_bytes.min(256)) };

@@ -4,9 +4,9 @@
 use crate::arena::{HALF_LINE_BYTES, Owned};
 use crate::key::Key;
 use crate::ledger::{Full, Ledger};
-use crate::limits::LEAF_OCTETS_MAX;
+use crate::limits::{CHILDREN_MAX, LEAF_OCTETS_MAX};
 use crate::tree::Tree;
-use crate::vertex::{CHILDREN_MAX, Word, branch_granules, leaf_granules};
+use crate::vertex::{Word, branch_granules, leaf_granules};
 
 /// A branch on the way down and the child that was taken.
 #[derive(Clone, Copy)]

@@ -2,10 +2,10 @@
 //!
 //! - A block of the open version lies behind the tail that the version began with, or carries the open mark and is in
 //!   `born`. It may be changed in place, and is freed at once when it is let go.
-//! - A block of an older version is only noted in `retired` when it is let go. It goes to limbo when the version that let
-//!   it go is published, and is freed when no reader can hold it any more.
-//! - Dropping versions frees what they took (their `born`, and all that is live behind their first tail), and forgets what
-//!   they retired.
+//! - A block of an older version is only noted in `retired` when it is let go. It goes to limbo when the version that
+//!   let it go is published, and is freed when no reader can hold it any more.
+//! - Dropping versions frees what they took (their `born`, and all that is live behind their first tail), and forgets
+//!   what they retired.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -283,10 +283,10 @@ impl Ledger {
     fn undo(&mut self, versions: impl IntoIterator<Item = Changes>) {
         let mut first_start = None;
         for changes in versions {
-            let start = *first_start.get_or_insert(changes.start);
+            first_start.get_or_insert(changes.start);
             for handle in changes.born {
-                // What lies behind the first tail is found by the walk below. What is free was freed by its own version.
-                if (handle as usize) < start && !self.arena().word(handle).is_free() {
+                // What is free was freed by its own version, or is listed twice.
+                if !self.arena().word(handle).is_free() {
                     self.undo_block(handle);
                 }
             }

@@ -1,8 +1,8 @@
 //! Versioned ordered maps in one arena.
 //!
-//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of octets that carries its own key
-//! ([`LeafKey`]); what it means is not known here. One writer changes trees and publishes versions; readers take the
-//! newest version with one load and wait for nobody. There is no I/O, no clock and no random source.
+//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of octets that carries its own
+//! key ([`LeafKey`]); what it means is not known here. One writer changes trees and publishes versions; readers take
+//! the newest version with one load and wait for nobody. There is no I/O, no clock and no random source.
 //!
 //! ```text
 //!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> limbo --> free
@@ -11,11 +11,23 @@
 //! ```
 //!
 //! A tree is a qp-trie: a branch looks at one symbol of the key and has a child for each value that occurs, found by
-//! counting bits; symbols on which all leaves below agree have no branch. Changing a tree copies the branches between the
-//! change and the root, unless they were made in the same version. All blocks lie in one range of addresses and are known
-//! by 32-bit handles.
+//! counting bits; symbols on which all leaves below agree have no branch. Changing a tree copies the branches between
+//! the change and the root, unless they were made in the same version. All blocks lie in one range of addresses and are
+//! known by 32-bit handles.
 //!
-//! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and writes.
+//! Its checks, besides `cargo test`:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p catamaran-store --release --test loom
+//! RUSTFLAGS="-Zsanitizer=address --cfg asan" cargo +nightly test -p catamaran-store --target x86_64-unknown-linux-gnu
+//! cargo run --release -p catamaran-store --example store_figures
+//! ```
+//!
+//! With `--cfg asan` free blocks of the arena are out of bounds for the sanitizer. Under miri the arena is an
+//! allocation.
+//!
+//! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and
+//! writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_pointer_width = "64"))]

@@ -3,6 +3,9 @@
 /// Number of different symbols that a key is made of; a symbol is less than this.
 pub const SYMBOL_COUNT: u8 = 50;
 
+/// Children of one branch vertex, at most: one for each symbol, and one for the key that ends there.
+pub(crate) const CHILDREN_MAX: usize = SYMBOL_COUNT as usize + 1;
+
 /// The greatest symbol.
 pub const SYMBOL_MAX: u8 = SYMBOL_COUNT - 1;
 
@@ -39,7 +42,11 @@ pub const VERSIONS_MAX: usize = 1 << 20;
 pub(crate) const RUN_GRANULES_MIN: usize = 512;
 
 /// Below this many granules in use the arena rather grows than merges its free blocks.
-pub(crate) const COALESCE_GRANULES_MIN: usize = (4 << 20) / 8;
+pub(crate) const MERGE_GRANULES_MIN: usize = (4 << 20) / 8;
+
+/// In a full arena, one part in so many of the reserve has to be freed between two merges of free blocks: a merge walks
+/// over the whole arena, and a full arena is asked again and again.
+pub(crate) const MERGE_SHARE: usize = 256;
 
 /// Free runs of at least this many octets are given back to the operating system when free blocks are merged.
 pub(crate) const RELEASE_BYTES_MIN: usize = 4 << 20;

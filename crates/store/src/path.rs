@@ -2,8 +2,8 @@
 
 use crate::limits::PREFIXES_MAX;
 
-/// The place of a key in a tree, as [`crate::View::locate`] found it. Big (2 KiB) and meant to be reused while one version
-/// is read.
+/// The place of a key in a tree, as [`crate::View::locate`] found it. Big (2 KiB) and meant to be reused while one
+/// version is read.
 pub struct Path<'a> {
     pub(crate) exact: Option<&'a [u8]>,
     pub(crate) pred: Option<&'a [u8]>,

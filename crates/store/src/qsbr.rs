@@ -1,18 +1,18 @@
 //! Publication and quiescent-state-based reclamation: when may the writer reuse what a published version let go?
 //!
-//! The writer publishes a root under an epoch, which grows. Each reader has a slot. In it stands the epoch that the reader
-//! saw when it last had no root in its hands, or that it is offline. What was let go under epoch `E` may be reused once
-//! every slot says `E` or later, or offline.
+//! The writer publishes a root under an epoch, which grows. Each reader has a slot. In it stands the epoch that the
+//! reader saw when it last had no root in its hands, or that it is offline. What was let go under epoch `E` may be
+//! reused once every slot says `E` or later, or offline.
 //!
 //! ```text
 //!   writer   root = R; epoch = E;              fence;  read the slots; reuse
 //!   reader   e = epoch; slot = e; [fence if it was offline]; read the root
 //! ```
 //!
-//! - A slot that says `E` or later: its reader read the epoch that was stored after the root, so its root is `R` or newer,
-//!   and what it did with older roots came before it stored the slot, which the writer read (acquire).
-//! - A slot that says offline though its reader is coming online: of the two fences one is first. If the reader's is, the
-//!   writer sees the slot. If the writer's is, the reader sees `R` or newer.
+//! - A slot that says `E` or later: its reader read the epoch that was stored after the root, so its root is `R` or
+//!   newer, and what it did with older roots came before it stored the slot, which the writer read (acquire).
+//! - A slot that says offline though its reader is coming online: of the two fences one is first. If the reader's is,
+//!   the writer sees the slot. If the writer's is, the reader sees `R` or newer.
 //!
 //! `tests/loom.rs` checks this under every interleaving of a small program.
 

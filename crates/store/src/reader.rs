@@ -44,8 +44,8 @@ impl<K: LeafKey> Reader<K> {
     #[inline]
     pub fn pin(&mut self) -> Snapshot<'_, K> {
         let root = Tree::from_bits(self.registered.pin());
-        // SAFETY: the snapshot borrows this reader, so neither `pin` nor `offline` nor drop can say that the root is let
-        // go while the snapshot lives, and the reader holds the mapping.
+        // SAFETY: the snapshot borrows this reader, so neither `pin` nor `offline` nor drop can say that the root is
+        // let go while the snapshot lives, and the reader holds the mapping.
         let view = unsafe { View::new(self.shared.arena()) };
         Snapshot { view, root }
     }
@@ -82,8 +82,8 @@ impl<'a, K: LeafKey> Snapshot<'a, K> {
     }
 }
 
-/// A published version that is kept, on any thread and for any time, until this is dropped. All that is let go meanwhile
-/// stays in memory with it.
+/// A published version that is kept, on any thread and for any time, until this is dropped. All that is let go
+/// meanwhile stays in memory with it.
 pub struct Frozen<K> {
     shared: Arc<Shared>,
     root: Tree,

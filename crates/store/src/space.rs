@@ -1,13 +1,13 @@
 //! Which granules of the arena are taken: size classes, free lists, a tail that grows.
 //!
-//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the list
-//! of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free blocks
-//! are merged by one walk over the arena, and big runs are cut up again and their memory given back.
+//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the
+//! list of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free
+//! blocks are merged by one walk over the arena, and big runs are cut up again and their memory given back.
 
 use std::sync::Arc;
 
 use crate::arena::{Arena, Owned, SLACK_GRANULES};
-use crate::limits::{COALESCE_GRANULES_MIN, COMMIT_STEP_BYTES, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
+use crate::limits::{COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
 use crate::mapping::Mapping;
 use crate::vertex::{GRANULE_BYTES, Word};
 
@@ -206,13 +206,13 @@ impl Space {
 
     /// Whether merging free blocks is better than growing: much is free, and much was freed since the last time.
     pub(crate) fn is_merge_due(&self) -> bool {
-        self.tail > COALESCE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
+        self.tail > MERGE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
     }
 
     /// Whether merging free blocks may serve `granules` when nothing else can. Not after every failure: a walk over the
     /// arena has to be paid for by what was freed since the last one.
     pub(crate) fn is_merge_promising(&self, granules: usize) -> bool {
-        self.free() >= granules && self.freed_since_merge >= granules.max(self.reserved / 256)
+        self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
     }
 
     /// Merges neighbouring free blocks, never across a granule of `barriers` (ascending), and gives the memory of big
@@ -292,7 +292,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_never_overlap_and_all_come_back(steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400)) {
+        fn blocks_never_overlap_and_all_come_back(
+            steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400),
+        ) {
             let mapping = Arc::new(Mapping::reserve(1 << 20, false).expect("address space"));
             let mut space = Space::new(mapping);
             assert!(space.grow(1));

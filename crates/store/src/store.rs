@@ -109,8 +109,8 @@ impl<K: LeafKey> Store<K> {
     /// Removes the leaf with this key, if there is one. Returns the changed tree; `tree` is stale then.
     ///
     /// # Errors
-    /// When there is no room: what leads to the leaf has to be copied. Nothing has changed then, and `tree` is as good as
-    /// before.
+    /// When there is no room: what leads to the leaf has to be copied. Nothing has changed then, and `tree` is as good
+    /// as before.
     pub fn remove(&mut self, tree: Tree, key: &Key) -> Result<Tree, Full> {
         if tree.is_empty() {
             return Ok(tree);
@@ -143,15 +143,15 @@ impl<K: LeafKey> Store<K> {
         self.ledger.seal(root)
     }
 
-    /// Makes the newest sealed version up to `up_to` the one that readers find; those before it are done with too. Nothing
-    /// happens if there is none. Then frees some of what no reader holds any more.
+    /// Makes the newest sealed version up to `up_to` the one that readers find; those before it are done with too.
+    /// Nothing happens if there is none. Then frees some of what no reader holds any more.
     pub fn publish(&mut self, up_to: Version) {
         self.shared.committed.store(self.ledger.space().committed(), Ordering::Relaxed);
         self.ledger.publish(up_to);
     }
 
-    /// Drops the open version and all sealed versions that are not published, and frees what only they took. The head is
-    /// the published version again.
+    /// Drops the open version and all sealed versions that are not published, and frees what only they took. The head
+    /// is the published version again.
     pub fn rewind(&mut self) {
         self.ledger.rewind();
     }

@@ -9,12 +9,11 @@
 //! The lowest bit of a bitmap stands for "the key ends here", the others for the symbols: so the order of the children
 //! is the order of the keys. `open` is set in blocks that the open version took from a free list.
 
+use crate::limits::CHILDREN_MAX;
 use crate::space::round_up;
 
 /// Octets in a granule, the unit of handles.
 pub(crate) const GRANULE_BYTES: usize = 8;
-/// Children of one branch vertex, at most.
-pub(crate) const CHILDREN_MAX: usize = crate::limits::SYMBOL_COUNT as usize + 1;
 /// The mark of blocks that belong to the open version though they lie among older ones.
 pub(crate) const OPEN: u64 = 1 << 2;
 
@@ -101,8 +100,8 @@ impl Word {
     }
 
     /// The index of the child for `mark`, or of one beside where it would be: the way down to a leaf that has all that
-    /// the leaves below this branch share. Counting bits is slow on processors without an instruction for it, so the usual
-    /// case counts once.
+    /// the leaves below this branch share. Counting bits is slow on processors without an instruction for it, so the
+    /// usual case counts once.
     #[inline]
     pub(crate) fn toward(self, mark: u8) -> usize {
         if self.has(mark) { self.rank(mark) } else { self.rank(mark).min(self.count() - 1) }

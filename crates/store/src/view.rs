@@ -113,8 +113,8 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// The octets of a leaf.
     #[inline]
     pub(crate) fn octets(self, leaf: u32) -> &'a [u8] {
-        // SAFETY: the view's maker vouched that what it borrows for `'a` keeps the mapping and keeps the blocks of these
-        // trees unwritten.
+        // SAFETY: the view's maker vouched that what it borrows for `'a` keeps the mapping and keeps the blocks of
+        // these trees unwritten.
         unsafe { self.arena.leaf(leaf) }
     }
 
@@ -145,8 +145,8 @@ impl<'a, K: LeafKey> View<'a, K> {
         Some(Difference { offset, mark: key.mark(offset), other: own.mark(offset) })
     }
 
-    /// Where `key` lies; `None` in an empty tree. Calls `on_prefix` with the length and handle of each leaf whose key is
-    /// a prefix of `key` and not equal to it, shortest first.
+    /// Where `key` lies; `None` in an empty tree. Calls `on_prefix` with the length and handle of each leaf whose key
+    /// is a prefix of `key` and not equal to it, shortest first.
     pub(crate) fn bracket(self, tree: Tree, key: &Key, mut on_prefix: impl FnMut(usize, u32)) -> Option<Bracket> {
         if tree.is_empty() {
             return None;

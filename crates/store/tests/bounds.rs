@@ -143,6 +143,44 @@ fn merging_spares_what_unpublished_versions_took() {
     assert_eq!(store.view().iter(tree).count(), 1);
 }
 
+/// Two holes side by side, one older than the beginning of an unpublished version and one made by it: if they were
+/// merged and used, dropping that version would begin to walk in the middle of a block.
+fn holes_on_both_sides(is_sealed: bool) {
+    let mut store = store(64 << 10);
+    let full = store.put(Tree::EMPTY, &leaf_of(&[1], 48 << 10)).expect("room");
+    publish(&mut store, full);
+    let with_hole = store.put(full, &leaf_of(&[2], 4 << 10)).expect("room");
+    publish(&mut store, with_hole);
+    let mut tree = store.remove(with_hole, &key(&[2])).expect("room");
+    publish(&mut store, tree);
+    let used = store.stats().used_bytes;
+    tree = store.put(tree, &leaf_of(&[3], 5 << 10)).expect("room");
+    tree = store.remove(tree, &key(&[3])).expect("room");
+    if is_sealed {
+        store.seal(tree);
+    }
+    let spanning = store.put(tree, &leaf_of(&[4], 8 << 10));
+    assert_eq!(spanning, Err(Full::Arena), "the holes are enough only together");
+    store.rewind();
+    assert_eq!(store.stats().used_bytes, used);
+    assert_eq!(store.view().iter(store.head()).count(), 1);
+    store.drop_tree(store.head());
+    publish(&mut store, Tree::EMPTY);
+    assert_eq!(store.stats().used_bytes, 0);
+    let tree = store.put(Tree::EMPTY, &leaf_of(&[4], 56 << 10)).expect("all holes are one");
+    assert_eq!(store.view().iter(tree).count(), 1);
+}
+
+#[test]
+fn merging_stops_where_the_open_version_begins() {
+    holes_on_both_sides(false);
+}
+
+#[test]
+fn merging_stops_where_a_sealed_version_begins() {
+    holes_on_both_sides(true);
+}
+
 #[test]
 fn a_big_tree_is_freed_in_steps() {
     let mut store = store(64 << 20);
@@ -179,6 +217,36 @@ fn a_held_version_keeps_its_memory_and_no_other() {
     while store.reclaim() {}
     assert_eq!(store.stats().limbo_bytes, 0);
     assert_eq!(store.view().iter(tree).filter(|leaf| leaf.len() == 31).count(), 1000);
+}
+
+#[test]
+fn a_reader_keeps_what_it_pinned_until_it_pins_again_or_is_offline() {
+    let mut store = store(1 << 20);
+    let mut tree = store.put(Tree::EMPTY, &leaf(&[1], &[1])).expect("room");
+    publish(&mut store, tree);
+    let mut reader = store.reader();
+    let mut change = |store: &mut Store<Plain>| {
+        tree = store.put(tree, &leaf(&[1], &[2])).expect("room");
+        publish(store, tree);
+        store.reclaim();
+        store.stats().limbo_bytes
+    };
+    assert_eq!(change(&mut store), 0, "a reader that never pinned keeps nothing");
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    reader.pin();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert!(change(&mut store) > 0);
+    reader.offline();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(change(&mut store), 0);
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    drop(reader);
+    store.reclaim();
+    assert_eq!((store.stats().limbo_bytes, store.stats().readers), (0, 0));
 }
 
 #[test]

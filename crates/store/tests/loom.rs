@@ -10,8 +10,8 @@ use catamaran_store::qsbr::{Domain, Registered};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-/// Two places for what a root leads to. Loom fails the test when a place is read and written at the same time, or without
-/// order between the two.
+/// Two places for what a root leads to. Loom fails the test when a place is read and written at the same time, or
+/// without order between the two.
 struct Places([UnsafeCell<u64>; 2]);
 
 // SAFETY: that the places are not shared wrongly is what the test finds out; loom watches every access.

@@ -1,5 +1,6 @@
 //! Readers on their own threads while the writer changes, publishes, rewinds and reuses as fast as it can.
 #![cfg(not(loom))]
+#![expect(clippy::disallowed_methods, reason = "readers on threads of their own are what is tested")]
 
 mod common;
 

@@ -1,4 +1,10 @@
-//! Scans a zone file, checks it, prints what is served: `print_zone FILE [ORIGIN]`. `--unchecked` before leaves checking out.
+//! Scans a zone file, checks it, prints what is served: `print_zone FILE [ORIGIN]`. `--unchecked` before leaves
+//! checking out.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an example is a shell: it has files and a clock"
+)]
 
 use catamaran_zone::check::check;
 use catamaran_zone::file::{Input, LoadOptions, Opened, Source, load};

@@ -1,7 +1,7 @@
 //! What a zone has to be before it is served, and what is odd in it.
 //!
-//! *Errors* refuse the zone: it has no meaning, or serving it would harm. *Warnings* do not: what cannot be served is left
-//! out, the rest is served. Where RFCs leave it open, the line is where most of BIND, Knot and NSD draw it.
+//! *Errors* refuse the zone: it has no meaning, or serving it would harm. *Warnings* do not: what cannot be served is
+//! left out, the rest is served. Where RFCs leave it open, the line is where most of BIND, Knot and NSD draw it.
 
 // What is found.
 mod finding;

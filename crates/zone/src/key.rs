@@ -1,10 +1,12 @@
 //! Canonical names as store keys.
 //!
-//! A key is the name's labels from the right, each octet as one or two symbols and each label closed by [`LABEL_END`], the
-//! lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a name's key is a prefix of
-//! the keys of all names below it. The octets of hostnames take one symbol each; of the others, runs between two of
-//! those share a first symbol that sorts where the run does, and the second tells them apart.
+//! A key is the name's labels from the right, each octet as one or two symbols and each label closed by
+//! [`LABEL_END`], the lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a
+//! name's key is a prefix of the keys of all names below it. The octets of hostnames take one symbol each; of the
+//! others, runs between two of those share a first symbol that sorts where the run does, and the second tells them
+//! apart.
 
+use crate::limits::KEY_RUN_OCTETS_MAX;
 use store::Key;
 use store::limits::SYMBOL_MAX;
 use wire::limits::NAME_LABELS_MAX;
@@ -88,9 +90,6 @@ fn labels_from_right(name: NameRef<'_>, mut visit: impl FnMut(&[u8]) -> bool) ->
 
 /// Stands in the second place of an octet that takes one symbol.
 const SINGLE: u8 = u8::MAX;
-/// Octets that may share a first symbol: as many as there are second symbols.
-const RUN_OCTETS_MAX: u8 = 46;
-
 /// The symbols of every octet.
 static CODES: [[u8; 2]; 256] = make_codes();
 
@@ -104,7 +103,7 @@ const fn make_codes() -> [[u8; 2]; 256] {
     let mut of = [[0, SINGLE]; 256];
     let mut first = LABEL_END;
     // None is open where this is the bound.
-    let mut run = RUN_OCTETS_MAX;
+    let mut run = KEY_RUN_OCTETS_MAX;
     let mut octet = 0usize;
     while octet < 256 {
         if (octet as u8).is_ascii_uppercase() {
@@ -114,9 +113,9 @@ const fn make_codes() -> [[u8; 2]; 256] {
         if is_common(octet as u8) {
             first += 1;
             of[octet] = [first, SINGLE];
-            run = RUN_OCTETS_MAX;
+            run = KEY_RUN_OCTETS_MAX;
         } else {
-            if run == RUN_OCTETS_MAX {
+            if run == KEY_RUN_OCTETS_MAX {
                 first += 1;
                 run = 0;
             }
@@ -174,7 +173,7 @@ mod tests {
     fn the_symbols_fit_the_store() {
         let highest = CODES.iter().map(|[first, _]| *first).max();
         assert_eq!(highest, Some(45));
-        const { assert!(45 < SYMBOL_MAX && RUN_OCTETS_MAX <= SYMBOL_MAX) };
+        const { assert!(45 < SYMBOL_MAX && KEY_RUN_OCTETS_MAX <= SYMBOL_MAX) };
         // The longest key: 250 octets of two symbols each in four labels.
         const { assert!(store::limits::KEY_SYMBOLS_MAX >= 2 * 250 + 4 + 2) };
     }

@@ -9,8 +9,8 @@
 //! [`ZoneSet`] makes versions through [`Edit`]; a [`Snapshot`] is one version, read by any number of threads without a
 //! lock. The head is the newest version that was sealed; readers see the newest that was published.
 //!
-//! NSEC3 records (and the RRSIGs that cover them) have a tree of their own because their owner names are no names of the
-//! zone: a query for one is answered as if it did not exist (RFC 5155 7.2.8), and their order is one of hashes.
+//! NSEC3 records (and the RRSIGs that cover them) have a tree of their own because their owner names are no names of
+//! the zone: a query for one is answered as if it did not exist (RFC 5155 7.2.8), and their order is one of hashes.
 
 mod change;
 mod edit;

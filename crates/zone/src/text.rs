@@ -1,7 +1,7 @@
 //! Records in presentation format: text to rdata and back.
 //!
-//! Both directions go along `wire::rdata::layout`, the table that parsing goes along too, so a type that is known to one
-//! is known to all.
+//! Both directions go along `wire::rdata::layout`, the table that parsing goes along too, so a type that is known to
+//! one is known to all.
 
 // Entries, tokens, words.
 pub mod token;

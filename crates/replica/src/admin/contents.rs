@@ -1,16 +1,152 @@
 //! Contents of a zone that an administrator brings: are they a zone, what differs from what is there, and which
 //! serial may they have.
+//!
+//! All that costs time with the size of a zone happens here, on the thread of the caller: a replica that thought for
+//! a second would lose its leadership.
 
 use crate::io::AdminError;
+use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::serial;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use wire::name::Name;
 use wire::number::{Rtype, Serial};
 use wire::rdata::rdata_lowercase;
-use zone::{Changeset, Record, ZoneId};
+use zone::{Changeset, Record, Zone, ZoneId};
 
-/// The serial of contents that are a zone: one SOA, at the apex, and no owner outside.
-pub(super) fn check(zone: &ZoneId, records: &[Record]) -> Result<Serial, AdminError> {
+/// All records of a zone, checked and cut into chunks.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    chunks: VecDeque<Vec<Record>>,
+    serial: Serial,
+}
+
+impl Contents {
+    /// Checks that these records are the contents of the zone: one SOA, at the apex, and no owner outside.
+    ///
+    /// # Errors
+    /// [`AdminError::ZoneInvalid`], [`AdminError::TooLarge`].
+    pub fn new(zone: &ZoneId, records: Vec<Record>) -> Result<Self, AdminError> {
+        let serial = check(zone, &records)?;
+        let chunks = into_chunks(records);
+        if chunks.len() > IMPORT_CHUNKS_MAX as usize {
+            return Err(AdminError::TooLarge);
+        }
+        Ok(Self { chunks, serial })
+    }
+
+    /// The serial of the SOA.
+    #[must_use]
+    pub const fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    /// Number of chunks.
+    pub(super) fn chunk_count(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+
+    pub(super) fn into_chunks(self) -> VecDeque<Vec<Record>> {
+        self.chunks
+    }
+
+    /// Gives the SOA another serial.
+    pub(super) fn set_serial(&mut self, to: Serial) {
+        self.serial = to;
+        let has_soa = |chunk: &&mut Vec<Record>| chunk.iter().any(|record| record.rtype == Rtype::SOA);
+        // Sorted by owner, the apex comes first.
+        if let Some(chunk) = self.chunks.iter_mut().find(has_soa) {
+            set_serial(chunk, to);
+        }
+    }
+}
+
+/// New contents for a zone, compared with the version that they replace.
+#[derive(Clone, Debug)]
+pub struct Replacement {
+    base_hash: u128,
+    kind: ReplacementKind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ReplacementKind {
+    /// They are what is there.
+    Unchanged,
+    /// A difference of one entry.
+    Change(Changeset),
+    /// Too much for one entry.
+    Whole(Contents),
+}
+
+impl Replacement {
+    /// Compares the records of one zone with what it holds. A serial that is not newer than that of the zone goes one
+    /// step on from there, so that no server sees one go back; where nothing else differs, nothing changes.
+    ///
+    /// # Errors
+    /// [`AdminError::ZoneInvalid`], [`AdminError::TooLarge`].
+    pub fn new(old: &Zone<'_>, mut records: Vec<Record>) -> Result<Self, AdminError> {
+        let (id, base_hash) = (old.id(), old.hash());
+        let serial = check(&id, &records)?;
+        let old_serial = old.serial().unwrap_or(Serial(0));
+        let serial_to = if serial.is_newer_than(old_serial) { serial } else { old_serial.next() };
+        set_serial(&mut records, serial_to);
+        let of_old = old.records().map(|record| record.to_record());
+        let changeset = difference(of_old, records.iter().cloned(), old_serial, serial_to);
+        let kind = if is_serial_alone(&changeset) && serial != serial_to {
+            ReplacementKind::Unchanged
+        } else if changeset.deleted.iter().chain(&changeset.added).map(record_octets).sum::<usize>()
+            <= IMPORT_CHUNK_OCTETS_MAX
+        {
+            ReplacementKind::Change(changeset)
+        } else {
+            ReplacementKind::Whole(Contents::new(&id, records)?)
+        };
+        Ok(Self { base_hash, kind })
+    }
+
+    /// Whether nothing differs.
+    #[must_use]
+    pub const fn is_unchanged(&self) -> bool {
+        matches!(self.kind, ReplacementKind::Unchanged)
+    }
+
+    /// Hash of the contents that it was compared with; other contents by then refuse it.
+    #[must_use]
+    pub const fn base_hash(&self) -> u128 {
+        self.base_hash
+    }
+
+    pub(super) fn into_kind(self) -> ReplacementKind {
+        self.kind
+    }
+}
+
+/// Octets that a record takes in a chunk.
+fn record_octets(record: &Record) -> usize {
+    record.owner.octets().len() + 8 + record.rdata.len()
+}
+
+/// Sorted by owner, so that each is written once.
+fn into_chunks(mut records: Vec<Record>) -> VecDeque<Vec<Record>> {
+    records.sort_by(|a, b| (&a.owner, a.rtype).cmp(&(&b.owner, b.rtype)));
+    let mut chunks = VecDeque::new();
+    let (mut chunk, mut octets) = (Vec::new(), 0);
+    for record in records {
+        let more = record_octets(&record);
+        if octets + more > IMPORT_CHUNK_OCTETS_MAX && !chunk.is_empty() {
+            chunks.push_back(core::mem::take(&mut chunk));
+            octets = 0;
+        }
+        octets += more;
+        chunk.push(record);
+    }
+    if !chunk.is_empty() {
+        chunks.push_back(chunk);
+    }
+    chunks
+}
+
+/// The serial of contents that are a zone.
+fn check(zone: &ZoneId, records: &[Record]) -> Result<Serial, AdminError> {
     let apex = zone.apex.as_ref();
     if records.iter().any(|record| !record.owner.as_ref().is_at_or_below(apex)) {
         return Err(AdminError::ZoneInvalid);
@@ -23,7 +159,7 @@ pub(super) fn check(zone: &ZoneId, records: &[Record]) -> Result<Serial, AdminEr
 }
 
 /// Gives the SOA another serial.
-pub(super) fn set_serial(records: &mut [Record], to: Serial) {
+fn set_serial(records: &mut [Record], to: Serial) {
     for record in records.iter_mut().filter(|record| record.rtype == Rtype::SOA) {
         if let Some(rdata) = serial::with_serial(&record.rdata, to) {
             record.rdata = rdata;
@@ -65,7 +201,7 @@ fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
 
 /// What leads from `old` to `new`, SOA first in each half (RFC 1995 4). An RRset whose TTL changes is deleted and
 /// added whole.
-pub(super) fn difference(
+fn difference(
     old: impl Iterator<Item = Record>,
     new: impl Iterator<Item = Record>,
     serial_from: Serial,
@@ -98,7 +234,7 @@ pub(super) fn difference(
 }
 
 /// Whether a difference is in the serial alone, or in nothing.
-pub(super) fn is_serial_alone(changeset: &Changeset) -> bool {
+fn is_serial_alone(changeset: &Changeset) -> bool {
     match (changeset.deleted.as_slice(), changeset.added.as_slice()) {
         ([], []) => true,
         ([old], [new]) if old.rtype == Rtype::SOA && new.rtype == Rtype::SOA && old.ttl == new.ttl => {

@@ -1,17 +1,16 @@
 //! New contents for a zone: a difference in one entry when it is small, else a staged import in chunks.
 
-use super::contents;
+use super::contents::{Contents, Replacement, ReplacementKind};
 use super::{AdminStep, NOBODY, StepKind, StepResult};
 use crate::command::Command;
 use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange};
 use crate::forward::Purpose;
 use crate::io::{AdminError, AdminReply, ZoneOptions};
-use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_IN_FLIGHT_MAX, IMPORT_CHUNKS_MAX};
+use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
 use crate::machine::chunk_digest;
 use crate::replica::Replica;
 use crate::state::{Item, item_hash};
 use std::collections::VecDeque;
-use wire::number::Serial;
 use zone::{Record, ZoneId};
 
 /// An import that this replica drives.
@@ -25,86 +24,66 @@ pub(crate) struct Import {
     has_begun: bool,
 }
 
-/// Octets that a record takes in a chunk.
-fn record_octets(record: &Record) -> usize {
-    record.owner.octets().len() + 8 + record.rdata.len()
-}
-
 type Refusal = Result<AdminReply, AdminError>;
 
 impl Replica {
     pub(super) fn start_add_zone(
         &mut self,
         request_id: u64,
-        zone: ZoneId,
+        zone: &ZoneId,
         options: ZoneOptions,
-        mut records: Vec<Record>,
+        mut contents: Contents,
     ) -> Result<(), Refusal> {
-        let zone = canonical(&zone);
+        let zone = canonical(zone);
         if self.machine.settings.zones().contains_key(&zone) {
             return Err(Err(AdminError::ZoneExists));
         }
-        let serial = contents::check(&zone, &records).map_err(Err)?;
         // A zone that comes back goes on where it ended.
         if let Some(last) = self.machine.settings.retired_serial(&zone)
-            && !serial.is_newer_than(last)
+            && !contents.serial().is_newer_than(last)
         {
-            contents::set_serial(&mut records, last.next());
+            contents.set_serial(last.next());
         }
-        self.start_import(request_id, zone, ImportPurpose::Create { options }, records)
+        self.start_import(request_id, zone, ImportPurpose::Create { options }, contents);
+        Ok(())
     }
 
     pub(super) fn start_replace_zone(
         &mut self,
         request_id: u64,
         zone: &ZoneId,
-        base_hash: u128,
-        mut records: Vec<Record>,
+        replacement: Replacement,
     ) -> Result<(), Refusal> {
-        let id = canonical(zone);
-        let serial = contents::check(&id, &records).map_err(Err)?;
+        let zone = canonical(zone);
+        let base_hash = replacement.base_hash();
         let old = self.machine.zones.published();
-        let old = old.zone(&id).ok_or(Err(AdminError::ZoneUnknown))?;
-        if old.hash() != base_hash {
-            return Err(Err(AdminError::ZoneChanged));
+        match old.zone(&zone).map(|zone| zone.hash()) {
+            None => return Err(Err(AdminError::ZoneUnknown)),
+            Some(hash) if hash != base_hash => return Err(Err(AdminError::ZoneChanged)),
+            Some(_) => {}
         }
-        let old_serial = old.serial().unwrap_or(Serial(0));
-        let serial_to = if serial.is_newer_than(old_serial) { serial } else { old_serial.next() };
-        let of_old = || old.records().map(|record| record.to_record());
-        let changeset = contents::difference(of_old(), records.iter().cloned(), old_serial, serial);
-        if contents::is_serial_alone(&changeset) && !serial.is_newer_than(old_serial) {
-            return Err(Ok(AdminReply::Unchanged));
+        match replacement.into_kind() {
+            ReplacementKind::Unchanged => return Err(Ok(AdminReply::Unchanged)),
+            ReplacementKind::Change(changeset) => {
+                let change = Body::Change(ZoneChange { zone, base_hash, changeset });
+                self.start_step(AdminStep { request_id, kind: StepKind::Single }, Command::Propose(change));
+            }
+            ReplacementKind::Whole(contents) => {
+                self.start_import(request_id, zone, ImportPurpose::Replace { base_hash }, contents);
+            }
         }
-        contents::set_serial(&mut records, serial_to);
-        let changeset = contents::difference(of_old(), records.iter().cloned(), old_serial, serial_to);
-        let octets: usize = changeset.deleted.iter().chain(&changeset.added).map(record_octets).sum();
-        if octets <= IMPORT_CHUNK_OCTETS_MAX {
-            let change = Body::Change(ZoneChange { zone: id, base_hash, changeset });
-            self.start_step(AdminStep { request_id, kind: StepKind::Single }, Command::Propose(change));
-            return Ok(());
-        }
-        self.start_import(request_id, id, ImportPurpose::Replace { base_hash }, records)
+        Ok(())
     }
 
-    fn start_import(
-        &mut self,
-        request_id: u64,
-        zone: ZoneId,
-        purpose: ImportPurpose,
-        records: Vec<Record>,
-    ) -> Result<(), Refusal> {
-        let chunks = into_chunks(records);
-        let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-        if chunk_count > IMPORT_CHUNKS_MAX {
-            return Err(Err(AdminError::TooLarge));
-        }
+    fn start_import(&mut self, request_id: u64, zone: ZoneId, purpose: ImportPurpose, contents: Contents) {
         let own = [self.driver.id(), self.config.boot_id, request_id].map(u64::to_be_bytes);
         let stage = StageId(item_hash(Item::Stage, &[&own[0], &own[1], &own[2]]).to_be_bytes());
+        let chunk_count = contents.chunk_count();
+        let chunks = contents.into_chunks();
         let import = Import { stage, chunks, next_chunk: 0, in_flight: 0, digest: 0, has_begun: false };
         self.admin.imports.insert(request_id, import);
         let begin = Body::ImportBegin(ImportBegin { stage, zone, purpose, chunk_count });
         self.import_step(request_id, StepKind::ImportBegin, begin);
-        Ok(())
     }
 
     fn import_step(&mut self, request_id: u64, kind: StepKind, body: Body) {
@@ -165,24 +144,4 @@ impl Replica {
 
 fn canonical(zone: &ZoneId) -> ZoneId {
     ZoneId { view: zone.view, apex: zone.apex.as_ref().to_canonical() }
-}
-
-/// Sorted by owner, so that each is written once.
-fn into_chunks(mut records: Vec<Record>) -> VecDeque<Vec<Record>> {
-    records.sort_by(|a, b| (&a.owner, a.rtype).cmp(&(&b.owner, b.rtype)));
-    let mut chunks = VecDeque::new();
-    let (mut chunk, mut octets) = (Vec::new(), 0);
-    for record in records {
-        let more = record_octets(&record);
-        if octets + more > IMPORT_CHUNK_OCTETS_MAX && !chunk.is_empty() {
-            chunks.push_back(core::mem::take(&mut chunk));
-            octets = 0;
-        }
-        octets += more;
-        chunk.push(record);
-    }
-    if !chunk.is_empty() {
-        chunks.push_back(chunk);
-    }
-    chunks
 }

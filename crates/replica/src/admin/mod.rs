@@ -10,7 +10,8 @@ use crate::forward::Purpose;
 use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
 use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX};
 use crate::replica::Replica;
-pub(crate) use import::Import;
+pub use contents::{Contents, Replacement};
+use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
 
@@ -64,11 +65,11 @@ impl Replica {
     /// `Err` is an answer that needs no step.
     fn start_admin(&mut self, request_id: u64, command: AdminCommand) -> Result<(), Result<AdminReply, AdminError>> {
         let command = match command {
-            AdminCommand::AddZone { zone, options, records } => {
-                return self.start_add_zone(request_id, zone, options, records);
+            AdminCommand::AddZone { zone, options, contents } => {
+                return self.start_add_zone(request_id, &zone, options, contents);
             }
-            AdminCommand::ReplaceZone { zone, base_hash, records } => {
-                return self.start_replace_zone(request_id, &zone, base_hash, records);
+            AdminCommand::ReplaceZone { zone, replacement } => {
+                return self.start_replace_zone(request_id, &zone, replacement);
             }
             AdminCommand::SetZoneOptions { zone, options } => {
                 Command::Settings(SettingsChange::ZoneOptions { zone, options })

@@ -52,12 +52,12 @@ impl Replica {
             return Some(Applied::Other);
         }
         match Entry::decode(&entry.data) {
-            Ok(decoded) => {
+            Ok(decoded) if decoded.group == self.config.group => {
                 let prepared = self.head.take_applied(index, term);
                 Some(self.machine.apply(index, term, &decoded, prepared))
             }
             // Newer software wrote it: a replica that guessed would differ from those that know.
-            Err(_) => {
+            _ => {
                 self.fatal(FatalReason::EntryUnknown);
                 None
             }

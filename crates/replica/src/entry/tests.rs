@@ -1,3 +1,5 @@
+//! The encoding of entries is golden, and reads whatever comes.
+
 use super::*;
 use crate::io::{KeyAlgorithm, Right, SerialPolicyOption, StaleOption, ZoneOptions};
 use crate::secrets::Sealed;
@@ -53,9 +55,16 @@ fn samples() -> Vec<(&'static str, Body)> {
         change: Some(change()),
     };
     let failed = UpdateEntry { rcode: Rcode::NXRRSET, change: None, ..update.clone() };
+    vec![("update", Body::Update(update)), ("update_failed", Body::Update(failed))]
+        .into_iter()
+        .chain(import_samples(stage, options))
+        .chain(settings_samples(options))
+        .chain([("change", Body::Change(change()))])
+        .collect()
+}
+
+fn import_samples(stage: StageId, options: ZoneOptions) -> Vec<(&'static str, Body)> {
     vec![
-        ("update", Body::Update(update)),
-        ("update_failed", Body::Update(failed)),
         (
             "import_begin_create",
             Body::ImportBegin(ImportBegin {
@@ -84,6 +93,11 @@ fn samples() -> Vec<(&'static str, Body)> {
         ),
         ("import_commit", Body::ImportCommit(ImportCommit { stage, digest: 99, policy_epoch: 41 })),
         ("import_abandon", Body::ImportAbandon(stage)),
+    ]
+}
+
+fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
+    vec![
         ("zone_options", settings(SettingsChange::ZoneOptions { zone: zone(), options })),
         ("zone_remove", settings(SettingsChange::ZoneRemove { zone: zone() })),
         (
@@ -107,7 +121,6 @@ fn samples() -> Vec<(&'static str, Body)> {
         ("member_remove", settings(SettingsChange::MemberRemove { id: 4 })),
         ("token_add", settings(SettingsChange::TokenAdd { digest: [7; 32], expires_wall_ms: 12 })),
         ("feature_level", settings(SettingsChange::FeatureLevel { level: 2 })),
-        ("change", Body::Change(change())),
     ]
 }
 

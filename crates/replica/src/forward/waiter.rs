@@ -4,6 +4,7 @@ use crate::admin::AdminStep;
 use crate::command::Command;
 use crate::entry::{Body, SettingsChange};
 use crate::io::NodeId;
+use crate::limits::UPDATE_CLIENTS_MAX;
 use crate::state::Identity;
 use std::collections::BTreeMap;
 use wire::number::Rcode;
@@ -131,7 +132,7 @@ impl Waiters {
     pub(crate) fn join(&mut self, identity: &Identity, client: Client) -> Option<bool> {
         let token = self.identities.get(identity)?;
         let Purpose::Update { clients, .. } = &mut self.waiters.get_mut(token)?.purpose else { return None };
-        let has_room = clients.len() < CLIENTS_MAX;
+        let has_room = clients.len() < UPDATE_CLIENTS_MAX;
         if has_room {
             clients.push(client);
         }
@@ -178,6 +179,3 @@ impl Waiters {
         self.waiters.iter().filter(|(_, waiter)| is_to_be_sent(waiter)).map(|(&token, _)| token).collect()
     }
 }
-
-/// Clients that wait for one and the same update; a client repeats its octets a few times.
-const CLIENTS_MAX: usize = 64;

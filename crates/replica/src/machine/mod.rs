@@ -273,3 +273,6 @@ fn effect_of(change: &SettingsChange) -> SettingsEffect {
     }
     effect
 }
+
+#[cfg(test)]
+mod tests;

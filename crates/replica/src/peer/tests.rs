@@ -1,3 +1,5 @@
+//! Frames come back as they went, and arbitrary octets are refused without a panic.
+
 use super::*;
 use crate::command::UpdateCommand;
 use crate::entry::{Body, SettingsChange, StageId};

@@ -142,6 +142,10 @@ impl Evaluator<'_> {
     fn propose(&mut self, origin: Origin, mut body: Body) -> Step {
         match self.head.stages.check(&body) {
             Ok(()) => {}
+            // Done on the head alone is not done: who sent it hears of the first one, or asks again.
+            Err(StageError::Done) if self.machine.stages.check(&body) != Err(StageError::Done) => {
+                return Step::Attached;
+            }
             Err(StageError::Done) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
             // A chunk before its turn: the one before it was dropped and comes again.
             Err(StageError::Mismatch) if matches!(body, Body::ImportChunk(_)) => {

@@ -1,11 +1,9 @@
 //! Raft's configuration follows the members in the settings, one step at a time: a new member is a learner, then
 //! a voter once it has caught up; a member that left the settings is removed.
 
+use crate::limits::LEARNER_LAG_MAX;
 use crate::raft::ConfChange;
 use crate::replica::Replica;
-
-/// Entries that a learner may lag behind and still become a voter.
-const LEARNER_LAG_MAX: u64 = 100;
 
 impl Replica {
     /// Takes the next step, if this replica leads and no other step is under way. Done only when the applied

@@ -4,6 +4,7 @@ use super::conf_change::{ConfChange, sorted};
 use super::guard::{Guard, guard};
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
+use crate::limits::ELECTION_TICK_MAX;
 use crate::log::{CheckpointRef, Log};
 use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 use ::raft::{Config, RawNode, ReadOnlyOption, ReadState, SnapshotStatus, StateRole};
@@ -18,8 +19,6 @@ const ELECTION_TICK: usize = 25;
 /// The shortest drawn time limit; above `ELECTION_TICK`, or a campaign would meet peers that still hold to the
 /// old leader.
 const ELECTION_TICK_MIN: usize = 30;
-/// The drawn time limits end below this.
-const ELECTION_TICK_MAX: usize = 60;
 
 /// The settings that consensus.md section 2 binds.
 fn config(id: NodeId, applied: u64) -> Config {

@@ -2,6 +2,7 @@
 
 use super::storage::LogStorage;
 use crate::io::FatalReason;
+use crate::limits::RAFT_NUMBER_MAX;
 use ::raft::RawNode;
 use ::raft::eraftpb::{Message, MessageType};
 
@@ -19,7 +20,7 @@ pub(crate) enum Guard {
 /// Judges a message that came from `from`.
 pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) -> Guard {
     let raft = &node.raft;
-    if message.from != from || message.to != raft.id || message.term == 0 {
+    if message.from != from || message.to != raft.id || message.term == 0 || !is_countable(message) {
         return Guard::Drop;
     }
     // Raft answers older terms without a look at the rest.
@@ -38,7 +39,7 @@ pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) ->
             Guard::Drop
         }
         MessageType::MsgAppend => guard_append(node, message),
-        MessageType::MsgSnapshot if message.get_snapshot().get_metadata().index == 0 => Guard::Drop,
+        MessageType::MsgSnapshot => guard_snapshot(node, message),
         MessageType::MsgAppendResponse if raft.state == raft::StateRole::Leader && message.term == raft.term => {
             guard_response(node, message)
         }
@@ -46,16 +47,36 @@ pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) ->
     }
 }
 
+/// Whether all numbers are such that counting on from them does not overflow. A checkpoint is never asked for: the
+/// leader sees that one is needed.
+fn is_countable(message: &Message) -> bool {
+    let numbers =
+        [message.term, message.log_term, message.index, message.commit, message.commit_term, message.reject_hint];
+    numbers.iter().all(|&number| number <= RAFT_NUMBER_MAX) && message.request_snapshot == 0
+}
+
 fn guard_response(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     let Some(progress) = node.raft.prs().get(message.from) else { return Guard::Drop };
     // A member acknowledges nothing that the leader never had, and rejects nothing that it acknowledged. (Raft
     // 0.7 would set `next` at or behind `matched` for the second: its unreleased fix #557.)
     let impossible = if message.reject {
-        message.request_snapshot == 0 && (message.index <= progress.matched || message.reject_hint < progress.matched)
+        message.index <= progress.matched || message.reject_hint < progress.matched
     } else {
         message.index > node.raft.raft_log.last_index()
     };
     if impossible { Guard::Drop } else { Guard::Step }
+}
+
+fn guard_snapshot(node: &RawNode<LogStorage>, message: &Message) -> Guard {
+    let log = &node.raft.raft_log;
+    let metadata = message.get_snapshot().get_metadata();
+    let (index, term) = (metadata.index, metadata.term);
+    if index == 0 || index > RAFT_NUMBER_MAX || term > message.term {
+        return Guard::Drop;
+    }
+    // What is committed here is what every checkpoint ends with.
+    let differs = index == log.committed && log.term(index).is_ok_and(|own| own != term);
+    if differs { Guard::Quarantine(FatalReason::LogDiverged) } else { Guard::Step }
 }
 
 fn guard_append(node: &RawNode<LogStorage>, message: &Message) -> Guard {
@@ -65,7 +86,7 @@ fn guard_append(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     });
     let rising = message.entries.windows(2).all(|pair| pair[0].term <= pair[1].term)
         && message.entries.first().is_none_or(|entry| entry.term >= message.log_term);
-    if !contiguous || !rising || message.index.checked_add(message.entries.len() as u64).is_none() {
+    if !contiguous || !rising {
         return Guard::Drop;
     }
     // A leader has every committed entry: at and behind the commit index nothing can differ.

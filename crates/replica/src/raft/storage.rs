@@ -1,12 +1,10 @@
 //! What raft reads: the log, the configuration at start, and what is offered to members that lag.
 
+use crate::limits::LOG_FETCHES_WANTED_MAX;
 use crate::log::{Log, ReadError};
 use ::raft::eraftpb::{ConfState, Entry, Snapshot};
 use ::raft::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::cell::{Cell, RefCell};
-
-/// Reads of older entries that wait to be started; more ask again by themselves.
-const FETCHES_WANTED_MAX: usize = 64;
 
 /// Entries that raft wants for a member that lags and that are on disk only.
 #[derive(Debug)]
@@ -75,7 +73,7 @@ impl Storage for LogStorage {
         match self.log.entries(low, high, max_size.into().unwrap_or(u64::MAX)) {
             Err(ReadError::NotInMemory) if context.can_async() => {
                 let mut wanted = self.fetches_wanted.borrow_mut();
-                if wanted.len() < FETCHES_WANTED_MAX {
+                if wanted.len() < LOG_FETCHES_WANTED_MAX {
                     wanted.push(FetchWanted { low, high, context });
                 }
                 Err(Error::Store(StorageError::LogTemporarilyUnavailable))

@@ -1,3 +1,5 @@
+//! The contract of `RawNode`, rule by rule.
+
 use super::*;
 use crate::disk::Tickets;
 use crate::io::FatalReason;
@@ -12,6 +14,10 @@ fn seeded(id: u64, seed: u64, voters: &[u64], learners: &[u64]) -> Driver {
     let mut conf_state = ConfState::default();
     conf_state.set_voters(voters.to_vec());
     conf_state.set_learners(learners.to_vec());
+    with_conf_state(id, seed, conf_state)
+}
+
+fn with_conf_state(id: u64, seed: u64, conf_state: ConfState) -> Driver {
     let log = Log::create(LogId { cluster: [0; 16], group: 0, member: id }, GENESIS, LogConfig::default());
     let mut driver = Driver::new(id, seed, LogStorage::new(log, conf_state), 1);
     write(&mut driver);
@@ -54,6 +60,9 @@ impl Group {
                 while let Some(work) = driver.ready(none) {
                     sent.extend(work.messages);
                     sent.extend(write(driver));
+                    for change in work.committed.iter().filter(|entry| is_conf_change(entry)) {
+                        assert!(driver.apply_conf_change(&decode_conf_change(&change.data).unwrap()));
+                    }
                     if let Some(last) = work.committed.last() {
                         driver.applied(last.index);
                     }
@@ -145,6 +154,21 @@ fn one_change_of_membership_at_a_time() {
     let leader = group.elect(1);
     assert!(leader.propose_conf_change(ConfChange::AddLearner(4), vec![1]).is_ok());
     assert_eq!(leader.propose_conf_change(ConfChange::Remove(3), vec![2]), Err(ProposeError::MembershipBusy));
+}
+
+#[test]
+fn a_new_leader_leaves_a_joint_configuration() {
+    let mut conf_state = ConfState::default();
+    conf_state.set_voters(vec![1, 2, 3]);
+    conf_state.set_voters_outgoing(vec![1, 2]);
+    let mut group = Group([1, 2, 3].map(|id| (id, with_conf_state(id, 7, conf_state.clone()))).into());
+    let leader = group.elect(1);
+    assert!(leader.is_joint());
+    let refused = leader.propose_conf_change(ConfChange::AddLearner(4), Vec::new());
+    assert_eq!(refused, Err(ProposeError::MembershipBusy));
+    leader.leave_joint();
+    group.settle();
+    assert!(group.0.values().all(|driver| !driver.is_joint() && driver.voters() == [1, 2, 3]));
 }
 
 #[test]

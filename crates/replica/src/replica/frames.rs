@@ -29,7 +29,9 @@ impl Replica {
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, command } => {
                 let origin = Origin { peer: Some(from), token };
-                if !self.driver.is_leader() || self.is_stopping() || !self.head.enqueue(origin, command) {
+                // A node that was removed asks nothing of the cluster.
+                let is_heard = self.driver.is_leader() && self.machine.settings.is_member(from) && !self.is_stopping();
+                if !is_heard || !self.head.enqueue(origin, command) {
                     self.reply(origin, Answer::NotProposed);
                 }
             }

@@ -4,7 +4,7 @@
 
 use super::cluster::*;
 use crate::disk::{DiskJob, DiskRead, ReadFile};
-use crate::io::{Input, Lane, NodeId, Output, Serving, Verdict};
+use crate::io::{AdminCommand, AdminReply, Contents, Input, Lane, NodeId, Output, Serving, Verdict, ZoneOptions};
 use crate::log::LogConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::number::{Rcode, Rtype, Serial};
@@ -40,7 +40,13 @@ struct Chaos {
     leaders: BTreeMap<u64, NodeId>,
     has_faults: bool,
     losses: usize,
+    requests: u64,
+    /// Apex, request and whether it was done.
+    imports: Vec<(String, u64, bool)>,
 }
+
+/// Records of an imported zone: three chunks.
+const IMPORT_RECORDS: u32 = 3_000;
 
 const MEMBERS: u64 = 3;
 
@@ -71,6 +77,8 @@ impl Chaos {
             leaders: BTreeMap::new(),
             has_faults: true,
             losses: 0,
+            requests: 1 << 40,
+            imports: Vec::new(),
         };
         for id in 1..=MEMBERS {
             chaos.at(id * 3_000, Event::Tick(id));
@@ -187,7 +195,17 @@ impl Chaos {
             return;
         }
         let id = 1 + self.draw(MEMBERS);
-        match self.draw(4) {
+        match self.draw(7) {
+            6 if self.cluster.machines[&id].replica.is_some() => self.import(id),
+            // Too much is uncommitted, or the leadership is handed over under load.
+            4 if self.cluster.machines[&id].replica.is_some() => {
+                self.cluster.replica_mut(id).driver.drop_next_proposal();
+            }
+            5 if self.cluster.machines[&id].replica.is_some() => {
+                let command = AdminCommand::TransferLeader { to: None };
+                self.requests += 1;
+                self.input(id, Input::Admin { request_id: self.requests, command });
+            }
             0 | 1 if self.cluster.machines[&id].replica.is_some() => {
                 let refused = self.draw(2) == 0;
                 self.power_loss(id, refused);
@@ -207,6 +225,23 @@ impl Chaos {
         }
         let pause = 200_000 + self.draw(1_200_000);
         self.at(pause, Event::Fault);
+    }
+
+    /// A zone of several chunks, through any member.
+    fn import(&mut self, id: NodeId) {
+        let apex = format!("z{}.test.", self.imports.len());
+        let mut all = records(&apex, 1);
+        all.extend((0..IMPORT_RECORDS).map(|number| Record {
+            owner: name(&format!("host-{number}.{apex}")),
+            rtype: Rtype::TXT,
+            ttl: 60,
+            rdata: vec![200; 201].into(),
+        }));
+        let contents = Contents::new(&zone_id(&apex), all).unwrap();
+        self.requests += 1;
+        self.imports.push((apex.clone(), self.requests, false));
+        let command = AdminCommand::AddZone { zone: zone_id(&apex), options: ZoneOptions::default(), contents };
+        self.input(id, Input::Admin { request_id: self.requests, command });
     }
 
     fn power_loss(&mut self, id: NodeId, refused: bool) {
@@ -303,6 +338,11 @@ impl Chaos {
                 self.at(delay, Event::Read { id, boot, read });
             }
             Output::UpdateDone { request_id, verdict } => self.verdict(id, request_id, verdict),
+            Output::AdminDone { request_id, result } => {
+                if let Some(import) = self.imports.iter_mut().find(|import| import.1 == request_id) {
+                    import.2 = result == Ok(AdminReply::Done);
+                }
+            }
             Output::Fatal { reason } => panic!("{id}: {reason:?}"),
             _ => {}
         }
@@ -349,9 +389,17 @@ impl Chaos {
         }
         self.run_until(self.now_us + 4_000_000);
         self.events.retain(|_, event| !matches!(event, Event::Client));
-        self.run_until(self.now_us + 4_000_000);
+        // Longer than anybody waits for anything.
+        self.run_until(self.now_us + 31_000_000);
         let acknowledged: Vec<_> = self.sent.iter().filter(|sent| sent.3).collect();
         for id in 1..=MEMBERS {
+            let published = self.cluster.replica(id).zones().published();
+            for (apex, _, is_done) in &self.imports {
+                let zone = published.zone(&zone_id(apex));
+                assert!(zone.is_some() || !is_done, "{id} lost {apex}");
+                // All of it or nothing.
+                assert!(zone.is_none_or(|zone| zone.record_count() == u64::from(IMPORT_RECORDS) + 2));
+            }
             for (record, ..) in &acknowledged {
                 assert!(self.cluster.has(id, record), "{id} lost {:?}", record.owner);
             }
@@ -371,6 +419,8 @@ impl Chaos {
             for id in 1..=MEMBERS {
                 println!("{id}: {:?}", self.cluster.replica(id).status().counters);
             }
+            let imported = self.imports.iter().filter(|import| import.2).count();
+            println!("{imported} of {} zones imported", self.imports.len());
         }
         (acknowledged.len(), self.leaders.len(), self.losses, hashes.first().unwrap().1)
     }

@@ -2,7 +2,7 @@
 
 use crate::disk::{DiskJob, DiskQueue, DiskRead};
 use crate::io::{
-    AdminCommand, AdminError, AdminReply, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
+    AdminCommand, AdminError, AdminReply, Contents, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
     ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
 use crate::log::LogConfig;
@@ -319,7 +319,7 @@ impl Cluster {
         let zone = AdminCommand::AddZone {
             zone: zone_id("example.test."),
             options: ZoneOptions::default(),
-            records: records("example.test.", 1),
+            contents: Contents::new(&zone_id("example.test."), records("example.test.", 1)).unwrap(),
         };
         assert_eq!(self.admin_ok(other, zone), AdminReply::Done);
         let (name, secret) = (name("key."), SECRET.to_vec());

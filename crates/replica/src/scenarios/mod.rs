@@ -4,6 +4,7 @@ mod chaos;
 mod cluster;
 
 mod elections;
+mod hostile;
 mod membership;
 mod persistence;
 mod updates;

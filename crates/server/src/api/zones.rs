@@ -13,7 +13,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
-use replica::io::{AdminCommand, AdminReply, SerialPolicyOption, StaleOption, ZoneOptions};
+use replica::io::{
+    AdminCommand, AdminError, AdminReply, Contents, Replacement, SerialPolicyOption, StaleOption, ZoneOptions,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -125,7 +127,7 @@ pub(super) async fn set_options(
     let zone = query.id()?;
     let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
     let known = status.zones.iter().find(|status| status.id == zone);
-    let known = known.ok_or_else(|| ApiError::from(replica::io::AdminError::ZoneUnknown))?.options;
+    let known = known.ok_or_else(|| ApiError::from(AdminError::ZoneUnknown))?.options;
     let options = change_options(known, &query.options())?;
     Ok(done(&api.handle.admin(AdminCommand::SetZoneOptions { zone, options }).await?))
 }
@@ -137,13 +139,13 @@ pub(super) async fn export(
     let id = query?.id()?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     // A large zone takes a while to print; other requests go on meanwhile.
-    let printed = tokio::task::spawn_blocking(move || {
+    let printed = blocking(move || {
         let snapshot = frozen.snapshot();
         let zone = snapshot.zone(&id)?;
         Some((hash_text(&zone), print(&zone)))
     });
-    let unknown = || ApiError::from(replica::io::AdminError::ZoneUnknown);
-    let (hash, text) = printed.await.map_err(|_| ApiError::ending())?.ok_or_else(unknown)?;
+    let unknown = || ApiError::from(AdminError::ZoneUnknown);
+    let (hash, text) = printed.await?.ok_or_else(unknown)?;
     Ok(([(ZONE_HASH, hash), ("content-type", "text/dns; charset=utf-8".to_owned())], text))
 }
 
@@ -167,7 +169,9 @@ pub(super) async fn add(
     let zone = query.id()?;
     let options = change_options(ZoneOptions::default(), &query.options())?;
     let records = parse(&zone, body?).await?;
-    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, records }).await?;
+    let id = zone.clone();
+    let contents = blocking(move || Contents::new(&id, records)).await??;
+    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await?;
     Ok((StatusCode::CREATED, done(&reply)))
 }
 
@@ -187,7 +191,19 @@ pub(super) async fn replace(
         )
     })?;
     let records = parse(&zone, body?).await?;
-    Ok(done(&api.handle.admin(AdminCommand::ReplaceZone { zone, base_hash, records }).await?))
+    let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
+    let id = zone.clone();
+    // Comparing takes as long as the zone is large; the replica goes on meanwhile.
+    let compared = blocking(move || {
+        let snapshot = frozen.snapshot();
+        let old = snapshot.zone(&id).ok_or(AdminError::ZoneUnknown)?;
+        if old.hash() != base_hash {
+            return Err(AdminError::ZoneChanged);
+        }
+        Replacement::new(&old, records)
+    });
+    let replacement = compared.await??;
+    Ok(done(&api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await?))
 }
 
 pub(super) async fn remove(
@@ -207,13 +223,18 @@ async fn parse(zone: &ZoneId, body: Bytes) -> Result<Vec<Record>, ApiError> {
     let wrong = |why: String| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed")
     };
-    let loaded = tokio::task::spawn_blocking(move || match std::str::from_utf8(&body) {
+    let loaded = blocking(move || match std::str::from_utf8(&body) {
         Ok(text) => load_text(text, "body").map_err(|problem| problem.why),
         Err(error) => Err(format!("the body is not UTF-8: {error}")),
     });
-    let loaded = loaded.await.map_err(|_| ApiError::ending())?.map_err(wrong)?;
+    let loaded = loaded.await?.map_err(wrong)?;
     if loaded.apex != zone.apex {
         return Err(wrong(format!("the zone in the body is {}, not {}", loaded.apex, zone.apex)));
     }
     Ok(loaded.records)
+}
+
+/// Does what takes long away from the requests of others.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())
 }

@@ -3,7 +3,7 @@
 use super::client::{Client, query};
 use super::difference::Difference;
 use super::{Target, ZoneCommand, ZoneOptionArgs};
-use crate::api::types::ZoneJson;
+use crate::api::types::{DoneJson, ZoneJson};
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
 use crate::problem::{Exit, Problem};
@@ -81,10 +81,15 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
         return print("nothing changed");
     }
     let path = format!("{}&{}", path(&zone.apex), query("base", &base));
-    client
+    let answer = client
         .change("PUT", &path, text.as_bytes())
         .map_err(|problem| Problem { what: format!("zone {} was not replaced", zone.apex), ..problem })?;
-    print(&format!("zone {} replaced", zone.apex))
+    match serde_json::from_slice(&answer.body) {
+        Ok(DoneJson { changed: false }) => {
+            print(&format!("zone {}: only the serial differs, and it is not newer; nothing changed", zone.apex))
+        }
+        _ => print(&format!("zone {} replaced", zone.apex)),
+    }
 }
 
 fn list(target: &Target) -> Result<(), Problem> {

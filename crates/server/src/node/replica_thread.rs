@@ -67,16 +67,16 @@ impl ReplicaThread {
         let tick = Duration::from_millis(TICK_MS);
         let mut next_tick = Instant::now() + tick;
         loop {
-            match events.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
+            let event = events.recv_timeout(next_tick.saturating_duration_since(Instant::now()));
+            let start = Instant::now();
+            match event {
                 Ok(event) => {
-                    let start = Instant::now();
                     self.take(event);
                     // What else waits shares the round: proposals become one batch, and after a pause frames come
                     // before the tick.
                     for event in events.try_iter().take(REPLICA_BATCH_COUNT) {
                         self.take(event);
                     }
-                    self.counters.round_time.record(start.elapsed());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -94,6 +94,7 @@ impl ReplicaThread {
                     return;
                 }
             }
+            self.counters.round_time.record(start.elapsed());
         }
     }
 

@@ -168,3 +168,74 @@ pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> us
     composer.start(header, None, rcode, false);
     composer.finish(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::UPDATE_QUEUE_MAX;
+    use crate::listen::Late;
+    use crate::metrics::text::Page;
+    use crate::node::readers::Readers;
+    use crate::service::counters::{self, TransportCounters};
+    use wire::builder::MessageBuilder;
+    use wire::{Name, Rtype};
+    use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+    /// A responder without zones, and the counters' page.
+    fn responder() -> (QueryResponder, impl Fn() -> String) {
+        let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
+        let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+        let counters = Arc::<WorkerCounters>::default();
+        let service = Service {
+            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
+            serving: Arc::default(),
+            expired: Arc::default(),
+            desk: Desk::new(1).0,
+        };
+        let readers = Arc::<Readers>::default();
+        let responder = QueryResponder {
+            service: Arc::new(service),
+            zones: readers.add(zones.reader()),
+            counters: counters.clone(),
+        };
+        let page = move || {
+            let mut page = Page::default();
+            counters::write(&mut page, &[TransportCounters { transport: "udp", workers: vec![counters.clone()] }]);
+            page.finish()
+        };
+        (responder, page)
+    }
+
+    #[test]
+    fn row_1_source_port_0_gets_no_answer_and_is_counted() {
+        let (mut responder, page) = responder();
+        let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
+        let mut out = [0; 512];
+        let mut pinned = responder.pin();
+        let from = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        assert_eq!(pinned.respond(&query, from(0), Transport::Udp, &mut out), Action::Silent);
+        assert!(matches!(pinned.respond(&query, from(1), Transport::Udp, &mut out), Action::Respond(_)));
+        assert!(page().contains("catamaran_drops_total{transport=\"udp\",reason=\"source_port_zero\"} 1\n"));
+    }
+
+    #[test]
+    fn a_full_queue_is_servfail_and_counted() {
+        let (mut responder, page) = responder();
+        let update = MessageBuilder::update(77, Name::root().as_ref()).build();
+        let (connection, _late) = tokio::sync::mpsc::channel::<Late>(1);
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let reply = Reply::Tcp { peer, connection };
+        let mut out = [0; 512];
+        let mut pinned = responder.pin();
+        assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
+        // The receiving end of the desk is gone: nothing can be put down.
+        let Action::Respond(len) = pinned.defer(&update, reply.clone(), &mut out) else { panic!("no response") };
+        assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12));
+        // One that nobody works off fills up.
+        let (desk, _queues) = Desk::new(1);
+        let put = || desk.put(Deferred { octets: update.clone(), reply: reply.clone(), received_at: Instant::now() });
+        assert!((0..UPDATE_QUEUE_MAX).all(|_| put()) && !put());
+        assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
+        assert!(page().contains("reason=\"queue_full\"} 1\n"));
+    }
+}

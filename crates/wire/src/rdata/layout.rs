@@ -142,9 +142,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::HINFO => &[CharString, CharString],
         Rtype::MINFO => &[CLASSIC, CLASSIC],
         Rtype::MX => &[U16, CLASSIC],
-        Rtype::TXT | Rtype::SPF | Rtype::NINFO | Rtype::AVC | Rtype::RESINFO | Rtype::WALLET | Rtype::CLA => {
-            &[CharStringsRest]
-        }
+        Rtype::TXT | Rtype::SPF | Rtype::NINFO | Rtype::AVC | Rtype::RESINFO | Rtype::WALLET => &[CharStringsRest],
         // RFC 1183, 1706, 1712, 1876, 1995 and other early ones
         Rtype::RP => &[RECEIVED, RECEIVED],
         Rtype::AFSDB | Rtype::RT => &[U16, RECEIVED],
@@ -156,9 +154,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::GPOS => &[CharString, CharString, CharString],
         Rtype::AAAA => &[Ipv6],
         Rtype::LOC => &[Loc],
-        Rtype::EID | Rtype::NIMLOC => &[HEX],
         Rtype::SRV => &[U16, U16, U16, RECEIVED],
-        Rtype::ATMA => &[Atma],
         Rtype::NAPTR => &[U16, U16, CharString, CharString, CharString, RECEIVED],
         Rtype::KX => &[U16, LOWERED],
         Rtype::CERT => &[CertType, U16, Algorithm, BASE64],
@@ -179,7 +175,6 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::CSYNC => &[U32, U16, Bitmap],
         Rtype::ZONEMD => &[U32, U8, U8, HEX],
         Rtype::DSYNC => &[Field::RtypeField, U8, U16, PLAIN],
-        Rtype::TALINK => &[PLAIN, PLAIN],
         // Keys and certificates of others
         Rtype::SSHFP => &[U8, U8, HEX],
         Rtype::IPSECKEY => &[U8, U8, U8, Gateway { type_at: 1, type_mask: 0xFF }, BASE64_OR_NONE],
@@ -190,7 +185,6 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::SVCB | Rtype::HTTPS => &[U16, PLAIN, SvcParams],
         Rtype::URI => &[U16, U16, TextRest { octets_min: 1 }],
         Rtype::CAA => &[U8, Tag, TextRest { octets_min: 0 }],
-        Rtype::DOA => &[U32, U32, U8, CharString, BASE64_OR_NONE],
         Rtype::AMTRELAY => &[U8, RelayType, Gateway { type_at: 1, type_mask: 0x7F }],
         // Addresses
         Rtype::NID | Rtype::L64 => &[U16, Locator64],
@@ -198,8 +192,21 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::LP => &[U16, PLAIN],
         Rtype::EUI48 => &[Eui48],
         Rtype::EUI64 => &[Eui64],
-        Rtype::IPN => &[Ipn],
+        _ => return layout_unpublished(rtype),
+    })
+}
+
+/// Types that are registered, but whose documents did not become RFCs.
+const fn layout_unpublished(rtype: Rtype) -> Option<&'static [Field]> {
+    use Field::*;
+    Some(match rtype {
+        Rtype::EID | Rtype::NIMLOC => &[HEX],
+        Rtype::ATMA => &[Atma],
         Rtype::SINK => &[U8, U8, BASE64_OR_NONE],
+        Rtype::TALINK => &[PLAIN, PLAIN],
+        Rtype::DOA => &[U32, U32, U8, CharString, BASE64_OR_NONE],
+        Rtype::CLA => &[CharStringsRest],
+        Rtype::IPN => &[Ipn],
         _ => return None,
     })
 }

@@ -24,8 +24,8 @@ impl<'a> Responder<'_, '_, 'a> {
         }
     }
 
-    /// Addresses of the name servers of a delegation: those at or below the zone cut cannot be found without (RFC 9471 3.1),
-    /// others in the zone are a help (RFC 9471 3.2).
+    /// Addresses of the name servers of a delegation: those at or below the zone cut cannot be found without (RFC
+    /// 9471 3.1), others in the zone are a help (RFC 9471 3.2).
     fn push_glue(&mut self, cut: &Vertex<'a>) {
         let Some(ns) = cut.rrset(Rtype::NS) else { return };
         let apex = self.zone.apex();
@@ -46,8 +46,8 @@ impl<'a> Responder<'_, '_, 'a> {
         }
     }
 
-    /// What the targets of an RRset that was asked for have (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1). What does not fit is
-    /// left out.
+    /// What the targets of an RRset that was asked for have (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1). What does not
+    /// fit is left out.
     fn push_targets(&mut self, rrset: &RrsetRef<'a>) {
         let name_at = match rrset.rtype {
             Rtype::NS => 0,

@@ -1,5 +1,5 @@
-//! Many queries side by side: what their answers will read is brought into the cache first, so that one does not wait for
-//! memory after the other.
+//! Many queries side by side: what their answers will read is brought into the cache first, so that one does not wait
+//! for memory after the other.
 
 use crate::key;
 use crate::set::Snapshot;

@@ -155,7 +155,8 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         }
     }
 
-    /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too long.
+    /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too
+    /// long.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
         let names = self.names.get_or_insert_with(Names::new);
         if !names.has_redirect(rrset) {

@@ -5,7 +5,8 @@ use core::ops::Range;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// A hash of a name without regard to case, eight octets at a time. The file is the operator's own, so nobody aims at collisions.
+/// A hash of a name without regard to case, eight octets at a time. The file is the operator's own, so nobody aims at
+/// collisions.
 fn hash(name: NameRef<'_>) -> u64 {
     let mut hash = 0u64;
     for chunk in name.octets().chunks(8) {
@@ -19,7 +20,8 @@ fn hash(name: NameRef<'_>) -> u64 {
     hash ^ hash >> 32
 }
 
-/// The owners of a zone by name: open addressing. A slot holds half of the hash and one more than the number of an owner; 0 is free.
+/// The owners of a zone by name: open addressing. A slot holds half of the hash and one more than the number of an
+/// owner; 0 is free.
 struct Names {
     slots: Vec<u64>,
     /// The first record of each owner.

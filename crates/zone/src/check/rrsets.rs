@@ -3,13 +3,10 @@
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
 use crate::file::Place;
-use crate::limits::{NSEC3_ITERATIONS_MAX, RRSET_RECORDS_MAX};
+use crate::limits::{NSEC3_ITERATIONS_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
 use crate::record::Record;
 use wire::number::Rtype;
 use wire::rdata::{rdata_eq, rdata_lowercase};
-
-/// Up to so many records each is compared with each; beyond, they are sorted.
-const PAIRS_MAX: usize = 8;
 
 /// Sets one TTL for each RRset; says which records are duplicates.
 pub(super) fn check(records: &mut [Record], groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
@@ -79,8 +76,8 @@ fn drop_duplicates(
     later.into_iter().for_each(drop);
 }
 
-/// RFC 2181 5.2: the TTLs of an RRset must be the same; a client that sees others takes the lowest, so that is what is served. Of
-/// the peers BIND takes the first and NSD serves them as they are.
+/// RFC 2181 5.2: the TTLs of an RRset must be the same; a client that sees others takes the lowest, so that is what
+/// is served. Of the peers BIND takes the first and NSD serves them as they are.
 fn level_ttls(records: &mut [Record], rrset: &[u32], places: &[Place], findings: &mut Findings) {
     let ttl = rrset.iter().map(|&index| records[index as usize].ttl).min().unwrap_or_default();
     let mut differing = rrset.iter().filter(|&&index| records[index as usize].ttl != ttl);

@@ -41,8 +41,8 @@ fn judge(record: &Record, target: NameRef<'_>, records: &[Record], groups: &Grou
         Some(owner) => {
             let has = |rtype| groups.find_type(records, owner, rtype).is_some();
             if has(Rtype::CNAME) {
-                // RFC 2181 10.3: "The domain name used as the value of a NS resource record, or part of the value of a MX
-                // resource record, must not be an alias."
+                // RFC 2181 10.3: "The domain name used as the value of a NS resource record, or part of the value of
+                // a MX resource record, must not be an alias."
                 Some(FindingKind::TargetIsCname)
             } else {
                 (!has(Rtype::A) && !has(Rtype::AAAA)).then_some(missing)

@@ -83,7 +83,10 @@ fn what_is_as_it_should_be() {
         "d DNAME x.\n",
         "@ NSEC3PARAM 1 0 150 -\n",
         // Signatures of one owner have the TTLs of what they cover.
-        "a 5 RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC\na 6 RRSIG TXT 8 2 6 20300101000000 20200101000000 1 example. AAEC\n",
+        concat!(
+            "a 5 RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC\na 6 RRSIG TXT 8 2 6 2030010100",
+            "0000 20200101000000 1 example. AAEC\n",
+        ),
     ] {
         let checked = checked(text).unwrap_or_else(|findings| panic!("{text}: {:?}", said(findings.errors())));
         assert_eq!(said(checked.findings.warnings()), [""; 0], "{text}");

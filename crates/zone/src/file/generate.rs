@@ -1,7 +1,7 @@
 //! `$GENERATE`: records from a template and a range, exactly as BIND 9.18 makes them.
 //!
-//! No RFC describes it. What is odd here is odd there: text behind the range is ignored, an offset holds for all `$` behind
-//! it, `$$` is a dollar sign, and the right-hand side is one word whose quotes only hold it together.
+//! No RFC describes it. What is odd here is odd there: text behind the range is ignored, an offset holds for all `$`
+//! behind it, `$$` is a dollar sign, and the right-hand side is one word whose quotes only hold it together.
 
 use crate::limits::{GENERATE_NUMBER_OCTETS_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
 use crate::text::token::Word;
@@ -206,7 +206,8 @@ fn push_number(number: i32, width: u32, base: Base, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Hexadecimal digits, the lowest first, a dot behind each but the last, until `width` octets are filled and nothing is left.
+/// Hexadecimal digits, the lowest first, a dot behind each but the last, until `width` octets are filled and nothing
+/// is left.
 fn nibbles(mut number: u32, width: usize) -> String {
     let mut text = String::new();
     loop {

@@ -25,8 +25,8 @@ pub struct Loaded {
     pub warning_count: usize,
 }
 
-/// Reads all records of a zone file. `origin` is what relative names count from until `$ORIGIN`, and the apex; without it, the
-/// apex is the owner of the first SOA, and names have to be absolute until `$ORIGIN`.
+/// Reads all records of a zone file. `origin` is what relative names count from until `$ORIGIN`, and the apex;
+/// without it, the apex is the owner of the first SOA, and names have to be absolute until `$ORIGIN`.
 ///
 /// # Errors
 /// [`FileErrors`]: each names file, line and reason.

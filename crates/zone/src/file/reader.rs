@@ -75,8 +75,8 @@ impl Reader {
         }
     }
 
-    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its line the
-    /// next line is the next entry; other errors leave it open where entries begin, and end the file.
+    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its
+    /// line the next line is the next entry; other errors leave it open where entries begin, and end the file.
     fn skip(&mut self, line: u32, error: TextError) -> EntryError {
         let at_fault = self.line + line;
         let mut ends = (self.next..self.filled).filter(|&at| self.buffer[at] == b'\n');
@@ -103,9 +103,12 @@ impl Reader {
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
-        let len = self.input.read(&mut self.buffer[self.filled..]).map_err(Reason::Source)?;
-        self.filled += len.min(self.buffer.len() - self.filled);
-        self.is_last = len == 0;
+        // Small pieces are put together first, or tokenising from the start would take time squared.
+        while self.filled < wanted && !self.is_last {
+            let len = self.input.read(&mut self.buffer[self.filled..wanted]).map_err(Reason::Source)?;
+            self.filled += len.min(wanted - self.filled);
+            self.is_last = len == 0;
+        }
         Ok(())
     }
 }

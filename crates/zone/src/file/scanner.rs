@@ -61,8 +61,8 @@ struct File {
     owner: Vec<u8>,
 }
 
-/// What a record without TTL gets. It is one for all files: `$TTL` holds for the records "appearing after the directive"
-/// (RFC 2308 4), which BIND and NSD take to go on behind the end of an included file.
+/// What a record without TTL gets. It is one for all files: `$TTL` holds for the records "appearing after the
+/// directive" (RFC 2308 4), which BIND and NSD take to go on behind the end of an included file.
 struct Ttl {
     /// `$TTL`.
     default: Option<u32>,
@@ -108,8 +108,8 @@ impl<'s> Scanner<'s> {
 
     /// The next record; `None` behind the last one.
     ///
-    /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a directive, a
-    /// parenthesis left open, a file that cannot be read) the next call returns `None`.
+    /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a
+    /// directive, a parenthesis left open, a file that cannot be read) the next call returns `None`.
     pub fn next_record(&mut self) -> Option<Result<Scanned, FileError>> {
         loop {
             if self.generating.is_some() {

@@ -2,7 +2,8 @@
 
 /// Opens files by name.
 pub trait Source {
-    /// Opens the zone file (`name` is `None`) or a file that `$INCLUDE` names; `from` is what the including file is called.
+    /// Opens the zone file (`name` is `None`) or a file that `$INCLUDE` names; `from` is what the including file is
+    /// called.
     ///
     /// # Errors
     /// The reason in words; it becomes part of an error that names file and line of the `$INCLUDE`.

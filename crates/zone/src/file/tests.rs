@@ -52,7 +52,10 @@ fn zone(text: &str) -> Result<Vec<String>, Vec<String>> {
 
 #[test]
 fn owner_ttl_and_class_are_left_out_in_any_order() {
-    let text = "$TTL 1h\na IN 10 A 192.0.2.1\n\t20 IN A 192.0.2.2\n 30 A 192.0.2.3\n\tIN A 192.0.2.4\n A 192.0.2.5 ; comment\n\n@ A 192.0.2.6\r\nb.other. ( 1m\n class1 ) \\# ( ; no\n";
+    let text = concat!(
+        "$TTL 1h\na IN 10 A 192.0.2.1\n\t20 IN A 192.0.2.2\n 30 A 192.0.2.3\n\tIN A 192.0.2.4\n A 192.0.",
+        "2.5 ; comment\n\n@ A 192.0.2.6\r\nb.other. ( 1m\n class1 ) \\# ( ; no\n",
+    );
     let text = text.replace("\\# ( ; no\n", "A \\# 4 ( c0\n000207 ) ; last line without line feed");
     assert_eq!(
         zone(&text).unwrap(),
@@ -247,7 +250,11 @@ proptest! {
 
     #[test]
     fn text_that_looks_like_a_zone_is_read_to_an_end(
-        text in "((\\$(TTL|ORIGIN|INCLUDE|GENERATE|x)|@|a|[a-z$\\\\\\.]{1,5})?[ \t]([0-9]{0,3}[hm]?|1-3|IN|CH)[ (]{1,2}(A|TXT|NS|MX|SOA|SVCB|TYPE9|[$]\\{1,2,n\\})[ \n](\"[^\"]{0,4}\"?|[0-9.a;()\\\\]{0,9}|[$])\r?\n?){0,12}",
+        text in concat!(
+            "((\\$(TTL|ORIGIN|INCLUDE|GENERATE|x)|@|a|[a-z$\\\\\\.]{1,5})?[ \t]([0-9]{0,3}[hm]?|1-3|IN|CH)[ ",
+            "(]{1,2}(A|TXT|NS|MX|SOA|SVCB|TYPE9|[$]\\{1,2,n\\})[ \n](\"[^\"]{0,4}\"?|[0-9.a;()\\\\]{0,9}|[$]",
+            ")\r?\n?){0,12}",
+        ),
     ) {
         // What is read is the same, in whatever pieces it comes.
         let whole = drain(text.as_bytes());

@@ -1,5 +1,5 @@
-//! What a set of records does to the owner names that it touches: leaves are written here and put by the caller, so that
-//! a change that does not fit has touched nothing.
+//! What a set of records does to the owner names that it touches: leaves are written here and put by the caller, so
+//! that a change that does not fit has touched nothing.
 
 use super::error::{ApplyError, RecordFault};
 use super::zone_record::ZoneRecord;

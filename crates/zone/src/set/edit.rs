@@ -14,8 +14,8 @@ use store::{Full, Key, Store, Tree, Version};
 
 /// Changes on top of the head, until [`Edit::seal`] makes them the new head.
 ///
-/// Each operation is done whole or not at all, but for [`Full`]: after that the whole `Edit` is to be dropped. An `Edit` that
-/// is dropped leaves the head as it was.
+/// Each operation is done whole or not at all, but for [`Full`]: after that the whole `Edit` is to be dropped. An
+/// `Edit` that is dropped leaves the head as it was.
 #[must_use = "changes are lost without `seal`"]
 pub struct Edit<'s> {
     store: &'s mut Store<LeafNames>,

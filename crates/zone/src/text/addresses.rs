@@ -171,7 +171,8 @@ pub(super) fn scan_ipn(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> 
     Ok(())
 }
 
-/// Prefix length, and the address behind it unless the length is 128 (RFC 2874 3.1); what the prefix covers is left out.
+/// Prefix length, and the address behind it unless the length is 128 (RFC 2874 3.1); what the prefix covers is left
+/// out.
 pub(super) fn scan_a6_suffix(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let prefix = number(words.plain()?, 128)? as u8;
     out.push(prefix);

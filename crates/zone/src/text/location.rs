@@ -3,13 +3,12 @@
 use super::TextError;
 use super::numbers::{number, print};
 use super::words::Words;
+use crate::limits::LOC_CENTIMETRES_MAX;
 
 /// What coordinates count from: the equator and the prime meridian (RFC 1876 2).
 const COORDINATE_ZERO: u32 = 1 << 31;
 /// What altitudes count from, in centimetres: 100 km below the spheroid.
 const ALTITUDE_ZERO: i64 = 10_000_000;
-/// The greatest size or precision in centimetres: nine times ten to the ninth.
-const SIZE_MAX: u64 = 9_000_000_000;
 
 pub(super) fn scan_location(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let latitude = coordinate(words, 90, b'N', b'S')?;
@@ -83,7 +82,7 @@ fn altitude(text: &[u8]) -> Result<u32, TextError> {
 /// A size as one digit and a power of ten, in centimetres; what one digit cannot say is cut off.
 fn scan_size(text: &[u8]) -> Result<u8, TextError> {
     let mut centimetres = decimal(metres(text), 2)?;
-    if centimetres > SIZE_MAX {
+    if centimetres > LOC_CENTIMETRES_MAX {
         return Err(TextError::Location);
     }
     let mut exponent = 0;

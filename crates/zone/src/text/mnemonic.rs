@@ -2,10 +2,8 @@
 
 use super::TextError;
 use super::numbers::{number_u8, number_u16, print};
+use crate::limits::RTYPE_OCTETS_MAX;
 use wire::number::Rtype;
-
-/// The longest mnemonic of a type: NSEC3PARAM, OPENPGPKEY.
-const RTYPE_OCTETS_MAX: usize = 10;
 
 /// The type of a mnemonic, or of `TYPE` and a number (RFC 3597 5); case does not count.
 #[must_use]
@@ -37,8 +35,8 @@ pub fn print_rtype(rtype: Rtype, out: &mut String) {
     }
 }
 
-/// Every type that has a mnemonic and may own rdata, by mnemonic. Meta types (OPT, TKEY, TSIG, and the QTYPEs) are not here:
-/// a zone holds none.
+/// Every type that has a mnemonic and may own rdata, by mnemonic. Meta types (OPT, TKEY, TSIG, and the QTYPEs) are
+/// not here: a zone holds none.
 static RTYPES: &[(&str, Rtype)] = &[
     ("A", Rtype::A),
     ("A6", Rtype::A6),

@@ -1,6 +1,7 @@
 //! Numbers, periods and times.
 
 use super::TextError;
+use crate::limits::TIME_YEAR_MAX;
 use core::fmt::Write;
 
 /// A decimal number of at most `max`: digits and nothing else.
@@ -31,8 +32,8 @@ pub(super) fn number_u32(text: &[u8]) -> Result<u32, TextError> {
     number(text, u32::MAX.into()).map(|value| value as u32)
 }
 
-/// A period in seconds: a number, or numbers each with one of the units `s m h d w`, as in `1h30m`. The units are BIND's;
-/// RFC 1035 knows numbers only.
+/// A period in seconds: a number, or numbers each with one of the units `s m h d w`, as in `1h30m`. The units are
+/// BIND's; RFC 1035 knows numbers only.
 ///
 /// # Errors
 /// [`TextError::Period`].
@@ -65,10 +66,6 @@ pub fn scan_period(text: &[u8]) -> Result<u32, TextError> {
     Ok(seconds as u32)
 }
 
-/// The last year that a signature's time may lie in. Times count modulo 2^32 seconds (RFC 4034 3.1.5), so later years
-/// are taken for earlier ones; beyond two turns of the clock a typing error is more likely. Knot has the same bound.
-const YEAR_MAX: u64 = 2225;
-
 /// A time of RRSIG: `YYYYMMDDHHmmSS`, or seconds since 1970 (RFC 4034 3.2).
 pub(super) fn time32(text: &[u8]) -> Result<u32, TextError> {
     if text.len() <= 10 {
@@ -81,7 +78,7 @@ pub(super) fn time32(text: &[u8]) -> Result<u32, TextError> {
         Ok(value) if value >= min => Ok(value),
         _ => Err(TextError::Time),
     };
-    let (year, month) = (part(0, 4, 1970, YEAR_MAX)?, part(4, 6, 1, 12)?);
+    let (year, month) = (part(0, 4, 1970, TIME_YEAR_MAX)?, part(4, 6, 1, 12)?);
     let day = part(6, 8, 1, month_days(year, month))?;
     // A leap second counts as the next one.
     let seconds = part(8, 10, 0, 23)? * 3600 + part(10, 12, 0, 59)? * 60 + part(12, 14, 0, 60)?;

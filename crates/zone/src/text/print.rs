@@ -22,8 +22,9 @@ pub fn print_record(record: &Record, out: &mut String) {
     print_rdata(record.rtype, &record.rdata, out);
 }
 
-/// Appends uncompressed rdata in presentation format. What has no form of its own, be it that the type has none or that the octets
-/// do not fit it, gets the generic form (RFC 3597 5); scanning gives the same octets again in either case.
+/// Appends uncompressed rdata in presentation format. What has no form of its own, be it that the type has none or
+/// that the octets do not fit it, gets the generic form (RFC 3597 5); scanning gives the same octets again in either
+/// case.
 pub fn print_rdata(rtype: Rtype, rdata: &[u8], out: &mut String) {
     let start = out.len();
     if layout(rtype).is_some() && rdata_check(rtype, rdata).is_ok() && print_fields(rtype, rdata, out) {

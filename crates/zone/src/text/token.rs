@@ -1,7 +1,7 @@
 //! From octets of a zone file to tokens, one entry at a time (RFC 1035 5.1).
 //!
-//! An *entry* is what RFC 1035 calls a line: it ends with a line feed outside of parentheses. Tokens stay where they are
-//! in the buffer, escapes included; what an escape means is known only where the token is used.
+//! An *entry* is what RFC 1035 calls a line: it ends with a line feed outside of parentheses. Tokens stay where they
+//! are in the buffer, escapes included; what an escape means is known only where the token is used.
 
 use super::TextError;
 use crate::limits::ENTRY_TOKENS_MAX;

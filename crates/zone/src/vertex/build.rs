@@ -2,13 +2,11 @@
 
 use super::leaf::{HEAD_ALIAS, HEAD_CUT, HEAD_DNAME, KIND_VERTEX};
 use super::read::Vertex;
+use crate::limits::NUMBER_OCTETS_MAX;
 use core::cmp::Ordering;
 use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout};
-
-/// Octets of a number in a leaf: 28 bits, more than a leaf may have octets.
-pub(crate) const NUMBER_OCTETS_MAX: usize = 4;
 
 /// Why one record cannot go or come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

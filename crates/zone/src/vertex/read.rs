@@ -160,7 +160,7 @@ impl<'a> Iterator for Rdatas<'a> {
 /// Takes a number off the front.
 fn split_number(octets: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0;
-    for (place, &octet) in octets.iter().enumerate().take(super::build::NUMBER_OCTETS_MAX) {
+    for (place, &octet) in octets.iter().enumerate().take(crate::limits::NUMBER_OCTETS_MAX) {
         number |= usize::from(octet & 0x7F) << (7 * place);
         if octet & 0x80 == 0 {
             return Some((number, &octets[place + 1..]));

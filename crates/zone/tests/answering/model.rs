@@ -1,7 +1,7 @@
 //! Answers against a plain model: RFC 1034 4.3.2 written as it stands there, over a map of names.
 
 use crate::common::{name, set_of};
-use crate::signing::{Scheme, ancestors, sign};
+use crate::signing::{PARAMS, Scheme, ancestors, sign};
 use crate::validate;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use wire::name::{Name, NameRef};
 use wire::number::{Rcode, Rtype, Serial};
 use wire::parse::{Message, Parsed, Section, parse_request};
 use zone::answer::{AnswerContext, Chaos, Servable, Transport, answer};
+use zone::nsec3::Nsec3Params;
 use zone::record::Record;
 use zone::set::ZoneSet;
 
@@ -305,12 +306,14 @@ fn zone_of(drawn: Vec<(Name, Rtype, Vec<u8>)>) -> Vec<Record> {
     records
 }
 
+const QTYPES: [Rtype; 6] = [Rtype::A, Rtype::TXT, Rtype::NS, Rtype::DS, Rtype::CNAME, Rtype::DNAME];
+
 proptest! {
     #[test]
     fn answers_are_those_of_the_model(
         drawn in prop::collection::vec(any_record(), 0..25),
         queries in prop::collection::vec(
-            (any_name(), prop::sample::select(vec![Rtype::A, Rtype::TXT, Rtype::NS, Rtype::DS, Rtype::CNAME, Rtype::DNAME])),
+            (any_name(), prop::sample::select(QTYPES.to_vec())),
             30,
         ),
         scheme in prop::sample::select(vec![Scheme::Unsigned, Scheme::Nsec, Scheme::Nsec3, Scheme::Nsec3OptOut]),
@@ -323,6 +326,32 @@ proptest! {
             if let Err(fault) = compare(&set, &model, scheme, &qname, qtype) {
                 prop_assert!(false, "{}: {:?}", fault, signed);
             }
+        }
+    }
+}
+
+/// While a zone changes its salt it has two chains, and NSEC3PARAM says which is complete (RFC 5155 4).
+#[test]
+fn a_second_chain_of_nsec3_is_stepped_over() {
+    let owners = ["a", "b.a", "c", "*.c", "x.y.d", "B.b", "e", "f"].map(|owner| name(&format!("{owner}.{APEX}")));
+    let drawn = owners.iter().map(|owner| (owner.clone(), Rtype::A, vec![192, 0, 2, 1])).collect();
+    let records = zone_of(drawn);
+    let model = Model::new(&name(APEX), &records);
+    let mut signed = sign(&model.apex, records, Scheme::Nsec3);
+    let other = Nsec3Params { salt: &[0x01, 0x02], ..PARAMS };
+    let mut others = Vec::new();
+    for record in signed.iter().filter(|record| record.rtype == Rtype::NSEC3) {
+        let label = [&[32], other.label(record.owner.as_ref()).as_slice()].concat();
+        let mut rdata = record.rdata.clone();
+        rdata[5..7].copy_from_slice(other.salt);
+        others.push(Record { owner: under(&label, &model.apex), rdata, ..record.clone() });
+    }
+    signed.append(&mut others);
+    let set = set_of(APEX, &signed);
+    for label in ["zz", "b", "c", "a", "y"] {
+        for owner in &owners {
+            let qname = under(&[&[label.len() as u8], label.as_bytes()].concat(), owner);
+            compare(&set, &model, Scheme::Nsec3, &qname, Rtype::TXT).unwrap();
         }
     }
 }

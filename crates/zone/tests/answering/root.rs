@@ -1,7 +1,8 @@
-//! The real root zone of 2017-08-21, signed: loaded whole, and some thousand queries compared with the model and validated.
+//! The real root zone of 2017-08-21, signed: loaded whole, and some thousand queries compared with the model and
+//! validated.
 //!
-//! The zone is not part of the project: `CATAMARAN_DATA`, or `../shared/data` beside the workspace, has it or the test is
-//! skipped, in plain sight.
+//! The zone is not part of the project: `CATAMARAN_DATA`, or `../shared/data` beside the workspace, has it or the
+//! test is skipped, in plain sight.
 
 use crate::common::{add_zone, name, small_set, zone_id};
 use crate::model::{Model, compare, under};

@@ -1,5 +1,5 @@
-//! Makes a zone look signed: NSEC or NSEC3 as RFC 4035 2.3 and RFC 5155 7.1 want them, DNSKEY and RRSIG of the right form
-//! with signatures that mean nothing. Written plainly, apart from the code that is tested.
+//! Makes a zone look signed: NSEC or NSEC3 as RFC 4035 2.3 and RFC 5155 7.1 want them, DNSKEY and RRSIG of the right
+//! form with signatures that mean nothing. Written plainly, apart from the code that is tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::{Name, NameRef};

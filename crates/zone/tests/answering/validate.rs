@@ -1,5 +1,5 @@
-//! What a validating resolver concludes from the records of denial in a response, by the rules for resolvers (RFC 4035 5.4,
-//! RFC 5155 8, RFC 6840 4), which are not those that the server goes by.
+//! What a validating resolver concludes from the records of denial in a response, by the rules for resolvers (RFC
+//! 4035 5.4, RFC 5155 8, RFC 6840 4), which are not those that the server goes by.
 
 use crate::model::{End, Expected, Model, Response, Shown, under};
 use crate::signing::{PARAMS, Scheme, ancestors};
@@ -86,7 +86,8 @@ fn types(bitmap: &[u8]) -> BTreeSet<Rtype> {
     types
 }
 
-/// Whether these types deny another: it is not there, nor is CNAME; and at a zone cut only DS may be denied (RFC 6840 4.1).
+/// Whether these types deny another: it is not there, nor is CNAME; and at a zone cut only DS may be denied (RFC 6840
+/// 4.1).
 fn deny(types: &BTreeSet<Rtype>, rtype: Rtype) -> bool {
     let is_cut = types.contains(&Rtype::NS) && !types.contains(&Rtype::SOA);
     !types.contains(&rtype) && !types.contains(&Rtype::CNAME) && (!is_cut || rtype == Rtype::DS)

@@ -1,5 +1,5 @@
-//! Zone files that nobody of this project wrote. They are read from `CATAMARAN_DATA`, or from `../shared/data` beside the
-//! workspace; where neither is there, every test here says so and passes without having tested anything.
+//! Zone files that nobody of this project wrote. They are read from `CATAMARAN_DATA`, or from `../shared/data` beside
+//! the workspace; where neither is there, every test here says so and passes without having tested anything.
 
 // Where the files are, and what they are packed in.
 mod support;

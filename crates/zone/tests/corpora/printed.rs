@@ -1,4 +1,5 @@
-//! Printed again, records equal the prints of NSD, ldns, dnspython and Unbound, but for the listed habits of each print.
+//! Printed again, records equal the prints of NSD, ldns, dnspython and Unbound, but for the listed habits of each
+//! print.
 
 use super::style::{Rule, Words};
 use super::support::{data, read, records, scan};

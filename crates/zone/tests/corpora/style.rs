@@ -1,7 +1,7 @@
 //! The prints of others as records of words, and how each of their styles differs from ours.
 //!
-//! Nothing here uses the scanner that is tested: words are split at white space outside of quotes, and each [`Rule`] rewrites one
-//! habit of one print, for the types that have it.
+//! Nothing here uses the scanner that is tested: words are split at white space outside of quotes, and each [`Rule`]
+//! rewrites one habit of one print, for the types that have it.
 
 /// One record as printed: owner, TTL, class, type, rdata.
 pub(crate) type Words = Vec<String>;
@@ -55,7 +55,8 @@ fn words(line: &str) -> Words {
     words
 }
 
-/// The records of a print: `$ORIGIN`, owners that are left out, and one record over lines in parentheses are all it may use.
+/// The records of a print: `$ORIGIN`, owners that are left out, and one record over lines in parentheses are all it
+/// may use.
 pub(crate) fn records(text: &str, origin: &str) -> Vec<Words> {
     let (mut origin, mut owner, mut records) = (origin.to_owned(), String::new(), Vec::new());
     let mut lines = text.lines();

@@ -1,7 +1,8 @@
-//! Every zone file of the data folder: loaded or refused, beside what `named-checkzone`, `kzonecheck` and `nsd-checkzone` say.
+//! Every zone file of the data folder: loaded or refused, beside what `named-checkzone`, `kzonecheck` and
+//! `nsd-checkzone` say.
 //!
-//! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed; otherwise our
-//! column is compared with it.
+//! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed;
+//! otherwise our column is compared with it.
 
 use super::support::{data, read, read_tar, scan};
 use catamaran_zone::check::{Findings, check};

@@ -1,14 +1,13 @@
 //! The settings: zones and their options, keys, grants, members, join tokens, feature level.
 
+mod check;
+mod items;
+
 use super::hash::{Item, item_hash};
-use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::entry::{
-    SettingsChange, decode_algorithm, decode_grant, decode_options, encode_algorithm, encode_grant, encode_options,
-};
-use crate::io::{AdminError, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
-use crate::limits::{
-    ADDRESS_OCTETS_MAX, GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, RETIRED_ZONES_MAX, SECRET_OCTETS_MAX, TOKENS_MAX, ZONES_MAX,
-};
+use crate::codec::Encoder;
+use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options};
+use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
 use crate::secrets::Sealed;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
@@ -125,82 +124,6 @@ impl Settings {
             node.unwrap_or_else(|| self.incarnations.keys().next_back().map_or(1, |last| last.saturating_add(1)));
         let incarnation = self.incarnations.get(&node).copied().unwrap_or(0);
         u64::from(incarnation) << 32 | u64::from(node)
-    }
-
-    /// Whether a change makes sense here; `Ok(false)` when it would change nothing.
-    ///
-    /// # Errors
-    /// What the administrator is told.
-    pub(crate) fn check(&self, change: &SettingsChange, now_wall_ms: u64) -> Result<bool, AdminError> {
-        let full = |full: bool| if full { Err(AdminError::TooLarge) } else { Ok(true) };
-        match change {
-            SettingsChange::ZoneOptions { zone, options } => match self.zones.get(zone) {
-                None => Err(AdminError::ZoneUnknown),
-                Some(old) => Ok(old != options),
-            },
-            SettingsChange::ZoneRemove { zone } => {
-                if self.zones.contains_key(zone) {
-                    Ok(true)
-                } else {
-                    Err(AdminError::ZoneUnknown)
-                }
-            }
-            SettingsChange::KeyAdd { name, algorithm, secret } => match self.keys.get(name) {
-                Some(old) if old.algorithm == *algorithm && old.secret == *secret => Ok(false),
-                Some(_) => Err(AdminError::KeyExists),
-                None => full(self.keys.len() >= KEYS_MAX),
-            },
-            SettingsChange::KeyRemove { name } => {
-                if self.keys.contains_key(name) {
-                    Ok(true)
-                } else {
-                    Err(AdminError::KeyUnknown)
-                }
-            }
-            SettingsChange::Grant { key, zone, right } => {
-                if !self.keys.contains_key(key) {
-                    Err(AdminError::KeyUnknown)
-                } else if zone.as_ref().is_some_and(|zone| !self.zones.contains_key(zone)) {
-                    Err(AdminError::ZoneUnknown)
-                } else if self.grants.contains(&(key.clone(), zone.clone(), *right)) {
-                    Ok(false)
-                } else {
-                    full(self.grants.len() >= GRANTS_MAX)
-                }
-            }
-            SettingsChange::Revoke { key, zone, right } => {
-                if !self.keys.contains_key(key) {
-                    return Err(AdminError::KeyUnknown);
-                }
-                Ok(self.grants.contains(&(key.clone(), zone.clone(), *right)))
-            }
-            SettingsChange::MemberAdd { id, token, .. } => {
-                if self.members.contains_key(id) {
-                    return Err(AdminError::NodeExists);
-                }
-                if let Some(digest) = token
-                    && self.tokens.get(digest).is_none_or(|&expires| expires < now_wall_ms)
-                {
-                    return Err(AdminError::TokenInvalid);
-                }
-                full(self.members.len() >= MEMBERS_MAX)
-            }
-            SettingsChange::MemberRemove { id } => {
-                if self.members.contains_key(id) {
-                    Ok(true)
-                } else {
-                    Err(AdminError::NodeUnknown)
-                }
-            }
-            SettingsChange::TokenAdd { digest, .. } => {
-                if self.tokens.contains_key(digest) {
-                    Ok(false)
-                } else {
-                    full(self.tokens.len() >= TOKENS_MAX)
-                }
-            }
-            SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
-        }
     }
 
     /// Applies a change that was made for this epoch. Total: whatever the change says, something sane results,
@@ -372,107 +295,6 @@ impl Settings {
             self.sub(token_hash(digest, expires));
         }
     }
-
-    /// Writes everything as items of a checkpoint.
-    pub(crate) fn encode_items(&self, mut item: impl FnMut(Encoder)) {
-        let mut each = |kind: u8, write: &dyn Fn(&mut Encoder)| {
-            let mut out = Encoder::new();
-            out.u8(kind);
-            write(&mut out);
-            item(out);
-        };
-        each(1, &|out| {
-            out.fixed(&self.cluster_id);
-            out.u64(self.epoch);
-            out.u32(self.feature_level);
-        });
-        for (zone, options) in &self.zones {
-            each(2, &|out| {
-                out.zone_id(zone);
-                encode_options(*options, out);
-            });
-        }
-        for (zone, serial) in &self.retired {
-            each(3, &|out| {
-                out.zone_id(zone);
-                out.u32(serial.0);
-            });
-        }
-        for (name, key) in &self.keys {
-            each(4, &|out| {
-                out.name(name);
-                encode_algorithm(key.algorithm, out);
-                key.secret.encode(out);
-                out.u64(key.generation);
-            });
-        }
-        for (key, zone, right) in &self.grants {
-            each(5, &|out| encode_grant(key, zone.as_ref(), *right, out));
-        }
-        for (&id, address) in &self.members {
-            each(6, &|out| {
-                out.u64(id);
-                out.text(address);
-            });
-        }
-        for (&node, &next) in &self.incarnations {
-            each(7, &|out| {
-                out.u32(node);
-                out.u32(next);
-            });
-        }
-        for (digest, &expires) in &self.tokens {
-            each(8, &|out| {
-                out.fixed(digest);
-                out.u64(expires);
-            });
-        }
-    }
-
-    /// Takes one item of a checkpoint.
-    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
-        match from.u8()? {
-            1 => {
-                let (cluster_id, epoch, feature_level) = (from.array()?, from.u64()?, from.u32()?);
-                self.with_scalars(|settings| {
-                    settings.cluster_id = cluster_id;
-                    settings.epoch = epoch;
-                    settings.feature_level = feature_level;
-                });
-            }
-            2 => {
-                let (zone, options) = (from.zone_id()?, decode_options(from)?);
-                self.put_zone(&zone, options);
-            }
-            3 => {
-                let (zone, serial) = (from.zone_id()?, Serial(from.u32()?));
-                self.put_retired(&zone, serial);
-            }
-            4 => {
-                let (name, algorithm) = (from.name()?, decode_algorithm(from)?);
-                let (secret, generation) = (Sealed::decode(from, SECRET_OCTETS_MAX)?, from.u64()?);
-                self.put_key(&name, KeyEntry { algorithm, secret, generation });
-            }
-            5 => {
-                let grant = decode_grant(from)?;
-                self.put_grant(grant);
-            }
-            6 => {
-                let (id, address) = (from.u64()?, from.text(ADDRESS_OCTETS_MAX)?);
-                self.put_member(id, address);
-            }
-            7 => {
-                let (node, next) = (from.u32()?, from.u32()?);
-                self.put_incarnation(node, next);
-            }
-            8 => {
-                let (digest, expires) = (from.array()?, from.u64()?);
-                self.put_token(digest, expires);
-            }
-            _ => return Err(DecodeError::Unknown),
-        }
-        Ok(())
-    }
 }
 
 fn zone_hash(zone: &ZoneId, options: ZoneOptions) -> u128 {
@@ -515,6 +337,8 @@ fn token_hash(digest: &[u8; 32], expires: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Decoder;
+    use crate::io::AdminError;
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()
