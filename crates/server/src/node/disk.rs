@@ -238,6 +238,34 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_operation_aborts_the_process_without_an_answer() {
+        const CHILD: &str = "CATAMARAN_TEST_FAILING_DISK";
+        let fail = || {
+            let (send, receive) = std::sync::mpsc::channel();
+            let ops = vec![DiskOp::Write { file: name("missing"), offset: 0, octets: vec![1] }];
+            send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops })).unwrap();
+            let dir = std::env::temp_dir();
+            Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
+        };
+        if std::env::var_os(CHILD).is_some() {
+            return fail();
+        }
+        // The test runs itself in another process, and looks at how that one ends.
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "node::disk::tests::a_failed_operation_aborts_the_process_without_an_answer",
+                "--nocapture",
+            ])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGABRT));
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("answered"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("the disk failed"));
+    }
+
+    #[test]
     fn names_stay_in_the_directory() {
         let dir = crate::test_dir("disk-names");
         for bad in ["", ".", "..", "../x", "a/b", "/etc/passwd"] {

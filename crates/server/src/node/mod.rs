@@ -40,7 +40,7 @@ use crate::listen::ListenCounters;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::Problem;
-use crate::service::answer::{AnswerOptions, Service};
+use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::counters::{TransportCounters, WorkerCounters};
 use crate::service::deferred::Desk;
 use crate::service::serving::{ExpiredZones, ServingState};
@@ -51,14 +51,16 @@ use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
 use replica::Replica;
-use replica::io::Input;
+use replica::io::{Input, Serving};
 use replica_thread::{ReplicaCounters, ReplicaThread};
-use sockets::Sockets;
+use sockets::{ClientSockets, Sockets};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Time after which a node that may not answer yet begins to say so.
+const LISTEN_AFTER_MS: u64 = 1_000;
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
 
@@ -68,14 +70,21 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     let identity = Identity::load(&config)?;
     let sockets = Sockets::bind(&config)?;
     let replica = open::open(&config, &identity)?;
-    let node = Node::start(&config, identity, sockets, replica)?;
+    let mut node = Node::start(&config, identity, sockets, replica)?;
+    if node.wait_until_serving(stop) {
+        node.listen()?;
+    }
     while !stop.wait(Duration::from_secs(3_600)) {}
     node.stop()
 }
 
-/// What all parts of a node are started with.
+/// A node that runs.
 struct Node {
     config: Config,
+    service: Arc<Service>,
+    /// Those who will answer clients; empty once they do.
+    udp: Vec<Worker>,
+    tcp: Vec<Worker>,
     started_at: Instant,
     handle: ReplicaHandle,
     stop_workers: Stop,
@@ -83,6 +92,12 @@ struct Node {
     writers: Vec<JoinHandle<()>>,
     /// Connections between nodes, and the API.
     runtimes: Vec<tokio::runtime::Runtime>,
+}
+
+/// What one packet worker, or one TCP runtime, answers with.
+struct Worker {
+    responder: QueryResponder,
+    listen: Arc<ListenCounters>,
 }
 
 /// What counts, handed to those who count and to the page that shows it.
@@ -137,12 +152,17 @@ impl Node {
             desk: desk.clone(),
         });
         let mut counters = Counters::default();
-        let stop_workers = Stop::default();
         let readers = Arc::<Readers>::default();
         let reader = || readers.add(replica.zone_reader());
         threads::updates(&service, reader, &handle, &mut counters, desk_queues)?;
-        threads::udp(sockets.udp, &service, reader, &mut counters, &stop_workers)?;
-        threads::tcp(config, sockets.tcp, &service, reader, &mut counters)?;
+        let mut workers = |of: fn(&mut Counters) -> &mut Vec<Arc<WorkerCounters>>| -> Vec<Worker> {
+            let worker = |_| {
+                let (counters, listen) = counters.worker(of);
+                Worker { responder: QueryResponder { service: service.clone(), zones: reader(), counters }, listen }
+            };
+            (0..sockets::worker_count(config)).map(worker).collect()
+        };
+        let (udp, tcp) = (workers(|counters| &mut counters.udp), workers(|counters| &mut counters.tcp));
         let api_reader = reader();
         let (disks, writers) = threads::disks(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
@@ -172,7 +192,26 @@ impl Node {
             join: threads::join_offer(config, &identity),
         };
         let runtimes = vec![peers, threads::api(sockets.api, api)?];
-        Ok(Self { config: config.clone(), started_at, handle, stop_workers, replica_ended, writers, runtimes })
+        let (config, stop_workers) = (config.clone(), Stop::default());
+        Ok(Self { config, service, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
+    }
+
+    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop.
+    fn wait_until_serving(&self, stop: &Stop) -> bool {
+        let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
+        while self.service.serving.get() == Serving::No && Instant::now() < deadline {
+            if stop.wait(Duration::from_millis(2)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Begins to answer clients.
+    fn listen(&mut self) -> Result<(), Problem> {
+        let sockets = ClientSockets::bind(&self.config)?;
+        threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
+        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp))
     }
 
     /// Hands over, lets the disk finish, and ends all threads.

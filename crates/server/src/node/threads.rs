@@ -1,11 +1,11 @@
 //! Starts the threads of a node.
 
-use super::Counters;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
+use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::limits::DATAGRAM_OCTETS_MAX;
@@ -19,7 +19,7 @@ use crate::peer::frame::Welcome;
 use crate::peer::join::{JoinDesk, JoinToken};
 use crate::peer::links::Links;
 use crate::problem::{Exit, Problem};
-use crate::service::answer::{QueryResponder, Service};
+use crate::service::answer::Service;
 use crate::service::deferred::{UpdateThread, Work};
 use crate::stop::Stop;
 use replica::io::{Input, Member};
@@ -69,16 +69,8 @@ pub(super) fn updates(
     Ok(())
 }
 
-pub(super) fn udp(
-    sockets: Vec<Vec<BatchSocket>>,
-    service: &Arc<Service>,
-    reader: impl Fn() -> Zones,
-    counters: &mut Counters,
-    stop: &Stop,
-) -> Result<(), Problem> {
-    for (index, sockets) in sockets.into_iter().enumerate() {
-        let (worker, listen) = counters.worker(|counters| &mut counters.udp);
-        let responder = QueryResponder { service: service.clone(), zones: reader(), counters: worker };
+pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &Stop) -> Result<(), Problem> {
+    for (index, (sockets, Worker { responder, listen })) in sockets.into_iter().zip(workers).enumerate() {
         let (worker, stop) = (UdpWorker::new(sockets, responder, listen), stop.clone());
         spawn(format!("udp-{index}"), move || worker.run(&stop))?;
     }
@@ -88,15 +80,11 @@ pub(super) fn udp(
 pub(super) fn tcp(
     config: &Config,
     listeners: Vec<Vec<std::net::TcpListener>>,
-    service: &Arc<Service>,
-    reader: impl Fn() -> Zones,
-    counters: &mut Counters,
+    workers: Vec<Worker>,
 ) -> Result<(), Problem> {
     let limits = &config.dns.tcp;
     let clients = Clients::new(limits.connections_max, limits.connections_per_client_max);
-    for (index, listeners) in listeners.into_iter().enumerate() {
-        let (worker, listen) = counters.worker(|counters| &mut counters.tcp);
-        let responder = QueryResponder { service: service.clone(), zones: reader(), counters: worker };
+    for (index, (listeners, Worker { responder, listen })) in listeners.into_iter().zip(workers).enumerate() {
         let (clients, idle) = (clients.clone(), Duration::from_millis(limits.idle_ms));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {

@@ -161,6 +161,36 @@ fn a_dead_node_is_reported_and_started_again_only_with_supervise() {
 }
 
 #[test]
+fn a_node_that_starts_again_fails_no_query_on_the_shared_port() {
+    let cluster = Cluster::start("shared", 3, &["--supervise"]);
+    let shared = std::net::SocketAddr::from(([127, 0, 0, 1], cluster.port));
+    let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
+    let victim = cluster.leader();
+    let before = cluster.pid(victim).unwrap();
+    kill("KILL", before);
+    let (mut answered, mut lost) = (0, 0);
+    let start = Instant::now();
+    // Each query comes from another port, so the kernel gives it to any of the nodes that listen.
+    let mut is_back = false;
+    while !is_back || answered < 2_000 {
+        match exchange(Transport::Udp, shared, &query, Duration::from_millis(200)) {
+            Some(response) => {
+                assert_eq!(crate::support::message::describe(&query, &response), "NOERROR, question, answer 1");
+                answered += 1;
+            }
+            None => lost += 1,
+        }
+        is_back = cluster.pid(victim).is_some_and(|pid| pid != before)
+            && cluster.status(victim).is_some()
+            && cluster.metric(victim, "catamaran_requests_total") > 20;
+        assert!(start.elapsed() < Duration::from_secs(60), "it did not come back");
+    }
+    println!("{answered} answered, {lost} lost");
+    // Those that were in the dead node's sockets when it died.
+    assert!(lost <= 3, "{lost} lost");
+}
+
+#[test]
 fn kill_9_of_the_leader_under_a_stream_of_updates_loses_nothing() {
     let cluster = Cluster::start("leader", 3, &[]);
     let leader = cluster.leader();

@@ -170,6 +170,35 @@ fn a_thousand_updates_through_all_nodes_are_seen_everywhere_soon() {
 }
 
 #[test]
+fn large_updates_are_taken_whole_over_both_transports() {
+    let cluster = Cluster::start("large-updates", 3, &[]);
+    let key = cluster.client_key();
+    for (transport, count) in [(Transport::Udp, 900_u16), (Transport::Tcp, 1_000)] {
+        // 34 octets and more a record: far beyond what fits into one packet on a wire.
+        let builder =
+            (0..count).fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
+                let owner = format!("{transport:?}-{n}-of-a-large-update.example.test.");
+                builder.add(name(&owner).as_ref(), Rtype::A, 60, &[10, 0, (n >> 8) as u8, n as u8])
+            });
+        let message = sign(&key, builder.build(), 0);
+        assert!((30_000..65_507).contains(&message.len()), "{} octets", message.len());
+        let response = exchange(transport, cluster.dns(2), &message, Duration::from_secs(5)).unwrap();
+        assert_eq!(rcode(&message, &response), 0, "{transport:?}");
+    }
+    cluster.settle();
+    let status = cluster.status(3).unwrap();
+    assert_eq!(status["zones"][0]["records"], 13 + 900 + 1_000);
+    // One record more than is taken (and no more room in a message): refused, not cut.
+    let builder = (0..1_001_u16)
+        .fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
+            builder.add(name("many.example.test.").as_ref(), Rtype::A, 60, &[10, 1, (n >> 8) as u8, n as u8])
+        });
+    let message = sign(&key, builder.build(), 0);
+    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
+    assert_eq!(rcode(&message, &response), 5);
+}
+
+#[test]
 fn a_repeat_is_answered_and_changes_nothing() {
     let cluster = Cluster::start("repeat", 3, &[]);
     let message = add(&cluster.client_key(), "repeat.example.test.");
