@@ -1,5 +1,5 @@
-//! All sockets of a node. Those for operators and peers come first; those for clients once the node can answer them: on a
-//! port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
+//! All sockets of a node. Those for operators and peers come first; those for clients once the node can answer them: on
+//! a port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
 
 use crate::config::Config;
 use crate::listen::batch::BatchSocket;
