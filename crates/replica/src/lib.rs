@@ -1,1 +1,58 @@
-//! Skeleton.
+//! One member of a cluster, without I/O: time, octets from peers and results of the disk come in as inputs.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+// What it asks of its disk.
+pub mod disk;
+// Everything that goes in and comes out.
+pub mod io;
+
+// An UPDATE from octets to the change it makes.
+pub mod update;
+// What members say to each other.
+pub mod peer;
+// What is asked of the leader.
+mod command;
+// Consensus.
+mod raft;
+// What the log carries.
+pub mod entry;
+// Raft's log on disk.
+pub mod log;
+// The state at one index, in one file.
+pub mod checkpoint;
+// What replicas hold alike, and how entries change it.
+mod machine;
+mod state;
+
+// One replica: its parts in the order in which an update meets them.
+mod admin;
+mod apply;
+mod config;
+mod failover;
+mod forward;
+mod propose;
+mod reads;
+mod replica;
+mod report;
+mod status;
+mod transfer;
+
+mod codec;
+mod octets;
+mod secrets;
+
+// A disk for tests and the simulator.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+#[cfg(test)]
+mod scenarios;
+
+pub use codec::DecodeError;
+pub use config::ReplicaConfig;
+pub use machine::Alarms;
+pub use replica::{Counters, OpenError, Replica};
+pub use secrets::{DataKey, Sealed};
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};

@@ -1,2 +1,97 @@
-//! Skeleton.
-fn main() {}
+//! `catamaran`: an authoritative nameserver that is replicated by Raft.
+//!
+//! This crate is the shell: sockets, files, clocks and threads. What a message means is decided in `wire`, `zone` and
+//! `replica`.
+//!
+//! ```text
+//!   query :  listen/udp, listen/tcp --> wire::parse --> zone::answer --> out          (packet workers)
+//!   update:  listen --> update (authenticate, prescan) --> node/replica_thread --> update (sign) --> out
+//!   admin :  cli --> api --> node/replica_thread
+//! ```
+#![deny(unsafe_code)]
+
+// What every part uses.
+mod limits;
+mod metrics;
+mod problem;
+mod stop;
+// What the user says.
+mod cli;
+// What is read at start.
+mod config;
+mod files;
+mod tls;
+// Clients.
+mod listen;
+mod service;
+// Operators.
+mod api;
+// The replica and its peers.
+mod node;
+mod peer;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Flat tails under many small allocations on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    log_to_stderr(cli.log);
+    let result = match &cli.command {
+        cli::Command::Up(args) => cli::up::run(args),
+        cli::Command::Serve(args) => cli::serve::run(args),
+        cli::Command::Init(args) => cli::init::run(args),
+        cli::Command::Join(args) => cli::join::run(args),
+        cli::Command::Status(args) => cli::status::run(args),
+        cli::Command::Zone(command) => cli::zone::run(command),
+        cli::Command::Key(command) => cli::key::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(problem.exit as u8)
+        }
+    }
+}
+
+fn log_to_stderr(level: cli::LogLevel) {
+    let level = match level {
+        cli::LogLevel::Error => tracing::Level::ERROR,
+        cli::LogLevel::Warn => tracing::Level::WARN,
+        cli::LogLevel::Info => tracing::Level::INFO,
+        cli::LogLevel::Debug => tracing::Level::DEBUG,
+        cli::LogLevel::Trace => tracing::Level::TRACE,
+    };
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+/// A directory for one test, removed with it.
+#[cfg(test)]
+fn test_dir(name: &str) -> TestDir {
+    let dir = std::env::temp_dir().join(format!("catamaran-test-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the temporary directory can be written");
+    TestDir(dir)
+}
+
+#[cfg(test)]
+struct TestDir(std::path::PathBuf);
+
+#[cfg(test)]
+impl TestDir {
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+impl Drop for TestDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

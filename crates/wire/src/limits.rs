@@ -8,3 +8,20 @@ pub const LABEL_OCTETS_MAX: usize = 63;
 pub const NAME_LABELS_MAX: usize = 128;
 /// Octets of a message over TCP, and of a datagram that is received (RFC 1035 4.2.2).
 pub const MESSAGE_OCTETS_MAX: usize = 65_535;
+/// Octets of a message's header (RFC 1035 4.1.1).
+pub const HEADER_OCTETS: usize = 12;
+/// Octets of the rdata of one record (RFC 1035 3.2.1).
+pub const RDATA_OCTETS_MAX: usize = 65_535;
+/// Compression pointers followed for one name. More can be of no use: each but the last is followed by a label.
+pub const POINTERS_PER_NAME_MAX: usize = NAME_LABELS_MAX;
+/// Labels and pointers read for all names of one message together, so that a message of 65,535 octets whose every owner
+/// walks a long chain costs no more than a fraction of a millisecond.
+pub const NAME_STEPS_MAX: u32 = 262_144;
+/// Names that the composer remembers for compression; a bound on the work a name costs.
+pub const COMPRESSION_ENTRIES_MAX: usize = 64;
+/// A compression pointer has fourteen bits (RFC 1035 4.1.4).
+pub const POINTER_TARGET_MAX: usize = 0x3FFF;
+/// The smallest payload a requestor can ask for; less counts as this (RFC 6891 6.2.3).
+pub const UDP_PAYLOAD_MIN: u16 = 512;
+/// Extended errors in one response (RFC 8914 allows any number).
+pub const EDE_MAX: usize = 2;

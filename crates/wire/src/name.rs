@@ -1,7 +1,7 @@
 //! Domain names in uncompressed wire form (RFC 1035 3.1).
 //!
-//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order are
-//! case-insensitive, the order canonical (RFC 4034 6.1).
+//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order
+//! are case-insensitive, the order canonical (RFC 4034 6.1).
 
 use crate::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
 use core::{cmp::Ordering, fmt, hash};
@@ -28,6 +28,11 @@ pub struct NameRef<'a>(&'a [u8]);
 impl<'a> NameRef<'a> {
     /// The root.
     pub const ROOT: NameRef<'static> = NameRef(&[0]);
+
+    /// Octets that this crate has already checked.
+    pub(crate) const fn from_checked(octets: &'a [u8]) -> Self {
+        Self(octets)
+    }
 
     /// Checks that `octets` are exactly one uncompressed name.
     ///
@@ -178,34 +183,12 @@ impl Ord for NameRef<'_> {
         for back in 1..=own_count.min(their_count) {
             let a = &self.0[label(self.0, own[own_count - back])];
             let b = &other.0[label(other.0, theirs[their_count - back])];
-            let lower = |l: &[u8]| l.iter().map(u8::to_ascii_lowercase).collect::<LabelBuf>();
-            let order = lower(a).cmp(&lower(b));
+            let order = a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase));
             if order != Ordering::Equal {
                 return order;
             }
         }
         own_count.cmp(&their_count)
-    }
-}
-
-/// One label in lower case, on the stack.
-#[derive(PartialEq, Eq)]
-struct LabelBuf([u8; LABEL_OCTETS_MAX], usize);
-
-impl FromIterator<u8> for LabelBuf {
-    fn from_iter<I: IntoIterator<Item = u8>>(octets: I) -> Self {
-        let mut label = Self([0; LABEL_OCTETS_MAX], 0);
-        for octet in octets {
-            label.0[label.1] = octet;
-            label.1 += 1;
-        }
-        label
-    }
-}
-
-impl LabelBuf {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0[..self.1].cmp(&other.0[..other.1])
     }
 }
 

@@ -2,10 +2,20 @@
 
 use core::fmt;
 
+/// The registered spelling, where it is no identifier.
+macro_rules! mnemonic {
+    (NSAP_PTR) => {
+        "NSAP-PTR"
+    };
+    ($variant:ident) => {
+        stringify!($variant)
+    };
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($int:ty) { $($(#[$vdoc:meta])* $variant:ident = $value:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub $int);
 
         impl $name {
@@ -14,13 +24,16 @@ macro_rules! number {
             /// The registered mnemonic, if this crate knows one.
             #[must_use]
             pub const fn mnemonic(self) -> Option<&'static str> {
-                match self.0 { $($value => Some(stringify!($variant)),)* _ => None }
+                match self.0 { $($value => Some(mnemonic!($variant)),)* _ => None }
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.mnemonic() { Some(m) => f.write_str(m), None => write!(f, "{}({})", stringify!($name), self.0) }
+                match self.mnemonic() {
+                    Some(mnemonic) => f.write_str(mnemonic),
+                    None => write!(f, "{}({})", stringify!($name), self.0),
+                }
             }
         }
     };
@@ -31,14 +44,14 @@ number! {
     Rtype(u16) {
         A = 1, NS = 2, MD = 3, MF = 4, CNAME = 5, SOA = 6, MB = 7, MG = 8, MR = 9, NULL = 10, WKS = 11, PTR = 12,
         HINFO = 13, MINFO = 14, MX = 15, TXT = 16, RP = 17, AFSDB = 18, X25 = 19, ISDN = 20, RT = 21, NSAP = 22,
-        SIG = 24, KEY = 25, PX = 26, GPOS = 27, AAAA = 28, LOC = 29, NXT = 30, EID = 31, NIMLOC = 32, SRV = 33,
-        ATMA = 34, NAPTR = 35, KX = 36, CERT = 37, A6 = 38, DNAME = 39, SINK = 40, OPT = 41, APL = 42, DS = 43,
-        SSHFP = 44, IPSECKEY = 45, RRSIG = 46, NSEC = 47, DNSKEY = 48, DHCID = 49, NSEC3 = 50, NSEC3PARAM = 51,
-        TLSA = 52, SMIMEA = 53, HIP = 55, NINFO = 56, RKEY = 57, TALINK = 58, CDS = 59, CDNSKEY = 60,
-        OPENPGPKEY = 61, CSYNC = 62, ZONEMD = 63, SVCB = 64, HTTPS = 65, DSYNC = 66, SPF = 99, NID = 104, L32 = 105,
-        L64 = 106, LP = 107, EUI48 = 108, EUI64 = 109, TKEY = 249, TSIG = 250, IXFR = 251, AXFR = 252, MAILB = 253,
-        MAILA = 254, ANY = 255, URI = 256, CAA = 257, AVC = 258, DOA = 259, AMTRELAY = 260, RESINFO = 261,
-        WALLET = 262, TA = 32768, DLV = 32769,
+        NSAP_PTR = 23, SIG = 24, KEY = 25, PX = 26, GPOS = 27, AAAA = 28, LOC = 29, NXT = 30, EID = 31, NIMLOC = 32,
+        SRV = 33, ATMA = 34, NAPTR = 35, KX = 36, CERT = 37, A6 = 38, DNAME = 39, SINK = 40, OPT = 41, APL = 42,
+        DS = 43, SSHFP = 44, IPSECKEY = 45, RRSIG = 46, NSEC = 47, DNSKEY = 48, DHCID = 49, NSEC3 = 50,
+        NSEC3PARAM = 51, TLSA = 52, SMIMEA = 53, HIP = 55, NINFO = 56, RKEY = 57, TALINK = 58, CDS = 59,
+        CDNSKEY = 60, OPENPGPKEY = 61, CSYNC = 62, ZONEMD = 63, SVCB = 64, HTTPS = 65, DSYNC = 66, HHIT = 67,
+        BRID = 68, SPF = 99, NID = 104, L32 = 105, L64 = 106, LP = 107, EUI48 = 108, EUI64 = 109, TKEY = 249,
+        TSIG = 250, IXFR = 251, AXFR = 252, MAILB = 253, MAILA = 254, ANY = 255, URI = 256, CAA = 257, AVC = 258,
+        DOA = 259, AMTRELAY = 260, RESINFO = 261, WALLET = 262, CLA = 263, IPN = 264, TA = 32768, DLV = 32769,
     }
 }
 
@@ -64,6 +77,14 @@ number! {
 impl Rcode {
     /// The TSIG error for a wrong MAC; shares its number with BADVERS (RFC 8945 3).
     pub const BADSIG: Self = Self(16);
+}
+
+impl Rtype {
+    /// Whether this is a QTYPE or a meta type, which no zone holds (RFC 6895 3.1: 128 to 255, and OPT).
+    #[must_use]
+    pub const fn is_meta(self) -> bool {
+        self.0 == Self::OPT.0 || (self.0 >= 128 && self.0 <= 255)
+    }
 }
 
 /// A zone's serial number, compared in the arithmetic of RFC 1982.

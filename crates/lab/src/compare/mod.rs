@@ -9,6 +9,7 @@ pub mod predicates;
 pub mod response;
 pub mod run;
 pub mod send;
+pub mod updates;
 
 pub use judge::{Tally, judge};
 pub use response::Response;

@@ -1,0 +1,90 @@
+//! UPDATE messages, well formed or not.
+
+use std::fmt;
+use wire::name::Name;
+use wire::number::{Class, Rtype};
+use zone::text::{print_rdata, print_rtype};
+
+/// A record as it stands in a message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw {
+    /// Its owner.
+    pub owner: Name,
+    /// Its type.
+    pub rtype: Rtype,
+    /// Its class.
+    pub class: Class,
+    /// Its TTL.
+    pub ttl: u32,
+    /// Its rdata, uncompressed; may be none, may be malformed.
+    pub rdata: Vec<u8>,
+}
+
+/// An UPDATE of a zone of class IN.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Update {
+    /// The zone.
+    pub apex: Name,
+    /// The prerequisite section.
+    pub prerequisites: Vec<Raw>,
+    /// The update section.
+    pub steps: Vec<Raw>,
+}
+
+/// Octets of a message over TCP, less room for TSIG.
+pub const OCTETS_MAX: usize = 65_000;
+
+impl Update {
+    /// An UPDATE that asks for nothing.
+    #[must_use]
+    pub fn new(apex: &Name) -> Self {
+        Self { apex: apex.clone(), prerequisites: Vec::new(), steps: Vec::new() }
+    }
+
+    /// Octets that the message will have, before it is signed.
+    #[must_use]
+    pub fn octets_len(&self) -> usize {
+        let record = |raw: &Raw| raw.owner.octets().len() + 10 + raw.rdata.len();
+        let records = self.prerequisites.iter().chain(&self.steps).map(record).sum::<usize>();
+        12 + self.apex.octets().len() + 4 + records
+    }
+
+    /// Adds a record (RFC 2136 2.5.1).
+    pub fn add(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdata: &[u8]) {
+        self.step(owner, rtype, Class::IN, ttl, rdata);
+    }
+
+    /// Deletes an RRset, or with type ANY all RRsets of the owner (RFC 2136 2.5.2, 2.5.3).
+    pub fn delete_rrset(&mut self, owner: &Name, rtype: Rtype) {
+        self.step(owner, rtype, Class::ANY, 0, &[]);
+    }
+
+    /// Deletes a record (RFC 2136 2.5.4).
+    pub fn delete_record(&mut self, owner: &Name, rtype: Rtype, rdata: &[u8]) {
+        self.step(owner, rtype, Class::NONE, 0, rdata);
+    }
+
+    fn step(&mut self, owner: &Name, rtype: Rtype, class: Class, ttl: u32, rdata: &[u8]) {
+        self.steps.push(Raw { owner: owner.clone(), rtype, class, ttl, rdata: rdata.to_vec() });
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        print_rtype(self.rtype, &mut text);
+        if !self.rdata.is_empty() {
+            text.push(' ');
+            print_rdata(self.rtype, &self.rdata, &mut text);
+        }
+        write!(f, "{} {} {:?} {text}", self.owner, self.ttl, self.class)
+    }
+}
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "zone {}", self.apex)?;
+        self.prerequisites.iter().try_for_each(|raw| write!(f, "\n  prerequisite {raw:?}"))?;
+        self.steps.iter().try_for_each(|raw| write!(f, "\n  step         {raw:?}"))
+    }
+}

@@ -1,0 +1,241 @@
+//! A whole comparison: each step to every server at once, judged by itself.
+
+use super::client::{self, ClientError};
+use super::contents::Contents;
+use super::message::Update;
+use super::predicates::{self, Case, Outcome};
+use super::{generate, reference, repair};
+use crate::peers::Kind;
+use domain::tsig::Key;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::name::Name;
+use wire::number::Serial;
+
+/// Unexplained differences that are kept in full; beyond it only their number grows.
+const UNEXPLAINED_KEPT: usize = 50;
+
+/// Starts a server again: it gets the zones with what they shall hold, and gives its address.
+pub type Restart<'a> = dyn FnMut(&[(Name, Contents)]) -> Result<SocketAddr, Box<dyn Error>> + Send + 'a;
+
+/// A running server.
+pub struct Server<'a> {
+    /// Which.
+    pub kind: Kind,
+    /// Where it answers.
+    pub address: SocketAddr,
+    /// Ends it, if it still runs, and starts it again.
+    pub restart: Box<Restart<'a>>,
+}
+
+/// What is compared.
+pub struct Plan {
+    /// The key that may update and transfer all zones.
+    pub key: Arc<Key>,
+    /// The zones; each server serves them with what [`generate::zone`] says.
+    pub apexes: Vec<Name>,
+    /// How many UPDATEs.
+    pub count: usize,
+    /// From which they are drawn.
+    pub seed: u64,
+}
+
+/// What a run has seen.
+#[derive(Default)]
+pub struct Tally {
+    /// Steps that were judged, for each server.
+    pub judged: usize,
+    /// Steps that changed the zone.
+    pub changing: usize,
+    /// RCODEs that should have come.
+    pub rcodes: BTreeMap<String, usize>,
+    /// By server, how often it did what it should.
+    pub equal: BTreeMap<&'static str, usize>,
+    /// By server and predicate.
+    pub explained: BTreeMap<(&'static str, &'static str), usize>,
+    /// By server, how often it was brought back after a difference.
+    pub brought_back: BTreeMap<&'static str, usize>,
+    /// By server, how often it was started again.
+    pub restarted: BTreeMap<&'static str, usize>,
+    /// Differences that nothing explains, by server; those of ours come first where it matters.
+    pub unexplained: Vec<(Kind, String)>,
+    /// How many of those there were.
+    pub unexplained_count: usize,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} updates, {} of them change the zone; RCODEs {:?}", self.judged, self.changing, self.rcodes)?;
+        for (server, count) in &self.equal {
+            let of = |counts: &BTreeMap<&'static str, usize>| counts.get(server).copied().unwrap_or_default();
+            let (back, restarted) = (of(&self.brought_back), of(&self.restarted));
+            writeln!(f, "{server:>10}: {count} equal, brought back {back} times, started again {restarted} times")?;
+        }
+        for ((server, name), count) in &self.explained {
+            writeln!(f, "{count:>8} {server}: {name}")?;
+        }
+        writeln!(f, "unexplained = {}", self.unexplained_count)
+    }
+}
+
+/// Draws and sends `plan.count` UPDATEs, one zone after the other in turns.
+///
+/// # Errors
+/// When a server cannot be brought back after a difference, or not be started.
+pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result<(), Box<dyn Error>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
+    let initial = |(index, apex): (usize, &Name)| (apex.clone(), generate::zone(apex, index));
+    let mut zones: Vec<(Name, Contents)> = plan.apexes.iter().enumerate().map(initial).collect();
+    for number in 0..plan.count {
+        let at = number % zones.len();
+        let (apex, before) = zones[at].clone();
+        let update = generate::update(&apex, &before, &mut rng);
+        let (rcode, after) = reference::update(&before, &update);
+        let expected = Outcome { rcode: Some(rcode), zone: after };
+        tally.judged += 1;
+        tally.changing += usize::from(expected.zone != before);
+        *tally.rcodes.entry(format!("{rcode:?}")).or_default() += 1;
+        zones[at].1 = expected.zone.clone();
+        let found = ask_all(plan, servers, &update, number as u16);
+        let mut differing = Vec::new();
+        for (index, (server, found)) in servers.iter().zip(found).enumerate() {
+            let case = Case { kind: server.kind, update: &update, before: &before, expected: &expected, found: &found };
+            judge(&case, tally);
+            if found.zone != expected.zone {
+                differing.push((index, found.zone));
+            }
+        }
+        if !differing.is_empty() {
+            let mut back = BringBack { plan, servers, differing, zones: &mut zones, at, tally };
+            back.run(&before)?;
+        }
+    }
+    Ok(())
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Every server at once; a server that is gone has an empty zone.
+fn ask_all(plan: &Plan, servers: &[Server<'_>], update: &Update, id: u16) -> Vec<Outcome> {
+    let ask = |address: SocketAddr| {
+        let rcode = client::send(address, &plan.key, update, id, now_s());
+        let zone = client::transfer(address, &plan.key, &update.apex, now_s()).unwrap_or_default();
+        Outcome { rcode: rcode.ok(), zone }
+    };
+    let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address).collect();
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = addresses.into_iter().map(|address| scope.spawn(move || ask(address))).collect();
+        let gone = || Outcome { rcode: None, zone: Contents::default() };
+        asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| gone())).collect()
+    })
+}
+
+fn judge(case: &Case<'_>, tally: &mut Tally) {
+    let server = case.kind.label();
+    if case.found == case.expected {
+        *tally.equal.entry(server).or_default() += 1;
+        return;
+    }
+    if let Some(names) = predicates::explain(case) {
+        names.into_iter().for_each(|name| *tally.explained.entry((server, name)).or_default() += 1);
+        return;
+    }
+    tally.unexplained_count += 1;
+    if tally.unexplained.len() < UNEXPLAINED_KEPT {
+        tally.unexplained.push((case.kind, describe(case)));
+    }
+}
+
+fn describe(case: &Case<'_>) -> String {
+    let Case { kind, update, before, expected, found } = case;
+    let rcode = |outcome: &Outcome| outcome.rcode.map_or("silence".into(), |rcode| format!("{rcode:?}"));
+    let mut text = format!("{}: {update:?}\n  expected {}, found {}", kind.label(), rcode(expected), rcode(found));
+    let mut list = |what: &str, records: Vec<_>| records.iter().for_each(|rr| text += &format!("\n    {what} {rr:?}"));
+    list("deleted ", before.records.difference(&expected.zone.records).cloned().collect());
+    list("added   ", expected.zone.records.difference(&before.records).cloned().collect());
+    list("missing ", expected.zone.records.difference(&found.zone.records).cloned().collect());
+    list("too many", found.zone.records.difference(&expected.zone.records).cloned().collect());
+    text
+}
+
+/// Makes all servers hold the same again, at a serial that is newer for each of them.
+struct BringBack<'r, 's> {
+    plan: &'r Plan,
+    servers: &'r mut [Server<'s>],
+    /// Who went another way, and what they hold now.
+    differing: Vec<(usize, Contents)>,
+    /// What the reference says that each zone holds.
+    zones: &'r mut [(Name, Contents)],
+    /// Which zone.
+    at: usize,
+    tally: &'r mut Tally,
+}
+
+impl BringBack<'_, '_> {
+    /// First to what the reference has now. A server that cannot hold that can hold what all had `before`: then all go
+    /// back to it. One that does not even do that, or that has ended, is started again.
+    fn run(&mut self, before: &Contents) -> Result<(), Box<dyn Error>> {
+        let mut held: Vec<Contents> = self.servers.iter().map(|_| self.zones[self.at].1.clone()).collect();
+        for (index, found) in &self.differing {
+            held[*index] = found.clone();
+        }
+        for (index, _) in &self.differing {
+            *self.tally.brought_back.entry(self.servers[*index].kind.label()).or_default() += 1;
+        }
+        let mut failed = self.try_all(&self.zones[self.at].1.clone(), &mut held);
+        if !failed.is_empty() {
+            failed = self.try_all(before, &mut held);
+        }
+        let is_started = failed.into_iter().all(|index| self.restart(index).is_ok());
+        if !is_started {
+            // Some server takes by updates what it does not load.
+            for (index, (apex, zone)) in self.zones.iter_mut().enumerate() {
+                *zone = generate::zone(apex, index);
+            }
+            (0..self.servers.len()).try_for_each(|index| self.restart(index))?;
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, index: usize) -> Result<(), Box<dyn Error>> {
+        let server = &mut self.servers[index];
+        *self.tally.restarted.entry(server.kind.label()).or_default() += 1;
+        server.address = (server.restart)(self.zones)?;
+        Ok(())
+    }
+
+    /// Sends each server what it needs to hold `target` with a new serial; gives those that do not hold it then. What
+    /// each server holds, as far as it can be seen, is kept in `held`.
+    fn try_all(&mut self, target: &Contents, held: &mut [Contents]) -> Vec<usize> {
+        let apex = self.zones[self.at].0.clone();
+        let newest = held.iter().filter(|zone| zone.soa().is_some()).fold(Serial(target.serial()), |newest, zone| {
+            if Serial(zone.serial()).is_newer_than(newest) { Serial(zone.serial()) } else { newest }
+        });
+        let mut target = target.clone();
+        target.set_serial(newest.next().0);
+        let mut failed = Vec::new();
+        for (index, (server, held)) in self.servers.iter().zip(held).enumerate() {
+            let key = &self.plan.key;
+            let mend = |from: &Contents| -> Result<Contents, ClientError> {
+                for update in repair::updates(&apex, from, &target) {
+                    client::send(server.address, key, &update, 0, now_s())?;
+                }
+                client::transfer(server.address, key, &apex, now_s())
+            };
+            *held = if held.soa().is_some() { mend(held).unwrap_or_default() } else { Contents::default() };
+            if *held != target {
+                failed.push(index);
+            }
+        }
+        self.zones[self.at].1 = target;
+        failed
+    }
+}

@@ -1,0 +1,147 @@
+//! New contents for a zone: a difference in one entry when it is small, else a staged import in chunks.
+
+use super::contents::{Contents, Replacement, ReplacementKind};
+use super::{AdminStep, NOBODY, StepKind, StepResult};
+use crate::command::Command;
+use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange};
+use crate::forward::Purpose;
+use crate::io::{AdminError, AdminReply, ZoneOptions};
+use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
+use crate::machine::chunk_digest;
+use crate::replica::Replica;
+use crate::state::{Item, item_hash};
+use std::collections::VecDeque;
+use zone::{Record, ZoneId};
+
+/// An import that this replica drives.
+#[derive(Debug)]
+pub(crate) struct Import {
+    stage: StageId,
+    chunks: VecDeque<Vec<Record>>,
+    next_chunk: u32,
+    in_flight: usize,
+    digest: u128,
+    has_begun: bool,
+}
+
+type Refusal = Result<AdminReply, AdminError>;
+
+impl Replica {
+    pub(super) fn start_add_zone(
+        &mut self,
+        request_id: u64,
+        zone: &ZoneId,
+        options: ZoneOptions,
+        mut contents: Contents,
+    ) -> Result<(), Refusal> {
+        let zone = canonical(zone);
+        if self.machine.settings.zones().contains_key(&zone) {
+            return Err(Err(AdminError::ZoneExists));
+        }
+        // A zone that comes back goes on where it ended.
+        if let Some(last) = self.machine.settings.retired_serial(&zone)
+            && !contents.serial().is_newer_than(last)
+        {
+            contents.set_serial(last.next());
+        }
+        self.start_import(request_id, zone, ImportPurpose::Create { options }, contents);
+        Ok(())
+    }
+
+    pub(super) fn start_replace_zone(
+        &mut self,
+        request_id: u64,
+        zone: &ZoneId,
+        replacement: Replacement,
+    ) -> Result<(), Refusal> {
+        let zone = canonical(zone);
+        let base_hash = replacement.base_hash();
+        let old = self.machine.zones.published();
+        match old.zone(&zone).map(|zone| zone.hash()) {
+            None => return Err(Err(AdminError::ZoneUnknown)),
+            Some(hash) if hash != base_hash => return Err(Err(AdminError::ZoneChanged)),
+            Some(_) => {}
+        }
+        match replacement.into_kind() {
+            ReplacementKind::Unchanged => return Err(Ok(AdminReply::Unchanged)),
+            ReplacementKind::Change(changeset) => {
+                let change = Body::Change(ZoneChange { zone, base_hash, changeset });
+                self.start_step(AdminStep { request_id, kind: StepKind::Single }, Command::Propose(change));
+            }
+            ReplacementKind::Whole(contents) => {
+                self.start_import(request_id, zone, ImportPurpose::Replace { base_hash }, contents);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_import(&mut self, request_id: u64, zone: ZoneId, purpose: ImportPurpose, contents: Contents) {
+        let own = [self.driver.id(), self.config.boot_id, request_id].map(u64::to_be_bytes);
+        let stage = StageId(item_hash(Item::Stage, &[&own[0], &own[1], &own[2]]).to_be_bytes());
+        let chunk_count = contents.chunk_count();
+        let chunks = contents.into_chunks();
+        let import = Import { stage, chunks, next_chunk: 0, in_flight: 0, digest: 0, has_begun: false };
+        self.admin.imports.insert(request_id, import);
+        let begin = Body::ImportBegin(ImportBegin { stage, zone, purpose, chunk_count });
+        self.import_step(request_id, StepKind::ImportBegin, begin);
+    }
+
+    fn import_step(&mut self, request_id: u64, kind: StepKind, body: Body) {
+        self.wait(Command::Propose(body), Purpose::Admin(AdminStep { request_id, kind }), ADMIN_WAIT_MS);
+    }
+
+    /// A step of an import is done, or failed.
+    pub(super) fn import_step_done(&mut self, request_id: u64, kind: StepKind, result: StepResult) {
+        let Some(import) = self.admin.imports.get_mut(&request_id) else { return };
+        if let Err(error) = result {
+            let abandon = import.has_begun.then_some(import.stage);
+            self.admin.imports.remove(&request_id);
+            if let Some(stage) = abandon {
+                self.abandon_stage(stage);
+            }
+            return self.admin_done(request_id, Err(error));
+        }
+        match kind {
+            StepKind::ImportBegin => import.has_begun = true,
+            StepKind::ImportChunk => import.in_flight -= 1,
+            _ => {
+                self.admin.imports.remove(&request_id);
+                return self.admin_done(request_id, Ok(AdminReply::Done));
+            }
+        }
+        self.continue_import(request_id);
+    }
+
+    /// Gives a stage up. Nobody waits for it; a leader also gives up stages that nobody touches.
+    pub(crate) fn abandon_stage(&mut self, stage: StageId) {
+        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
+        self.wait(Command::Propose(Body::ImportAbandon(stage)), Purpose::Admin(step), ADMIN_WAIT_MS);
+    }
+
+    fn continue_import(&mut self, request_id: u64) {
+        loop {
+            let Some(import) = self.admin.imports.get_mut(&request_id) else { return };
+            if import.in_flight >= IMPORT_CHUNKS_IN_FLIGHT_MAX {
+                return;
+            }
+            let stage = import.stage;
+            let Some(records) = import.chunks.pop_front() else {
+                if import.in_flight == 0 {
+                    let commit = ImportCommit { stage, digest: import.digest, policy_epoch: 0 };
+                    self.import_step(request_id, StepKind::ImportCommit, Body::ImportCommit(commit));
+                }
+                return;
+            };
+            import.digest = chunk_digest(import.digest, &records);
+            import.in_flight += 1;
+            let chunk_index = import.next_chunk;
+            import.next_chunk += 1;
+            let chunk = Body::ImportChunk(ImportChunk { stage, chunk_index, records });
+            self.import_step(request_id, StepKind::ImportChunk, chunk);
+        }
+    }
+}
+
+fn canonical(zone: &ZoneId) -> ZoneId {
+    ZoneId { view: zone.view, apex: zone.apex.as_ref().to_canonical() }
+}

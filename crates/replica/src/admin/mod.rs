@@ -1,0 +1,225 @@
+//! Administrators' commands, at the replica that took them: checked, cut into steps, each step a command for the
+//! leader.
+
+mod contents;
+mod import;
+
+use crate::command::Command;
+use crate::entry::SettingsChange;
+use crate::forward::Purpose;
+use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
+use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX};
+use crate::replica::Replica;
+pub use contents::{Contents, Replacement};
+use import::Import;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::name::Name;
+
+/// A step of an administrator's command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdminStep {
+    request_id: u64,
+    kind: StepKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StepKind {
+    /// The only step.
+    Single,
+    /// A member was struck off; its removal from raft's configuration is waited for.
+    NodeRemove(NodeId),
+    ImportBegin,
+    ImportChunk,
+    ImportCommit,
+}
+
+/// Stands for the request of steps that nobody waits for; the shell numbers its requests from zero.
+const NOBODY: u64 = u64::MAX;
+
+/// What goes on.
+#[derive(Debug, Default)]
+pub(crate) struct AdminJobs {
+    /// Commands of one step, by request.
+    single: BTreeSet<u64>,
+    imports: BTreeMap<u64, Import>,
+    /// Members that are struck off and still in the configuration, and until when that is waited for.
+    leaving: BTreeMap<u64, (NodeId, u64)>,
+}
+
+/// What a step led to: whether it changed nothing, and the id of a new member.
+pub(crate) type StepResult = Result<(bool, Option<NodeId>), AdminError>;
+
+impl Replica {
+    /// Takes a command.
+    pub(crate) fn handle_admin(&mut self, request_id: u64, command: AdminCommand) {
+        let jobs = &self.admin;
+        let busy = jobs.single.len() + jobs.imports.len() + jobs.leaving.len() >= ADMIN_WAITING_MAX;
+        if busy || self.is_stopping() {
+            return self.admin_done(request_id, Err(AdminError::Busy));
+        }
+        if let Err(error) = self.start_admin(request_id, command) {
+            self.admin_done(request_id, error);
+        }
+    }
+
+    /// `Err` is an answer that needs no step.
+    fn start_admin(&mut self, request_id: u64, command: AdminCommand) -> Result<(), Result<AdminReply, AdminError>> {
+        let command = match command {
+            AdminCommand::AddZone { zone, options, contents } => {
+                return self.start_add_zone(request_id, &zone, options, contents);
+            }
+            AdminCommand::ReplaceZone { zone, replacement } => {
+                return self.start_replace_zone(request_id, &zone, replacement);
+            }
+            AdminCommand::SetZoneOptions { zone, options } => {
+                Command::Settings(SettingsChange::ZoneOptions { zone, options })
+            }
+            AdminCommand::RemoveZone { zone } => Command::Settings(SettingsChange::ZoneRemove { zone }),
+            AdminCommand::AddKey { name, algorithm, secret, nonce } => {
+                Command::Settings(self.key_add(&name, algorithm, &secret, nonce)?)
+            }
+            AdminCommand::RemoveKey { name } => {
+                Command::Settings(SettingsChange::KeyRemove { name: name.as_ref().to_canonical() })
+            }
+            AdminCommand::Grant { key, zone, right } => {
+                Command::Settings(SettingsChange::Grant { key: key.as_ref().to_canonical(), zone, right })
+            }
+            AdminCommand::Revoke { key, zone, right } => {
+                Command::Settings(SettingsChange::Revoke { key: key.as_ref().to_canonical(), zone, right })
+            }
+            AdminCommand::AddNode { node, address } => {
+                check_address(&address)?;
+                if node == 0 {
+                    return Err(Err(AdminError::Malformed));
+                }
+                Command::NodeAdd { node: Some(node), address, token: None }
+            }
+            AdminCommand::Join { digest, address } => {
+                check_address(&address)?;
+                Command::NodeAdd { node: None, address, token: Some(digest) }
+            }
+            AdminCommand::RemoveNode { id } => {
+                let step = AdminStep { request_id, kind: StepKind::NodeRemove(id) };
+                self.start_step(step, Command::NodeRemove { id });
+                return Ok(());
+            }
+            AdminCommand::TransferLeader { to } => Command::TransferLeader { to },
+            AdminCommand::CreateToken { digest, expires_wall_ms } => {
+                Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
+            }
+        };
+        self.start_step(AdminStep { request_id, kind: StepKind::Single }, command);
+        Ok(())
+    }
+
+    /// As the leader, raises the feature level. Asked again while it is under way it changes nothing.
+    pub(crate) fn propose_feature_level(&mut self, level: u32) {
+        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
+        if !self.admin.single.contains(&NOBODY) {
+            self.start_step(step, Command::Settings(SettingsChange::FeatureLevel { level }));
+        }
+    }
+
+    fn start_step(&mut self, step: AdminStep, command: Command) {
+        if matches!(step.kind, StepKind::Single | StepKind::NodeRemove(_)) {
+            self.admin.single.insert(step.request_id);
+        }
+        self.wait(command, Purpose::Admin(step), ADMIN_WAIT_MS);
+    }
+
+    /// Seals the secret; a key that is there already with the same secret is no change, whatever seals it.
+    fn key_add(
+        &self,
+        name: &Name,
+        algorithm: KeyAlgorithm,
+        secret: &[u8],
+        nonce: [u8; 12],
+    ) -> Result<SettingsChange, Result<AdminReply, AdminError>> {
+        if secret.is_empty() || secret.len() > SECRET_OCTETS_MAX {
+            return Err(Err(AdminError::Malformed));
+        }
+        let name = name.as_ref().to_canonical();
+        if let Some(old) = self.machine.settings.keys().get(&name) {
+            let same = old.algorithm == algorithm && self.open_secret(&name, &old.secret).as_deref() == Some(secret);
+            return Err(if same { Ok(AdminReply::Unchanged) } else { Err(AdminError::KeyExists) });
+        }
+        let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
+        Ok(SettingsChange::KeyAdd { name, algorithm, secret })
+    }
+
+    pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Vec<u8>> {
+        self.config.data_key.open(secret, &secret_context(name))
+    }
+
+    /// A step is done and applied here, or refused.
+    pub(crate) fn admin_step_done(&mut self, step: AdminStep, result: StepResult) {
+        let AdminStep { request_id, kind } = step;
+        self.admin.single.remove(&request_id);
+        match kind {
+            StepKind::ImportBegin | StepKind::ImportChunk | StepKind::ImportCommit => {
+                self.import_step_done(request_id, kind, result);
+            }
+            StepKind::NodeRemove(id) if result.is_ok() => {
+                let until_ms = self.now.monotonic_ms + ADMIN_WAIT_MS;
+                self.admin.leaving.insert(request_id, (id, until_ms));
+            }
+            StepKind::Single | StepKind::NodeRemove(_) => {
+                let reply = result.map(|result| match result {
+                    (_, Some(id)) => AdminReply::Joined { id },
+                    (true, None) => AdminReply::Unchanged,
+                    (false, None) => AdminReply::Done,
+                });
+                self.admin_done(request_id, reply);
+            }
+        }
+    }
+
+    /// A step waited too long.
+    pub(crate) fn admin_step_expired(&mut self, step: AdminStep, is_certain: bool) {
+        let error = if is_certain { AdminError::NotProposed } else { AdminError::Unknown };
+        self.admin_step_done(step, Err(error));
+    }
+
+    /// Answers removals of members that raft's configuration shows now.
+    pub(crate) fn tick_admin(&mut self) {
+        if self.admin.leaving.is_empty() {
+            return;
+        }
+        let conf_state = self.driver.conf_state();
+        let is_in = |id: &NodeId| conf_state.get_voters().contains(id) || conf_state.get_learners().contains(id);
+        let now = self.now.monotonic_ms;
+        let mut done = Vec::new();
+        self.admin.leaving.retain(|&request_id, (id, until_ms)| {
+            let result = if !is_in(id) {
+                Ok(AdminReply::Done)
+            } else if now >= *until_ms {
+                Err(AdminError::Unknown)
+            } else {
+                return true;
+            };
+            done.push((request_id, result));
+            false
+        });
+        for (request_id, result) in done {
+            self.admin_done(request_id, result);
+        }
+    }
+
+    fn admin_done(&mut self, request_id: u64, result: Result<AdminReply, AdminError>) {
+        // Nobody asked for what is tidied up.
+        if request_id == NOBODY {
+            return;
+        }
+        self.out.push_back(Output::AdminDone { request_id, result });
+    }
+}
+
+fn check_address(address: &str) -> Result<(), Result<AdminReply, AdminError>> {
+    let is_sane = !address.is_empty() && address.len() <= ADDRESS_OCTETS_MAX;
+    if is_sane { Ok(()) } else { Err(Err(AdminError::Malformed)) }
+}
+
+/// Binds a sealed secret to its key, so that the secrets of two keys cannot be exchanged.
+fn secret_context(name: &Name) -> Vec<u8> {
+    [b"tsig ".as_slice(), name.octets()].concat()
+}

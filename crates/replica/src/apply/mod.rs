@@ -1,0 +1,79 @@
+//! From committed entries to what clients see: applied one by one, published once a batch, then told.
+
+use crate::entry::Entry;
+use crate::io::{FatalReason, Output};
+use crate::machine::{Applied, SettingsEffect};
+use crate::raft::{decode_conf_change, is_conf_change};
+use crate::replica::Replica;
+use raft::eraftpb::Entry as LogEntry;
+
+impl Replica {
+    /// Applies what raft says is committed and durable here.
+    pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
+        let Some(last) = entries.last().map(|entry| entry.index) else { return };
+        let mut results = Vec::with_capacity(entries.len());
+        let mut effect = SettingsEffect::default();
+        for entry in entries {
+            let index = entry.index;
+            let Some(applied) = self.apply_entry(&entry) else { return };
+            match &applied {
+                Applied::Full => return self.fatal(FatalReason::MemoryFull),
+                Applied::Settings(changed) => {
+                    effect.keys |= changed.keys;
+                    effect.zones |= changed.zones;
+                    effect.members |= changed.members;
+                }
+                _ => {}
+            }
+            results.push((index, applied));
+        }
+        self.machine.publish();
+        self.out.push_back(Output::Published { index: last });
+        self.driver.applied(last);
+        self.driver.log_mut().set_applied(last);
+        self.tell_effect(effect);
+        self.settle_applied(results);
+        self.answer_reads();
+    }
+
+    /// `None` when this replica cannot go on.
+    fn apply_entry(&mut self, entry: &LogEntry) -> Option<Applied> {
+        let (index, term) = (entry.index, entry.term);
+        if is_conf_change(entry) {
+            // What raft wrote it reads; what does not fit the configuration changes nothing, everywhere alike.
+            if let Some(change) = decode_conf_change(&entry.data) {
+                self.driver.apply_conf_change(&change);
+            }
+            self.machine.apply_empty(index, term);
+            return Some(Applied::Other);
+        }
+        if entry.data.is_empty() {
+            self.machine.apply_empty(index, term);
+            return Some(Applied::Other);
+        }
+        match Entry::decode(&entry.data) {
+            Ok(decoded) if decoded.group == self.config.group => {
+                let prepared = self.head.take_applied(index, term);
+                Some(self.machine.apply(index, term, &decoded, prepared))
+            }
+            // Newer software wrote it: a replica that guessed would differ from those that know.
+            _ => {
+                self.fatal(FatalReason::EntryUnknown);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn tell_effect(&mut self, effect: SettingsEffect) {
+        if effect.keys {
+            self.out.push_back(Output::KeysChanged);
+        }
+        if effect.zones {
+            self.out.push_back(Output::ZonesChanged);
+        }
+        if effect.members {
+            let members = self.machine.settings.members();
+            self.out.push_back(Output::PeersChanged { members });
+        }
+    }
+}

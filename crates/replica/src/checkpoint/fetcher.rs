@@ -1,0 +1,318 @@
+//! The taking side of a transfer: asks for the table, then for the blocks, verifies each and writes it down. What has
+//! arrived stays when a connection breaks or another member takes over with the same checkpoint.
+
+use super::INCOMING_FILE;
+use super::format::{Manifest, Table};
+use super::frame::{Part, TransferFrame};
+use super::limits::{
+    BAD_BLOCKS_MAX, BLOCK_BYTES_MAX, FETCH_STALL_MS, FETCH_WINDOW_MAX, GET_COUNT_MAX, UNSYNCED_BYTES_MAX,
+};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something to do for a fetcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FetchOutput {
+    /// Send this.
+    Send {
+        /// To whom.
+        to: u64,
+        /// What.
+        frame: TransferFrame,
+    },
+    /// Write this.
+    Disk(DiskJob),
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchState {
+    /// Blocks are missing, or not durable yet.
+    UnderWay {
+        /// Blocks that are here.
+        have: u32,
+        /// All blocks.
+        of: u32,
+    },
+    /// The checkpoint is durable under its name: [`CheckpointFetcher::into_parts`].
+    Whole,
+    /// It will not come.
+    Failed(FetchError),
+}
+
+/// Why a transfer failed; the source is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchError {
+    /// The source has the checkpoint no longer.
+    Gone,
+    /// The table is not the one that the manifest names.
+    BadTable,
+    /// Too many blocks differed from their checksums.
+    BadBlocks,
+}
+
+/// Fetches one checkpoint.
+#[derive(Debug)]
+pub struct CheckpointFetcher {
+    manifest: Manifest,
+    source: Option<u64>,
+    stage: Stage,
+    /// Pieces of the table, or blocks, that were asked for.
+    asked: BTreeSet<u32>,
+    /// When something last arrived or was asked for anew, in milliseconds.
+    moved_ms: u64,
+    bad_count: u32,
+    under_way: Option<u64>,
+    unsynced_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Table { pieces: BTreeMap<u32, Vec<u8>> },
+    Data(Box<Data>),
+    Naming(Box<Data>),
+    Whole(Box<Data>),
+    Failed(FetchError),
+}
+
+#[derive(Debug)]
+struct Data {
+    table: Table,
+    /// Every block before this one is here; of those after, these are.
+    next: u32,
+    ahead: BTreeSet<u32>,
+    /// Verified blocks that are not yet being written.
+    unwritten: BTreeMap<u32, Vec<u8>>,
+    is_created: bool,
+}
+
+impl CheckpointFetcher {
+    /// A transfer from `source`, which must be connected.
+    pub fn new(manifest: Manifest, source: u64, now_ms: u64) -> Self {
+        Self {
+            manifest,
+            source: Some(source),
+            stage: Stage::Table { pieces: BTreeMap::new() },
+            asked: BTreeSet::new(),
+            moved_ms: now_ms,
+            bad_count: 0,
+            under_way: None,
+            unsynced_bytes: 0,
+        }
+    }
+
+    /// Which checkpoint.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> FetchState {
+        let of = self.manifest.block_count;
+        match &self.stage {
+            Stage::Table { .. } => FetchState::UnderWay { have: 0, of },
+            Stage::Data(data) => FetchState::UnderWay { have: data.next + data.ahead.len() as u32, of },
+            Stage::Naming(_) => FetchState::UnderWay { have: of, of },
+            Stage::Whole(_) => FetchState::Whole,
+            Stage::Failed(error) => FetchState::Failed(*error),
+        }
+    }
+
+    /// Manifest and table of a whole checkpoint, for [`super::CheckpointLoader::new`]; `None` before.
+    pub fn into_parts(self) -> Option<(Manifest, Table)> {
+        match self.stage {
+            Stage::Whole(data) => Some((self.manifest, data.table)),
+            _ => None,
+        }
+    }
+
+    /// Goes on from a member that has the checkpoint; what was asked of another is asked again.
+    pub fn set_source(&mut self, source: u64, now_ms: u64) {
+        self.source = Some(source);
+        self.asked.clear();
+        self.moved_ms = now_ms;
+    }
+
+    /// The connection to a peer ended; the transfer waits if it was the source.
+    pub fn peer_gone(&mut self, peer: u64) {
+        if self.source == Some(peer) {
+            self.source = None;
+            self.asked.clear();
+        }
+    }
+
+    /// Asks again when nothing has arrived for too long.
+    pub fn tick(&mut self, now_ms: u64) {
+        if !self.asked.is_empty() && now_ms.saturating_sub(self.moved_ms) >= FETCH_STALL_MS {
+            self.asked.clear();
+            self.moved_ms = now_ms;
+        }
+    }
+
+    /// Takes a frame of the source.
+    pub fn handle(&mut self, peer: u64, frame: TransferFrame, now_ms: u64) {
+        let is_ours = |checkpoint: &[u8; 32]| *checkpoint == self.manifest.id && self.source == Some(peer);
+        match frame {
+            TransferFrame::Gone { checkpoint } if is_ours(&checkpoint) => {
+                if matches!(self.stage, Stage::Table { .. } | Stage::Data(_)) {
+                    self.stage = Stage::Failed(FetchError::Gone);
+                }
+            }
+            TransferFrame::Block { checkpoint, part, number, octets } if is_ours(&checkpoint) => {
+                // What was not asked for, or came twice, is not looked at: that bounds what is held.
+                let is_wanted =
+                    matches!((&self.stage, part), (Stage::Table { .. }, Part::Table) | (Stage::Data(_), Part::Data));
+                if is_wanted && self.asked.remove(&number) {
+                    self.moved_ms = now_ms;
+                    self.arrived(number, octets);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self, tickets: &mut Tickets) -> Option<FetchOutput> {
+        // A checkpoint without blocks has a table without pieces.
+        self.assemble_table();
+        self.poll_disk(tickets).map(FetchOutput::Disk).or_else(|| self.poll_get())
+    }
+
+    /// Takes the answer to a job; whether the ticket was the fetcher's.
+    pub fn persisted(&mut self, ticket: u64) -> bool {
+        if self.under_way != Some(ticket) {
+            return false;
+        }
+        self.under_way = None;
+        if let Stage::Naming(_) = self.stage {
+            let stage = std::mem::replace(&mut self.stage, Stage::Failed(FetchError::Gone));
+            let Stage::Naming(data) = stage else { unreachable!("it was just matched") };
+            self.stage = Stage::Whole(data);
+        }
+        true
+    }
+
+    fn arrived(&mut self, number: u32, octets: Vec<u8>) {
+        match &mut self.stage {
+            Stage::Table { pieces } => {
+                pieces.insert(number, octets);
+                self.assemble_table();
+            }
+            Stage::Data(data) => {
+                if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
+                    data.take(number, octets);
+                    return;
+                }
+                self.bad_count += 1;
+                if self.bad_count > BAD_BLOCKS_MAX {
+                    self.stage = Stage::Failed(FetchError::BadBlocks);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn assemble_table(&mut self) {
+        let Stage::Table { pieces } = &mut self.stage else { return };
+        if pieces.len() < piece_count(&self.manifest) as usize {
+            return;
+        }
+        let octets = std::mem::take(pieces).into_values().flatten().collect();
+        self.stage = match Table::decode(&self.manifest, octets) {
+            Some(table) => Stage::Data(Box::new(Data {
+                table,
+                next: 0,
+                ahead: BTreeSet::new(),
+                unwritten: BTreeMap::new(),
+                is_created: false,
+            })),
+            None => Stage::Failed(FetchError::BadTable),
+        };
+    }
+
+    /// The next request, if the window has room.
+    fn poll_get(&mut self) -> Option<FetchOutput> {
+        let to = self.source?;
+        let (part, end, unwritten) = match &self.stage {
+            Stage::Table { .. } => (Part::Table, piece_count(&self.manifest), 0),
+            Stage::Data(data) => (Part::Data, data.table.block_count(), data.unwritten.len()),
+            _ => return None,
+        };
+        let room = FETCH_WINDOW_MAX.saturating_sub(self.asked.len() + unwritten);
+        // Half a window at once keeps requests few; the last ones go out as they are.
+        if room == 0 || (room < FETCH_WINDOW_MAX / 2 && !self.asked.is_empty()) {
+            return None;
+        }
+        let mut wanted = (0..end).skip(self.first_missing() as usize).filter(|number| self.is_missing(*number));
+        let from = wanted.next()?;
+        let count = room.min(usize::from(GET_COUNT_MAX));
+        let run = 1 + wanted.zip(from + 1..).take(count - 1).take_while(|(number, next)| number == next).count();
+        self.asked.extend((from..).take(run));
+        let frame = TransferFrame::Get { checkpoint: self.manifest.id, part, from, count: run as u16 };
+        Some(FetchOutput::Send { to, frame })
+    }
+
+    fn first_missing(&self) -> u32 {
+        if let Stage::Data(data) = &self.stage { data.next } else { 0 }
+    }
+
+    fn is_missing(&self, number: u32) -> bool {
+        let is_here = match &self.stage {
+            Stage::Table { pieces } => pieces.contains_key(&number),
+            Stage::Data(data) => number < data.next || data.ahead.contains(&number),
+            _ => true,
+        };
+        !is_here && !self.asked.contains(&number)
+    }
+
+    fn poll_disk(&mut self, tickets: &mut Tickets) -> Option<DiskJob> {
+        let Stage::Data(data) = &mut self.stage else { return None };
+        let is_last = data.next == data.table.block_count();
+        if self.under_way.is_some() || (data.unwritten.is_empty() && !is_last) {
+            return None;
+        }
+        let mut ops = Vec::new();
+        let write = |offset: u64, octets: Vec<u8>| DiskOp::Write { file: INCOMING_FILE.into(), offset, octets };
+        if !data.is_created {
+            data.is_created = true;
+            ops.push(DiskOp::Create { file: INCOMING_FILE.into(), zeroed_bytes: 0 });
+            ops.push(write(0, self.manifest.header.encode()));
+        }
+        for (number, octets) in std::mem::take(&mut data.unwritten) {
+            self.unsynced_bytes += octets.len() as u64;
+            let line = data.table.line(number).expect("it was verified by its line");
+            ops.push(write(line.offset, octets));
+        }
+        if is_last {
+            ops.push(write(self.manifest.table_offset(), data.table.octets().to_vec()));
+            ops.push(write(self.manifest.trailer_offset(), self.manifest.encode_trailer()));
+            ops.push(DiskOp::Sync { file: INCOMING_FILE.into() });
+            ops.push(DiskOp::Rename { from: INCOMING_FILE.into(), to: self.manifest.file() });
+            ops.push(DiskOp::SyncDir);
+            let stage = std::mem::replace(&mut self.stage, Stage::Failed(FetchError::Gone));
+            let Stage::Data(data) = stage else { unreachable!("it was just matched") };
+            self.stage = Stage::Naming(data);
+        } else if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+            self.unsynced_bytes = 0;
+            ops.push(DiskOp::Sync { file: INCOMING_FILE.into() });
+        }
+        let ticket = tickets.draw();
+        self.under_way = Some(ticket);
+        Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+    }
+}
+
+impl Data {
+    fn take(&mut self, number: u32, octets: Vec<u8>) {
+        self.unwritten.insert(number, octets);
+        self.ahead.insert(number);
+        while self.ahead.remove(&self.next) {
+            self.next += 1;
+        }
+    }
+}
+
+/// Pieces of the table.
+fn piece_count(manifest: &Manifest) -> u32 {
+    manifest.table_bytes().div_ceil(BLOCK_BYTES_MAX) as u32
+}

@@ -1,0 +1,139 @@
+//! What members say to each other in a transfer. The envelope (group, kind of frame) is the peer codec's.
+
+use super::format::CheckpointId;
+use super::limits::{BLOCK_BYTES_MAX, GET_COUNT_MAX};
+use crate::octets::Cursor;
+use core::fmt;
+
+/// Which of a checkpoint's two runs of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The table of blocks, in pieces of the size of a block.
+    Table,
+    /// The blocks.
+    Data,
+}
+
+/// One message of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransferFrame {
+    /// Asks for blocks.
+    Get {
+        /// Of which checkpoint.
+        checkpoint: CheckpointId,
+        /// Of which part.
+        part: Part,
+        /// The first.
+        from: u32,
+        /// How many, at least one and at most [`GET_COUNT_MAX`].
+        count: u16,
+    },
+    /// Brings one.
+    Block {
+        /// Of which checkpoint.
+        checkpoint: CheckpointId,
+        /// Of which part.
+        part: Part,
+        /// Its number.
+        number: u32,
+        /// Its octets.
+        octets: Vec<u8>,
+    },
+    /// The asked member does not have the checkpoint, or no longer.
+    Gone {
+        /// Which.
+        checkpoint: CheckpointId,
+    },
+}
+
+/// Why a frame was refused; the peer is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// It ends too early, goes on too long, or has a kind or part that is unknown.
+    Malformed,
+    /// A count or length is beyond its limit.
+    TooLarge,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "malformed frame",
+            Self::TooLarge => "frame beyond a limit",
+        })
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+const KIND_GET: u8 = 1;
+const KIND_BLOCK: u8 = 2;
+const KIND_GONE: u8 = 3;
+
+impl TransferFrame {
+    /// Appends the octets of the frame.
+    pub fn encode(&self, octets: &mut Vec<u8>) {
+        match self {
+            Self::Get { checkpoint, part, from, count } => {
+                octets.push(KIND_GET);
+                octets.extend_from_slice(checkpoint);
+                octets.push(*part as u8);
+                octets.extend_from_slice(&from.to_be_bytes());
+                octets.extend_from_slice(&count.to_be_bytes());
+            }
+            Self::Block { checkpoint, part, number, octets: block } => {
+                octets.reserve(42 + block.len());
+                octets.push(KIND_BLOCK);
+                octets.extend_from_slice(checkpoint);
+                octets.push(*part as u8);
+                octets.extend_from_slice(&number.to_be_bytes());
+                octets.extend_from_slice(&(block.len() as u32).to_be_bytes());
+                octets.extend_from_slice(block);
+            }
+            Self::Gone { checkpoint } => {
+                octets.push(KIND_GONE);
+                octets.extend_from_slice(checkpoint);
+            }
+        }
+    }
+
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// [`FrameError`]: the peer is at fault.
+    pub fn decode(octets: &[u8]) -> Result<Self, FrameError> {
+        let mut at = Cursor::new(octets);
+        let frame = Self::parse(&mut at).ok_or(FrameError::Malformed)??;
+        if at.is_at_end() { Ok(frame) } else { Err(FrameError::Malformed) }
+    }
+
+    fn parse(at: &mut Cursor<'_>) -> Option<Result<Self, FrameError>> {
+        let (kind, checkpoint) = (at.u8()?, at.array()?);
+        Some(Ok(match kind {
+            KIND_GET => {
+                let (part, from, count) = (part(at.u8()?)?, at.u32()?, at.u16()?);
+                if !(1..=GET_COUNT_MAX).contains(&count) {
+                    return Some(Err(FrameError::TooLarge));
+                }
+                Self::Get { checkpoint, part, from, count }
+            }
+            KIND_BLOCK => {
+                let (part, number, len) = (part(at.u8()?)?, at.u32()?, at.u32()? as usize);
+                if len > BLOCK_BYTES_MAX {
+                    return Some(Err(FrameError::TooLarge));
+                }
+                Self::Block { checkpoint, part, number, octets: at.take(len)?.to_vec() }
+            }
+            KIND_GONE => Self::Gone { checkpoint },
+            _ => return None,
+        }))
+    }
+}
+
+fn part(code: u8) -> Option<Part> {
+    match code {
+        0 => Some(Part::Table),
+        1 => Some(Part::Data),
+        _ => None,
+    }
+}

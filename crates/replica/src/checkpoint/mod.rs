@@ -1,0 +1,56 @@
+//! Checkpoints: the replicated state at one index, in one file.
+//!
+//! The replica freezes a version of its state and hands its items out one by one ([`CheckpointItems`]);
+//! [`CheckpointWriter`] puts them into blocks, each a small job of the bulk queue, so that updates go on meanwhile. A
+//! file has its name only once it is whole and synced. [`CheckpointReader`] reads it at start, [`CheckpointLoader`]
+//! while the replica runs; nothing is given out that was not verified. [`CheckpointServer`] and [`CheckpointFetcher`]
+//! carry one from a member to another: block by block, each verified on arrival, going on where a connection broke.
+//!
+//! What an item means is not known here: a [`Section`] and octets.
+
+// Sizes and bounds.
+pub mod limits;
+// The octets of a checkpoint.
+mod format;
+// Whole checkpoints to disk.
+mod writer;
+// From disk, at start and while running.
+mod reader;
+// What members say to each other in a transfer.
+mod frame;
+// The giving side.
+mod server;
+// The taking side.
+mod fetcher;
+
+pub use fetcher::{CheckpointFetcher, FetchError, FetchOutput, FetchState};
+pub use format::{CheckpointDamage, CheckpointHeader, CheckpointId, Flaw, Manifest, Section, Table, items};
+pub use frame::{FrameError, Part, TransferFrame};
+pub use reader::{CheckpointError, CheckpointLoader, CheckpointReader};
+pub use server::{CheckpointServer, ServerOutput};
+pub use writer::{CheckpointItems, CheckpointWriter, Written};
+
+use crate::log::CheckpointRef;
+
+const PREFIX: &str = "checkpoint-";
+/// Name of the file in which one of our own is being written.
+const WRITING_FILE: &str = "checkpoint.writing";
+/// Name of the file in which one of a peer's arrives.
+const INCOMING_FILE: &str = "checkpoint.incoming";
+
+/// Name of the file of a checkpoint.
+pub fn checkpoint_file(checkpoint: &CheckpointRef) -> String {
+    let [a, b, c, d, ..] = checkpoint.id;
+    format!("{PREFIX}{:016x}-{a:02x}{b:02x}{c:02x}{d:02x}", checkpoint.index)
+}
+
+/// Which of these files are checkpoints, or parts of one, that nobody needs: all but `keep`. For the start, when
+/// neither a writer nor a transfer is under way.
+pub fn stale_files<'f>(files: impl Iterator<Item = &'f str>, keep: &CheckpointRef) -> Vec<String> {
+    let kept = checkpoint_file(keep);
+    let is_ours = |file: &str| file.starts_with(PREFIX) || [WRITING_FILE, INCOMING_FILE].contains(&file);
+    files.filter(|file| is_ours(file) && *file != kept).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Checkpoints from disk: at start, when waiting harms nobody, and while the replica runs, by answers to reads.
+
+use super::checkpoint_file;
+use super::format::{
+    CheckpointDamage, CheckpointHeader, Flaw, HEADER_BYTES, Manifest, Section, TRAILER_BYTES, Table, items,
+};
+use super::limits::LOAD_READS_MAX;
+use crate::disk::{DiskError, DiskRead, ReadFile, Tickets};
+use crate::log::CheckpointRef;
+use core::fmt;
+use std::collections::BTreeMap;
+
+/// Why a checkpoint could not be read at start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointError {
+    /// It is damaged: quarantine.
+    Damage(CheckpointDamage),
+    /// The disk could not be read, or the file is not there.
+    Disk(DiskError),
+}
+
+impl fmt::Display for CheckpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damage(damage) => damage.fmt(f),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CheckpointError {}
+
+impl From<DiskError> for CheckpointError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// A whole checkpoint on disk, read at start.
+#[derive(Debug)]
+pub struct CheckpointReader {
+    manifest: Manifest,
+    table: Table,
+}
+
+impl CheckpointReader {
+    /// Reads and verifies header, table and trailer of the checkpoint that the log names.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn open(disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Self, CheckpointError> {
+        let file = checkpoint_file(checkpoint);
+        let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
+        let files = disk.list()?;
+        let (_, bytes) = files
+            .iter()
+            .find(|(name, _)| *name == file)
+            .ok_or_else(|| CheckpointError::Disk(DiskError::Missing { file: file.clone() }))?;
+        let header = CheckpointHeader::decode(&disk.read(&file, 0, HEADER_BYTES)?).map_err(damage)?;
+        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(|| damage(Flaw::Trailer))?;
+        let trailer = disk.read(&file, trailer_at, TRAILER_BYTES)?;
+        let manifest = Manifest::decode_trailer(header, &trailer).ok_or_else(|| damage(Flaw::Trailer))?;
+        if manifest.file_bytes() != *bytes {
+            return Err(damage(Flaw::Trailer));
+        }
+        if manifest.reference() != *checkpoint {
+            return Err(damage(Flaw::Other));
+        }
+        let octets = disk.read(&file, manifest.table_offset(), manifest.table_bytes())?;
+        let table = Table::decode(&manifest, octets).ok_or_else(|| damage(Flaw::Table))?;
+        Ok(Self { manifest, table })
+    }
+
+    /// What the checkpoint says about itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Manifest and table, for [`super::CheckpointServer::offer`].
+    pub fn into_parts(self) -> (Manifest, Table) {
+        (self.manifest, self.table)
+    }
+
+    /// Calls `each` with all items in order; each block is verified first.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]; items of earlier blocks were given out by then.
+    pub fn for_each_item(
+        &self,
+        disk: &dyn DiskRead,
+        mut each: impl FnMut(Section, &[u8]),
+    ) -> Result<(), CheckpointError> {
+        let file = self.manifest.file();
+        let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
+        for number in 0..self.table.block_count() {
+            let line = self.table.line(number).ok_or_else(|| damage(Flaw::Table))?;
+            let block = disk.read(&file, line.offset, line.len)?;
+            if !line.is_block(&block) {
+                return Err(damage(Flaw::Block(number)));
+            }
+            for item in items(number, &block) {
+                each(line.section, item.map_err(damage)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a checkpoint while the replica runs: after a transfer.
+#[derive(Debug)]
+pub struct CheckpointLoader {
+    file: String,
+    table: Table,
+    /// The block that is read next, and the one that is given out next.
+    next_read: u32,
+    next_block: u32,
+    under_way: BTreeMap<u64, u32>,
+    arrived: BTreeMap<u32, Vec<u8>>,
+}
+
+impl CheckpointLoader {
+    /// A loader that has read nothing yet.
+    pub fn new(manifest: &Manifest, table: Table) -> Self {
+        let (under_way, arrived) = (BTreeMap::new(), BTreeMap::new());
+        Self { file: manifest.file(), table, next_read: 0, next_block: 0, under_way, arrived }
+    }
+
+    /// The next read, if there is room for its answer.
+    pub fn poll(&mut self, tickets: &mut Tickets) -> Option<ReadFile> {
+        if self.under_way.len() + self.arrived.len() >= LOAD_READS_MAX {
+            return None;
+        }
+        let line = self.table.line(self.next_read)?;
+        let ticket = tickets.draw();
+        self.under_way.insert(ticket, self.next_read);
+        self.next_read += 1;
+        Some(ReadFile { ticket, file: self.file.clone(), offset: line.offset, len: line.len })
+    }
+
+    /// Whether this read is the loader's.
+    pub fn is_reading(&self, ticket: u64) -> bool {
+        self.under_way.contains_key(&ticket)
+    }
+
+    /// Takes the answer to a read; whether the ticket was the loader's.
+    ///
+    /// # Errors
+    /// [`CheckpointDamage`]: what was read is not what was written.
+    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<bool, CheckpointDamage> {
+        let Some(number) = self.under_way.remove(&ticket) else { return Ok(false) };
+        if !self.table.line(number).is_some_and(|line| line.is_block(&octets)) {
+            return Err(CheckpointDamage { file: self.file.clone(), what: Flaw::Block(number) });
+        }
+        self.arrived.insert(number, octets);
+        Ok(true)
+    }
+
+    /// The next block in order, verified, with its number and section; its [`items`] are the state.
+    pub fn next_block(&mut self) -> Option<(u32, Section, Vec<u8>)> {
+        let number = self.next_block;
+        let block = self.arrived.remove(&number)?;
+        self.next_block += 1;
+        Some((number, self.table.line(number)?.section, block))
+    }
+
+    /// Whether all blocks were given out.
+    pub fn is_done(&self) -> bool {
+        self.next_block == self.table.block_count()
+    }
+
+    /// The table, for [`super::CheckpointServer::offer`].
+    pub fn into_table(self) -> Table {
+        self.table
+    }
+}

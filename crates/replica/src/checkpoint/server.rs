@@ -1,0 +1,180 @@
+//! The giving side of a transfer: answers requests for blocks, a few at a time.
+
+use super::format::{CheckpointDamage, CheckpointId, Flaw, Manifest, Table};
+use super::frame::{Part, TransferFrame};
+use super::limits::{BLOCK_BYTES_MAX, OFFER_LEASE_MS, OFFERS_MAX, SERVER_READS_MAX, WAITING_BLOCKS_MAX};
+use crate::disk::{ReadFile, Tickets};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Something to do for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerOutput {
+    /// Have this read.
+    Read(ReadFile),
+    /// Send this.
+    Send {
+        /// To whom.
+        to: u64,
+        /// What.
+        frame: TransferFrame,
+    },
+}
+
+/// The checkpoints of this member that others may ask for.
+#[derive(Debug, Default)]
+pub struct CheckpointServer {
+    /// Oldest first.
+    offers: Vec<Offer>,
+    waiting: VecDeque<Wanted>,
+    /// Blocks that are being read, by ticket.
+    reads: BTreeMap<u64, Wanted>,
+    frames: VecDeque<(u64, TransferFrame)>,
+}
+
+#[derive(Debug)]
+struct Offer {
+    manifest: Manifest,
+    table: Table,
+    /// When it was last asked for, in milliseconds.
+    asked_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    peer: u64,
+    checkpoint: CheckpointId,
+    part: Part,
+    number: u32,
+}
+
+impl CheckpointServer {
+    /// Offers a checkpoint, which is durable, as the newest.
+    pub fn offer(&mut self, manifest: Manifest, table: Table) {
+        self.offers.retain(|offer| offer.manifest.id != manifest.id);
+        self.offers.push(Offer { manifest, table, asked_ms: None });
+    }
+
+    /// The newest checkpoint.
+    pub fn newest(&self) -> Option<&Manifest> {
+        self.offers.last().map(|offer| &offer.manifest)
+    }
+
+    /// The lowest index that a transfer under way will need the log from; nothing after it should be compacted.
+    pub fn pinned_index(&self, now_ms: u64) -> Option<u64> {
+        self.offers.iter().filter(|offer| offer.is_leased(now_ms)).map(|offer| offer.manifest.header.index).min()
+    }
+
+    /// Withdraws the checkpoints that nobody needs any more; gives their files, which may be removed.
+    pub fn retire(&mut self, now_ms: u64) -> Vec<String> {
+        let older = self.offers.len().saturating_sub(1);
+        let over = self.offers.len().saturating_sub(OFFERS_MAX);
+        let mut files = Vec::new();
+        let mut place = 0;
+        let reads = &self.reads;
+        self.offers.retain(|offer| {
+            let is_read = reads.values().any(|wanted| wanted.checkpoint == offer.manifest.id);
+            let goes = place < older && !is_read && (place < over || !offer.is_leased(now_ms));
+            place += 1;
+            if goes {
+                files.push(offer.manifest.file());
+            }
+            !goes
+        });
+        files
+    }
+
+    /// Takes a request; other frames are none of the server's.
+    pub fn handle(&mut self, peer: u64, frame: &TransferFrame, now_ms: u64) {
+        let TransferFrame::Get { checkpoint, part, from, count } = *frame else { return };
+        let Some(offer) = self.offers.iter_mut().find(|offer| offer.manifest.id == checkpoint) else {
+            self.refuse(peer, checkpoint);
+            return;
+        };
+        offer.asked_ms = Some(now_ms);
+        for number in (from..).take(usize::from(count)) {
+            let count_waiting = self.waiting.iter().filter(|wanted| wanted.peer == peer).count();
+            if count_waiting >= WAITING_BLOCKS_MAX {
+                break;
+            }
+            self.waiting.push_back(Wanted { peer, checkpoint, part, number });
+        }
+    }
+
+    /// Forgets what a peer asked for: its connection ended.
+    pub fn peer_gone(&mut self, peer: u64) {
+        self.waiting.retain(|wanted| wanted.peer != peer);
+        self.frames.retain(|(to, _)| *to != peer);
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self, tickets: &mut Tickets) -> Option<ServerOutput> {
+        loop {
+            if let Some((to, frame)) = self.frames.pop_front() {
+                return Some(ServerOutput::Send { to, frame });
+            }
+            if self.reads.len() >= SERVER_READS_MAX {
+                return None;
+            }
+            let wanted = self.waiting.pop_front()?;
+            if let Some(read) = self.serve(wanted, tickets) {
+                return Some(ServerOutput::Read(read));
+            }
+        }
+    }
+
+    /// Takes the answer to a read; whether the ticket was the server's.
+    ///
+    /// # Errors
+    /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and who asked is told.
+    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<bool, CheckpointDamage> {
+        let Some(wanted) = self.reads.remove(&ticket) else { return Ok(false) };
+        let Wanted { peer, checkpoint, part, number } = wanted;
+        let Some(place) = self.offers.iter().position(|offer| offer.manifest.id == checkpoint) else {
+            self.refuse(peer, checkpoint);
+            return Ok(true);
+        };
+        if !self.offers[place].table.line(number).is_some_and(|line| line.is_block(&octets)) {
+            self.refuse(peer, checkpoint);
+            let file = self.offers.remove(place).manifest.file();
+            return Err(CheckpointDamage { file, what: Flaw::Block(number) });
+        }
+        self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, octets }));
+        Ok(true)
+    }
+
+    /// Answers from memory, or gives the read that will.
+    fn serve(&mut self, wanted: Wanted, tickets: &mut Tickets) -> Option<ReadFile> {
+        let Wanted { peer, checkpoint, part, number } = wanted;
+        let Some(offer) = self.offers.iter().find(|offer| offer.manifest.id == checkpoint) else {
+            self.refuse(peer, checkpoint);
+            return None;
+        };
+        match part {
+            Part::Table => {
+                let piece = offer.table.octets().chunks(BLOCK_BYTES_MAX).nth(number as usize)?;
+                let octets = piece.to_vec();
+                self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, octets }));
+                None
+            }
+            Part::Data => {
+                let line = offer.table.line(number)?;
+                let ticket = tickets.draw();
+                self.reads.insert(ticket, wanted);
+                Some(ReadFile { ticket, file: offer.manifest.file(), offset: line.offset, len: line.len })
+            }
+        }
+    }
+
+    fn refuse(&mut self, peer: u64, checkpoint: CheckpointId) {
+        let gone = (peer, TransferFrame::Gone { checkpoint });
+        if !self.frames.contains(&gone) {
+            self.frames.push_back(gone);
+        }
+    }
+}
+
+impl Offer {
+    fn is_leased(&self, now_ms: u64) -> bool {
+        self.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) < OFFER_LEASE_MS)
+    }
+}

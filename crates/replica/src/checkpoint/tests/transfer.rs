@@ -1,0 +1,254 @@
+//! From member to member over connections that break, repeat and lie.
+
+use super::{Items, write};
+use crate::checkpoint::limits::{BAD_BLOCKS_MAX, FETCH_STALL_MS, FETCH_WINDOW_MAX, OFFER_LEASE_MS};
+use crate::checkpoint::{
+    CheckpointFetcher, CheckpointReader, CheckpointServer, FetchError, FetchOutput, FetchState, Flaw, Manifest,
+    ServerOutput, TransferFrame,
+};
+use crate::disk::{DiskRead, Tickets};
+use crate::testing::MemoryDisk;
+use proptest::prelude::*;
+
+const FOLLOWER: u64 = 7;
+
+/// A member that has the checkpoint.
+struct Source {
+    id: u64,
+    disk: MemoryDisk,
+    server: CheckpointServer,
+    tickets: Tickets,
+}
+
+impl Source {
+    fn new(id: u64, small: usize, large: usize) -> (Self, Manifest) {
+        let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
+        let (manifest, table) = write(&mut disk, Items::new(small, large), &mut tickets);
+        let mut server = CheckpointServer::default();
+        server.offer(manifest.clone(), table);
+        (Self { id, disk, server, tickets }, manifest)
+    }
+
+    /// Answers a frame.
+    fn answer(&mut self, frame: &TransferFrame) -> Vec<TransferFrame> {
+        self.server.handle(FOLLOWER, frame, 0);
+        let mut frames = Vec::new();
+        while let Some(output) = self.server.poll(&mut self.tickets) {
+            match output {
+                ServerOutput::Read(read) => {
+                    let octets = self.disk.read(&read.file, read.offset, read.len).unwrap();
+                    assert_eq!(self.server.file_read(read.ticket, octets), Ok(true));
+                }
+                ServerOutput::Send { to, frame } => {
+                    assert_eq!(to, FOLLOWER);
+                    frames.push(frame);
+                }
+            }
+        }
+        frames
+    }
+}
+
+/// Runs a transfer over a network that `fate` decides on; gives the follower's disk and the count of blocks sent.
+fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u64) -> u64) -> (MemoryDisk, usize) {
+    let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), sources[0].id, 0);
+    let mut at = 0;
+    let mut flying: Vec<TransferFrame> = Vec::new();
+    let mut blocks = 0;
+    let mut now_ms = 0;
+    for _ in 0..100_000 {
+        match fetcher.poll(&mut tickets) {
+            Some(FetchOutput::Send { to, frame }) => {
+                assert_eq!(to, sources[at].id);
+                let answers = sources[at].answer(&frame);
+                blocks += answers.len();
+                flying.extend(answers);
+                assert!(flying.len() <= 4 * FETCH_WINDOW_MAX);
+            }
+            Some(FetchOutput::Disk(job)) => {
+                job.ops.iter().for_each(|op| disk.execute(op));
+                assert!(fetcher.persisted(job.ticket));
+            }
+            None if fetcher.state() == FetchState::Whole => {
+                assert!(fetcher.into_parts().is_some());
+                return (disk, blocks);
+            }
+            None if flying.is_empty() => {
+                now_ms += FETCH_STALL_MS;
+                fetcher.tick(now_ms);
+            }
+            None => {}
+        }
+        let Some(frame) = flying.pop() else { continue };
+        match fate(20) {
+            // Lost without a trace: asked for again after a while.
+            0 => {}
+            // The connection breaks; another source goes on.
+            1 => {
+                flying.clear();
+                fetcher.peer_gone(sources[at].id);
+                assert_eq!(
+                    fetcher.poll(&mut tickets).filter(|output| matches!(output, FetchOutput::Send { .. })),
+                    None
+                );
+                at = (at + 1) % sources.len();
+                fetcher.set_source(sources[at].id, now_ms);
+            }
+            2 => {
+                fetcher.handle(sources[at].id, frame.clone(), now_ms);
+                fetcher.handle(sources[at].id, frame, now_ms);
+            }
+            3 => fetcher.handle(99, frame, now_ms),
+            _ => fetcher.handle(sources[at].id, frame, now_ms),
+        }
+    }
+    panic!("no end: {:?}", fetcher.state());
+}
+
+fn assert_same(disk: &MemoryDisk, source: &Source, manifest: &Manifest) {
+    assert!(disk.is_synced());
+    assert_eq!(disk.octets(&manifest.file()), source.disk.octets(&manifest.file()));
+    assert!(CheckpointReader::open(disk, &manifest.reference()).is_ok());
+}
+
+#[test]
+fn a_good_connection_carries_each_block_once() {
+    for (small, large) in [(0, 0), (4000, 30), (0, 1)] {
+        let (source, manifest) = Source::new(1, small, large);
+        let mut sources = [source];
+        let (disk, blocks) = transfer(&mut sources, &manifest, |bound| bound - 1);
+        assert_same(&disk, &sources[0], &manifest);
+        assert_eq!(blocks as u32, manifest.block_count + 1);
+    }
+}
+
+#[test]
+fn a_checkpoint_without_blocks_arrives_too() {
+    let manifest = Manifest::new(super::header(), &super::Table::new());
+    let mut server = CheckpointServer::default();
+    server.offer(manifest.clone(), super::Table::new());
+    let source = Source { id: 1, disk: MemoryDisk::default(), server, tickets: Tickets::default() };
+    let (disk, blocks) = transfer(&mut [source], &manifest, |bound| bound - 1);
+    assert_eq!(blocks, 0);
+    assert!(CheckpointReader::open(&disk, &manifest.reference()).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bad_connections_only_delay_it(seed: u64) {
+        let (first, manifest) = Source::new(1, 2000, 12);
+        let (second, same) = Source::new(2, 2000, 12);
+        prop_assert_eq!(&manifest, &same);
+        let mut sources = [first, second];
+        let mut draw = seed;
+        let (disk, blocks) = transfer(&mut sources, &manifest, |bound| {
+            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (draw >> 33) % bound
+        });
+        assert_same(&disk, &sources[0], &manifest);
+        // What has arrived is not asked for again: a broken connection costs a window at most.
+        prop_assert!(blocks < 40 * FETCH_WINDOW_MAX, "{} blocks", blocks);
+    }
+}
+
+#[test]
+fn a_source_that_lies_is_given_up() {
+    let (mut source, manifest) = Source::new(1, 2000, 12);
+    let mut tickets = Tickets::default();
+    let mut fetcher = CheckpointFetcher::new(manifest, 1, 0);
+    let mut lies = 0;
+    while let FetchState::UnderWay { .. } = fetcher.state() {
+        match fetcher.poll(&mut tickets) {
+            Some(FetchOutput::Send { frame, .. }) => {
+                for mut answer in source.answer(&frame) {
+                    if let TransferFrame::Block { part: crate::checkpoint::Part::Data, octets, .. } = &mut answer {
+                        octets[0] ^= 1;
+                        lies += 1;
+                    }
+                    fetcher.handle(1, answer, 0);
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(fetcher.state(), FetchState::Failed(FetchError::BadBlocks));
+    assert!(lies > BAD_BLOCKS_MAX);
+    assert!(fetcher.into_parts().is_none());
+}
+
+#[test]
+fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
+    let (mut source, manifest) = Source::new(1, 100, 0);
+    let mut tickets = Tickets::default();
+    let other = Manifest { id: [9; 32], ..manifest.clone() };
+    let mut fetcher = CheckpointFetcher::new(other.clone(), 1, 0);
+    let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
+    let [gone] = &source.answer(&frame)[..] else { panic!("no answer") };
+    let mut late = CheckpointFetcher::new(manifest.clone(), 1, 0);
+    late.handle(1, gone.clone(), 0);
+    assert!(matches!(late.state(), FetchState::UnderWay { .. }), "that was another checkpoint");
+    let TransferFrame::Gone { checkpoint } = gone else { panic!("{gone:?}") };
+    assert_eq!(checkpoint, &other.id);
+    let table = vec![0; manifest.block_count as usize * 10];
+    let part = crate::checkpoint::Part::Table;
+    let lie = TransferFrame::Block { checkpoint: other.id, part, number: 0, octets: table };
+    fetcher.handle(1, lie, 0);
+    assert_eq!(fetcher.state(), FetchState::Failed(FetchError::BadTable));
+    let mut fetcher = CheckpointFetcher::new(other, 1, 0);
+    fetcher.handle(1, gone.clone(), 0);
+    assert_eq!(fetcher.state(), FetchState::Failed(FetchError::Gone));
+}
+
+#[test]
+fn blocks_that_nobody_asked_for_are_not_held() {
+    let (mut source, manifest) = Source::new(1, 2000, 20);
+    let part = crate::checkpoint::Part::Data;
+    let unasked = TransferFrame::Get { checkpoint: manifest.id, part, from: 12, count: 1 };
+    let [block] = &source.answer(&unasked)[..] else { panic!("no block") };
+    let mut tickets = Tickets::default();
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), 1, 0);
+    let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
+    source.answer(&frame).into_iter().for_each(|table| fetcher.handle(1, table, 0));
+    let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
+    fetcher.handle(1, block.clone(), 0);
+    assert_eq!(fetcher.state(), FetchState::UnderWay { have: 0, of: manifest.block_count });
+    source.answer(&frame).into_iter().for_each(|block| fetcher.handle(1, block, 0));
+    assert_eq!(fetcher.state(), FetchState::UnderWay { have: 8, of: manifest.block_count });
+}
+
+#[test]
+fn a_damaged_file_is_offered_no_longer() {
+    let (mut source, manifest) = Source::new(1, 100, 0);
+    let part = crate::checkpoint::Part::Data;
+    let get = TransferFrame::Get { checkpoint: manifest.id, part, from: 0, count: 1 };
+    source.server.handle(FOLLOWER, &get, 0);
+    let Some(ServerOutput::Read(read)) = source.server.poll(&mut source.tickets) else { panic!("no read") };
+    let mut octets = source.disk.read(&read.file, read.offset, read.len).unwrap();
+    octets[3] ^= 8;
+    let damage = source.server.file_read(read.ticket, octets).unwrap_err();
+    assert_eq!((damage.file, damage.what), (manifest.file(), Flaw::Block(0)));
+    let gone = TransferFrame::Gone { checkpoint: manifest.id };
+    assert_eq!(source.server.poll(&mut source.tickets), Some(ServerOutput::Send { to: FOLLOWER, frame: gone }));
+    assert!(source.server.newest().is_none());
+}
+
+#[test]
+fn old_checkpoints_are_kept_while_somebody_fetches_them() {
+    let (mut source, manifest) = Source::new(1, 100, 0);
+    let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
+    let (newer, table) = write(&mut disk, Items::new(101, 0), &mut tickets);
+    let part = crate::checkpoint::Part::Table;
+    let get = TransferFrame::Get { checkpoint: manifest.id, part, from: 0, count: 1 };
+    source.server.handle(FOLLOWER, &get, 1000);
+    assert_eq!(source.server.pinned_index(1000), Some(manifest.header.index));
+    source.server.offer(newer.clone(), table);
+    assert_eq!(source.server.newest(), Some(&newer));
+    assert_eq!(source.server.retire(2000), Vec::<String>::new());
+    assert_eq!(source.server.retire(1000 + OFFER_LEASE_MS), [manifest.file()]);
+    assert_eq!(source.server.pinned_index(1000 + OFFER_LEASE_MS), None);
+    source.server.peer_gone(FOLLOWER);
+    assert_eq!(source.server.poll(&mut source.tickets), None);
+}

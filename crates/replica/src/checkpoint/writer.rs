@@ -1,0 +1,151 @@
+//! A checkpoint to disk, one block a job.
+
+use super::WRITING_FILE;
+use super::format::{CheckpointHeader, HEADER_BYTES, Manifest, Section, Table};
+use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, UNSYNCED_BYTES_MAX};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
+
+/// The state as items, in an order that does not change; from a frozen version, so that updates go on.
+pub trait CheckpointItems {
+    /// Appends the next item, of at most [`ITEM_BYTES_MAX`] octets, to `octets`, which is empty; `None` at the
+    /// end, and from then on. Items of one section follow each other.
+    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section>;
+}
+
+/// What [`CheckpointWriter::persisted`] made of a ticket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    /// Not the writer's.
+    NotOurs,
+    /// Poll again.
+    More,
+    /// The checkpoint is durable under its name.
+    Whole(Box<(Manifest, Table)>),
+}
+
+/// Writes one checkpoint.
+#[derive(Debug)]
+pub struct CheckpointWriter {
+    header: CheckpointHeader,
+    table: Table,
+    block: Vec<u8>,
+    section: Section,
+    item: Vec<u8>,
+    unsynced_bytes: u64,
+    under_way: Option<u64>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Start,
+    Blocks,
+    Last(Box<Manifest>),
+}
+
+impl CheckpointWriter {
+    /// A writer that has not begun.
+    pub fn new(header: CheckpointHeader) -> Self {
+        Self {
+            header,
+            table: Table::new(),
+            block: Vec::new(),
+            section: Section(0),
+            item: Vec::new(),
+            unsynced_bytes: 0,
+            under_way: None,
+            stage: Stage::Start,
+        }
+    }
+
+    /// Octets of blocks that were written or are being written.
+    pub fn bytes(&self) -> u64 {
+        self.table.data_bytes()
+    }
+
+    /// The next job, which takes items for one block at most; `None` while one is under way and after the last.
+    ///
+    /// # Panics
+    /// When an item is larger than [`ITEM_BYTES_MAX`], or the state larger than [`BLOCKS_MAX`] blocks.
+    pub fn poll(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Option<DiskJob> {
+        if self.under_way.is_some() {
+            return None;
+        }
+        let mut ops = Vec::new();
+        match self.stage {
+            Stage::Start => {
+                ops.push(DiskOp::Create { file: WRITING_FILE.into(), zeroed_bytes: 0 });
+                ops.push(self.write(0, self.header.encode()));
+                self.stage = Stage::Blocks;
+            }
+            Stage::Blocks => {
+                if let Some((offset, block)) = self.next_block(items) {
+                    self.unsynced_bytes += block.len() as u64;
+                    ops.push(self.write(offset, block));
+                    if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+                        self.unsynced_bytes = 0;
+                        ops.push(DiskOp::Sync { file: WRITING_FILE.into() });
+                    }
+                } else {
+                    let manifest = Manifest::new(self.header.clone(), &self.table);
+                    ops.push(self.write(manifest.table_offset(), self.table.octets().to_vec()));
+                    ops.push(self.write(manifest.trailer_offset(), manifest.encode_trailer()));
+                    ops.push(DiskOp::Sync { file: WRITING_FILE.into() });
+                    ops.push(DiskOp::Rename { from: WRITING_FILE.into(), to: manifest.file() });
+                    ops.push(DiskOp::SyncDir);
+                    self.stage = Stage::Last(Box::new(manifest));
+                }
+            }
+            Stage::Last(_) => return None,
+        }
+        let ticket = tickets.draw();
+        self.under_way = Some(ticket);
+        Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+    }
+
+    /// Takes the answer to a job.
+    pub fn persisted(&mut self, ticket: u64) -> Written {
+        if self.under_way != Some(ticket) {
+            return Written::NotOurs;
+        }
+        self.under_way = None;
+        match &self.stage {
+            Stage::Last(manifest) => {
+                let table = std::mem::replace(&mut self.table, Table::new());
+                Written::Whole(Box::new(((**manifest).clone(), table)))
+            }
+            _ => Written::More,
+        }
+    }
+
+    fn write(&self, offset: u64, octets: Vec<u8>) -> DiskOp {
+        DiskOp::Write { file: WRITING_FILE.into(), offset, octets }
+    }
+
+    /// Fills a block; gives where it goes. `None` when no item is left.
+    fn next_block(&mut self, items: &mut dyn CheckpointItems) -> Option<(u64, Vec<u8>)> {
+        loop {
+            self.item.clear();
+            let section = items.next_item(&mut self.item);
+            assert!(self.item.len() <= ITEM_BYTES_MAX, "an item of {} octets", self.item.len());
+            let fits = section == Some(self.section) && self.block.len() + 4 + self.item.len() <= BLOCK_BYTES_MAX;
+            let done = if fits || self.block.is_empty() { None } else { Some(self.close_block()) };
+            if let Some(section) = section {
+                self.section = section;
+                self.block.extend_from_slice(&(self.item.len() as u32).to_be_bytes());
+                self.block.extend_from_slice(&self.item);
+            }
+            if done.is_some() || section.is_none() {
+                return done;
+            }
+        }
+    }
+
+    fn close_block(&mut self) -> (u64, Vec<u8>) {
+        assert!(self.table.block_count() < BLOCKS_MAX, "state is bounded below {BLOCKS_MAX} blocks");
+        let block = std::mem::take(&mut self.block);
+        let offset = self.table.push(self.section, &block);
+        debug_assert!(offset >= HEADER_BYTES as u64);
+        (offset, block)
+    }
+}

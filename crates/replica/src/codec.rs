@@ -1,0 +1,250 @@
+//! Octets of entries, frames and checkpoints: big-endian integers, counted octets, names in wire form.
+//!
+//! A [`Decoder`] allocates nothing that the octets at hand do not back: a count is believed only as far as the
+//! octets that are left could hold that many items.
+
+use wire::name::{Name, NameRef};
+use wire::number::{Rtype, Serial};
+use zone::{Changeset, Record, ZoneId};
+
+/// Octets that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// They end too early.
+    Short,
+    /// There are more than there should be.
+    Trailing,
+    /// A count or size is above its limit.
+    TooLarge,
+    /// A number that stands for nothing.
+    Unknown,
+    /// No name.
+    Name,
+    /// A version that this software does not know.
+    Version(u8),
+}
+
+/// Appends to a vector.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    octets: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.octets
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.octets.push(value);
+    }
+
+    pub(crate) fn bool(&mut self, value: bool) {
+        self.octets.push(u8::from(value));
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.octets.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.octets.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.octets.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn u128(&mut self, value: u128) {
+        self.octets.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn fixed(&mut self, octets: &[u8]) {
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// A 32-bit count and that many octets.
+    pub(crate) fn octets(&mut self, octets: &[u8]) {
+        self.count(octets.len());
+        self.octets.extend_from_slice(octets);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.octets(text.as_bytes());
+    }
+
+    pub(crate) fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).expect("every list that is encoded has a limit below 2^32"));
+    }
+
+    pub(crate) fn name(&mut self, name: &Name) {
+        self.fixed(name.octets());
+    }
+
+    pub(crate) fn zone_id(&mut self, zone: &ZoneId) {
+        self.u16(zone.view);
+        self.name(&zone.apex);
+    }
+
+    pub(crate) fn record(&mut self, record: &Record) {
+        self.name(&record.owner);
+        self.u16(record.rtype.0);
+        self.u32(record.ttl);
+        self.u16(u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 octets"));
+        self.fixed(&record.rdata);
+    }
+
+    pub(crate) fn records(&mut self, records: &[Record]) {
+        self.count(records.len());
+        for record in records {
+            self.record(record);
+        }
+    }
+
+    pub(crate) fn changeset(&mut self, changeset: &Changeset) {
+        self.bool(changeset.serial_from.is_some());
+        self.u32(changeset.serial_from.map_or(0, |serial| serial.0));
+        self.u32(changeset.serial_to.0);
+        self.records(&changeset.deleted);
+        self.records(&changeset.added);
+    }
+}
+
+/// Smallest record: root owner, type, TTL, length of rdata.
+const RECORD_OCTETS_MIN: usize = 1 + 2 + 4 + 2;
+
+/// Takes from the front of octets.
+#[derive(Debug)]
+pub(crate) struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) const fn new(octets: &'a [u8]) -> Self {
+        Self { rest: octets }
+    }
+
+    /// The octets that nobody took yet.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Requires that nothing is left.
+    pub(crate) const fn finish(self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
+    }
+
+    pub(crate) fn fixed(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let (octets, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
+        self.rest = rest;
+        Ok(octets)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (octets, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
+        self.rest = rest;
+        Ok(*octets)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+        self.array::<1>().map(|[octet]| octet)
+    }
+
+    pub(crate) fn bool(&mut self) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError::Unknown),
+        }
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub(crate) fn u128(&mut self) -> Result<u128, DecodeError> {
+        self.array().map(u128::from_be_bytes)
+    }
+
+    /// Counted octets, at most `max` of them.
+    pub(crate) fn octets(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
+        let len = self.u32()? as usize;
+        if len > max {
+            return Err(DecodeError::TooLarge);
+        }
+        self.fixed(len)
+    }
+
+    pub(crate) fn text(&mut self, max: usize) -> Result<String, DecodeError> {
+        let octets = self.octets(max)?;
+        String::from_utf8(octets.to_vec()).map_err(|_| DecodeError::Unknown)
+    }
+
+    /// A count of items of at least `item_octets_min` octets each, at most `max`.
+    pub(crate) fn count(&mut self, max: usize, item_octets_min: usize) -> Result<usize, DecodeError> {
+        let count = self.u32()? as usize;
+        if count > max {
+            return Err(DecodeError::TooLarge);
+        }
+        if count.saturating_mul(item_octets_min) > self.rest.len() { Err(DecodeError::Short) } else { Ok(count) }
+    }
+
+    pub(crate) fn name(&mut self) -> Result<Name, DecodeError> {
+        let (name, rest) = NameRef::split_from(self.rest).map_err(|_| DecodeError::Name)?;
+        self.rest = rest;
+        Ok(name.to_name())
+    }
+
+    pub(crate) fn zone_id(&mut self) -> Result<ZoneId, DecodeError> {
+        let view = self.u16()?;
+        let apex = self.name()?;
+        // Two spellings of one apex would be two encodings of one state.
+        if apex.octets().iter().any(u8::is_ascii_uppercase) {
+            return Err(DecodeError::Name);
+        }
+        Ok(ZoneId { view, apex })
+    }
+
+    pub(crate) fn record(&mut self) -> Result<Record, DecodeError> {
+        let owner = self.name()?;
+        let rtype = Rtype(self.u16()?);
+        let ttl = self.u32()?;
+        let len = self.u16()?;
+        Ok(Record { owner, rtype, ttl, rdata: self.fixed(usize::from(len))?.into() })
+    }
+
+    pub(crate) fn records(&mut self) -> Result<Vec<Record>, DecodeError> {
+        let count = self.count(usize::MAX, RECORD_OCTETS_MIN)?;
+        let mut records = Vec::with_capacity(count);
+        for _ in 0..count {
+            records.push(self.record()?);
+        }
+        Ok(records)
+    }
+
+    pub(crate) fn changeset(&mut self) -> Result<Changeset, DecodeError> {
+        let from = self.bool()?;
+        let serial = Serial(self.u32()?);
+        if !from && serial.0 != 0 {
+            return Err(DecodeError::Unknown);
+        }
+        Ok(Changeset {
+            serial_from: from.then_some(serial),
+            serial_to: Serial(self.u32()?),
+            deleted: self.records()?,
+            added: self.records()?,
+        })
+    }
+}

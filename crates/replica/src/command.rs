@@ -1,0 +1,206 @@
+//! What a replica asks of the leader, be it itself or another, and what the leader says to it.
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::entry::{Body, Entry, SettingsChange};
+use crate::io::{AdminError, NodeId};
+use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
+use wire::name::Name;
+use wire::number::Rcode;
+
+/// Something that only a leader can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Evaluate an UPDATE.
+    Update(UpdateCommand),
+    /// Propose this; the leader checks it and fills in epochs and time.
+    Propose(Body),
+    /// Change the settings.
+    Settings(SettingsChange),
+    /// Make a member; the leader chooses its id.
+    NodeAdd {
+        /// The node number; `None` takes the next free one.
+        node: Option<u32>,
+        /// Where its peers connect to it.
+        address: String,
+        /// Digest of the join token that is used up.
+        token: Option<[u8; 32]>,
+    },
+    /// Remove a member.
+    NodeRemove {
+        /// Which.
+        id: NodeId,
+    },
+    /// Hand the leadership over.
+    TransferLeader {
+        /// To whom.
+        to: Option<NodeId>,
+    },
+}
+
+/// An authenticated UPDATE on its way to the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpdateCommand {
+    pub(crate) identity: [u8; 16],
+    pub(crate) key_name: Name,
+    pub(crate) time_signed: u64,
+    pub(crate) fudge: u16,
+    /// Address of the client, an IPv4 one mapped into IPv6.
+    pub(crate) source: [u8; 16],
+    pub(crate) message: Vec<u8>,
+}
+
+/// What the leader says to a [`Command`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is in the log; done when the entry of this index and term is applied.
+    Proposed { index: u64, term: u64 },
+    /// It was done before, at the latest at this index.
+    Done { index: u64 },
+    /// A new member, done when the entry of this index and term is applied.
+    Joined { index: u64, term: u64, id: NodeId },
+    /// The UPDATE was executed before, with this outcome, at the latest at this index.
+    Repeat { rcode: Rcode, index: u64 },
+    /// The UPDATE is a repeat that its sender may not make, or is too old to tell.
+    BadTime,
+    /// This replica does not lead or has no room: certainly not proposed.
+    NotProposed,
+    /// The leader refuses; certainly not proposed.
+    Refused(AdminError),
+}
+
+impl Command {
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::Update(update) => {
+                out.u8(1);
+                out.fixed(&update.identity);
+                out.name(&update.key_name);
+                out.u64(update.time_signed);
+                out.u16(update.fudge);
+                out.fixed(&update.source);
+                out.octets(&update.message);
+            }
+            Self::Propose(body) => {
+                out.u8(2);
+                out.octets(&body.encode(0, 0));
+            }
+            Self::Settings(change) => {
+                out.u8(3);
+                change.encode(out);
+            }
+            Self::NodeAdd { node, address, token } => {
+                out.u8(4);
+                out.bool(node.is_some());
+                out.u32(node.unwrap_or(0));
+                out.text(address);
+                out.bool(token.is_some());
+                out.fixed(token.as_ref().map_or(&[], |digest| &digest[..]));
+            }
+            Self::NodeRemove { id } => {
+                out.u8(5);
+                out.u64(*id);
+            }
+            Self::TransferLeader { to } => {
+                out.u8(6);
+                out.u64(to.unwrap_or(0));
+            }
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.u8()? {
+            1 => Self::Update(UpdateCommand {
+                identity: from.array()?,
+                key_name: from.name()?,
+                time_signed: from.u64()?,
+                fudge: from.u16()?,
+                source: from.array()?,
+                message: from.octets(UPDATE_OCTETS_MAX)?.to_vec(),
+            }),
+            2 => match Entry::decode(from.octets(ENTRY_OCTETS_MAX)?)? {
+                Entry { group: 0, time_ms: 0, body } => Self::Propose(body),
+                _ => return Err(DecodeError::Unknown),
+            },
+            3 => Self::Settings(SettingsChange::decode(from)?),
+            4 => {
+                let (present, number) = (from.bool()?, from.u32()?);
+                if !present && number != 0 {
+                    return Err(DecodeError::Unknown);
+                }
+                Self::NodeAdd {
+                    node: present.then_some(number),
+                    address: from.text(ADDRESS_OCTETS_MAX)?,
+                    token: if from.bool()? { Some(from.array()?) } else { None },
+                }
+            }
+            5 => Self::NodeRemove { id: from.u64()? },
+            6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
+            _ => return Err(DecodeError::Unknown),
+        })
+    }
+}
+
+impl Answer {
+    fn parts(self) -> (u8, [u64; 3]) {
+        match self {
+            Self::Proposed { index, term } => (1, [index, term, 0]),
+            Self::Done { index } => (2, [index, 0, 0]),
+            Self::Joined { index, term, id } => (3, [index, term, id]),
+            Self::Repeat { rcode, index } => (4, [index, u64::from(rcode.0), 0]),
+            Self::BadTime => (5, [0; 3]),
+            Self::NotProposed => (6, [0; 3]),
+            Self::Refused(error) => (7, [u64::from(error_number(error)), 0, 0]),
+        }
+    }
+
+    pub(crate) fn encode(self, out: &mut Encoder) {
+        let (kind, numbers) = self.parts();
+        out.u8(kind);
+        for number in numbers {
+            out.u64(number);
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let kind = from.u8()?;
+        let [index, second, third] = [from.u64()?, from.u64()?, from.u64()?];
+        let answer = match kind {
+            1 => Self::Proposed { index, term: second },
+            2 => Self::Done { index },
+            3 => Self::Joined { index, term: second, id: third },
+            4 => Self::Repeat { rcode: Rcode(u16::try_from(second).map_err(|_| DecodeError::Unknown)?), index },
+            5 => Self::BadTime,
+            6 => Self::NotProposed,
+            7 => Self::Refused(ERRORS.get(index.wrapping_sub(1) as usize).copied().ok_or(DecodeError::Unknown)?),
+            _ => return Err(DecodeError::Unknown),
+        };
+        // Numbers that an answer has no use for are zero.
+        if answer.parts().1 == [index, second, third] { Ok(answer) } else { Err(DecodeError::Unknown) }
+    }
+}
+
+/// The numbers of errors on the wire: their places here, from one.
+const ERRORS: [AdminError; 17] = [
+    AdminError::ZoneExists,
+    AdminError::ZoneUnknown,
+    AdminError::ZoneChanged,
+    AdminError::ZoneInvalid,
+    AdminError::KeyExists,
+    AdminError::KeyUnknown,
+    AdminError::NodeUnknown,
+    AdminError::NodeExists,
+    AdminError::MembershipBusy,
+    AdminError::LeaderWouldGo,
+    AdminError::LastVoter,
+    AdminError::TokenInvalid,
+    AdminError::TooLarge,
+    AdminError::Busy,
+    AdminError::NotProposed,
+    AdminError::Unknown,
+    AdminError::Malformed,
+];
+
+fn error_number(error: AdminError) -> u8 {
+    let place = ERRORS.iter().position(|&other| other == error).expect("every error has a number");
+    place as u8 + 1
+}

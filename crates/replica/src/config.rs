@@ -1,0 +1,63 @@
+//! What a replica is started with.
+
+use crate::io::NodeId;
+use crate::limits::{
+    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
+};
+use crate::log::LogConfig;
+use crate::secrets::DataKey;
+use zone::set::StoreConfig;
+
+/// Identity, secrets and sizes of one replica. Sizes that shape replicated state (`session_count_max`,
+/// `history_*`) must be equal on all members of a cluster.
+#[derive(Debug)]
+pub struct ReplicaConfig {
+    /// The raft group; zero is the only one today.
+    pub group: u16,
+    /// This member's raft id.
+    pub id: NodeId,
+    /// The cluster.
+    pub cluster_id: [u8; 16],
+    /// Drawn at random when the process started.
+    pub boot_id: u64,
+    /// Seed of election time limits: random in production, the seed of the run in a simulation.
+    pub seed: u64,
+    /// Seals secrets.
+    pub data_key: DataKey,
+    /// Sizes of the log.
+    pub log: LogConfig,
+    /// Memory of the zones.
+    pub store: StoreConfig,
+    /// Repeats that are remembered.
+    pub session_count_max: usize,
+    /// Differences that one zone keeps.
+    pub history_count_max: usize,
+    /// Octets of differences that one zone keeps.
+    pub history_octets_max: usize,
+    /// Octets of differences that all zones keep.
+    pub history_total_octets_max: usize,
+    /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
+    pub start_stale_after_ms: u64,
+}
+
+impl ReplicaConfig {
+    /// Sizes for production.
+    #[must_use]
+    pub fn new(cluster_id: [u8; 16], id: NodeId, boot_id: u64, seed: u64, data_key: DataKey) -> Self {
+        Self {
+            group: 0,
+            id,
+            cluster_id,
+            boot_id,
+            seed,
+            data_key,
+            log: LogConfig::default(),
+            store: StoreConfig::default(),
+            session_count_max: SESSION_COUNT_MAX,
+            history_count_max: HISTORY_COUNT_MAX,
+            history_octets_max: HISTORY_OCTETS_MAX,
+            history_total_octets_max: HISTORY_TOTAL_OCTETS_MAX,
+            start_stale_after_ms: START_STALE_AFTER_MS,
+        }
+    }
+}

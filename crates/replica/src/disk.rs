@@ -1,0 +1,141 @@
+//! What a replica asks of its disk, as values: the shell carries the operations out, the core never waits.
+//!
+//! Two queues. [`DiskQueue::Log`] carries the fsyncs that clients wait for; [`DiskQueue::Bulk`] carries
+//! checkpoints and whatever else may take its time. The shell executes the jobs of one queue in the order in
+//! which it got them, one at a time, and the two queues side by side. A job is answered by its ticket once all
+//! of its operations are done.
+//!
+//! **Contract of the shell.** A failed operation is never answered: the process aborts, without unwinding and
+//! without a second fsync (a kernel may report a failed fsync once and then forget the dirty pages). File names
+//! are single path components below one directory that the replica has to itself.
+
+use core::fmt;
+
+/// One operation on one file; the operations of a [`DiskJob`] are executed in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskOp {
+    /// Leaves a file of that name which holds exactly `zeroed_bytes` zero octets, whatever it held before: written,
+    /// not only reserved, so that later writes change no metadata of the file system.
+    Create {
+        /// Name of the file.
+        file: String,
+        /// Number of zero octets to write.
+        zeroed_bytes: u64,
+    },
+    /// Writes octets at an offset; writing past the end extends the file.
+    Write {
+        /// Name of the file, which exists.
+        file: String,
+        /// Where the octets go, from the start of the file.
+        offset: u64,
+        /// What to write.
+        octets: Vec<u8>,
+    },
+    /// Makes all that was written to the file before durable (fdatasync or fsync, size included).
+    Sync {
+        /// Name of the file.
+        file: String,
+    },
+    /// Gives a file another name, replacing a file that has it already.
+    Rename {
+        /// The name it has.
+        from: String,
+        /// The name it gets.
+        to: String,
+    },
+    /// Removes a file; a file that is not there is no error.
+    Remove {
+        /// Name of the file.
+        file: String,
+    },
+    /// Makes names durable: creations, renames and removals so far (fsync of the directory).
+    SyncDir,
+}
+
+/// Which of the shell's two writers executes a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskQueue {
+    /// Raft's log and vote: clients wait for it.
+    Log,
+    /// Checkpoints: nobody waits for it.
+    Bulk,
+}
+
+/// A list of operations that is executed in order and answered once, by its ticket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskJob {
+    /// Who executes it.
+    pub queue: DiskQueue,
+    /// Comes back when all operations are done; grows by at least one from job to job of a queue.
+    pub ticket: u64,
+    /// What to do.
+    pub ops: Vec<DiskOp>,
+}
+
+/// A read that the shell answers later with the octets (fewer than asked for only where the file ends).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFile {
+    /// Comes back with the octets.
+    pub ticket: u64,
+    /// Name of the file.
+    pub file: String,
+    /// Where to read from.
+    pub offset: u64,
+    /// Number of octets.
+    pub len: usize,
+}
+
+/// Why a read at start failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskError {
+    /// No file of that name.
+    Missing {
+        /// The name.
+        file: String,
+    },
+    /// The medium or the operating system refused.
+    Failed {
+        /// Name of the file, or of the directory when it could not be listed.
+        file: String,
+        /// What the operating system said.
+        reason: String,
+    },
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { file } => write!(f, "{file}: no such file"),
+            Self::Failed { file, reason } => write!(f, "{file}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for DiskError {}
+
+/// Reads at start, when nothing else runs yet and waiting harms nobody.
+pub trait DiskRead {
+    /// All files with their sizes in octets, in any order.
+    ///
+    /// # Errors
+    /// [`DiskError::Failed`] when the directory cannot be listed.
+    fn list(&self) -> Result<Vec<(String, u64)>, DiskError>;
+
+    /// Up to `len` octets from `offset`; fewer where the file ends, none beyond it.
+    ///
+    /// # Errors
+    /// [`DiskError`] when the file is not there or cannot be read.
+    fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError>;
+}
+
+/// Gives tickets out; one for all parts of a replica, so that an answer belongs to exactly one of them.
+#[derive(Debug, Default)]
+pub struct Tickets(u64);
+
+impl Tickets {
+    /// A ticket that was never given out before by this value.
+    pub fn draw(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}

@@ -1,0 +1,159 @@
+//! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::io::{SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
+use zone::{Record, ZoneId};
+
+/// Names a stage; chosen by the replica that imports, unique among its imports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StageId(pub [u8; 16]);
+
+/// What the staged records are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportPurpose {
+    /// A zone that is not there yet.
+    Create {
+        /// Its options.
+        options: ZoneOptions,
+    },
+    /// New contents of a zone.
+    Replace {
+        /// Hash of the contents that they replace.
+        base_hash: u128,
+    },
+}
+
+/// Opens a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportBegin {
+    /// The stage.
+    pub stage: StageId,
+    /// The zone.
+    pub zone: ZoneId,
+    /// What for.
+    pub purpose: ImportPurpose,
+    /// Chunks that will come.
+    pub chunk_count: u32,
+}
+
+/// Records of a stage; an RRset may be spread over several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportChunk {
+    /// The stage.
+    pub stage: StageId,
+    /// Which chunk, from zero.
+    pub chunk_index: u32,
+    /// The records.
+    pub records: Vec<Record>,
+}
+
+/// Closes a stage and shows its contents, all at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportCommit {
+    /// The stage.
+    pub stage: StageId,
+    /// Digest over the octets of all chunks in their order.
+    pub digest: u128,
+    /// Epoch of the settings at evaluation.
+    pub policy_epoch: u64,
+}
+
+impl ImportBegin {
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        out.fixed(&self.stage.0);
+        out.zone_id(&self.zone);
+        encode_purpose(self.purpose, out);
+        out.u32(self.chunk_count);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let stage = StageId(from.array()?);
+        let zone = from.zone_id()?;
+        let purpose = decode_purpose(from)?;
+        let chunk_count = from.u32()?;
+        if chunk_count > IMPORT_CHUNKS_MAX {
+            return Err(DecodeError::TooLarge);
+        }
+        Ok(Self { stage, zone, purpose, chunk_count })
+    }
+}
+
+impl ImportChunk {
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        out.fixed(&self.stage.0);
+        out.u32(self.chunk_index);
+        out.records(&self.records);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        // One record may be larger than a chunk should be, and then stands alone.
+        if from.rest().len() > IMPORT_CHUNK_OCTETS_MAX + 2 * usize::from(u16::MAX) {
+            return Err(DecodeError::TooLarge);
+        }
+        Ok(Self { stage: StageId(from.array()?), chunk_index: from.u32()?, records: from.records()? })
+    }
+}
+
+impl ImportCommit {
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        out.fixed(&self.stage.0);
+        out.u128(self.digest);
+        out.u64(self.policy_epoch);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { stage: StageId(from.array()?), digest: from.u128()?, policy_epoch: from.u64()? })
+    }
+}
+
+/// What an import is for, in entries and in checkpoints.
+pub(crate) fn encode_purpose(purpose: ImportPurpose, out: &mut Encoder) {
+    match purpose {
+        ImportPurpose::Create { options } => {
+            out.u8(1);
+            encode_options(options, out);
+        }
+        ImportPurpose::Replace { base_hash } => {
+            out.u8(2);
+            out.u128(base_hash);
+        }
+    }
+}
+
+/// Reads what [`encode_purpose`] wrote.
+pub(crate) fn decode_purpose(from: &mut Decoder<'_>) -> Result<ImportPurpose, DecodeError> {
+    match from.u8()? {
+        1 => Ok(ImportPurpose::Create { options: decode_options(from)? }),
+        2 => Ok(ImportPurpose::Replace { base_hash: from.u128()? }),
+        _ => Err(DecodeError::Unknown),
+    }
+}
+
+/// Options of a zone, in entries and in checkpoints.
+pub(crate) fn encode_options(options: ZoneOptions, out: &mut Encoder) {
+    out.u8(match options.serial_policy {
+        SerialPolicyOption::Increment => 1,
+        SerialPolicyOption::UnixTime => 2,
+    });
+    out.u8(match options.stale {
+        StaleOption::Serve => 1,
+        StaleOption::Expire => 2,
+    });
+}
+
+/// Reads what [`encode_options`] wrote.
+pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, DecodeError> {
+    Ok(ZoneOptions {
+        serial_policy: match from.u8()? {
+            1 => SerialPolicyOption::Increment,
+            2 => SerialPolicyOption::UnixTime,
+            _ => return Err(DecodeError::Unknown),
+        },
+        stale: match from.u8()? {
+            1 => StaleOption::Serve,
+            2 => StaleOption::Expire,
+            _ => return Err(DecodeError::Unknown),
+        },
+    })
+}

@@ -1,0 +1,233 @@
+//! Changes of the settings: zones, keys, grants, members, tokens, feature level.
+
+use super::import::{decode_options, encode_options};
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
+use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::secrets::Sealed;
+use wire::name::Name;
+use zone::ZoneId;
+
+/// A change of the settings, bound to the settings that it was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsEntry {
+    /// Epoch of the settings that the change applies to; each applied change raises it by one.
+    pub epoch: u64,
+    /// The change.
+    pub change: SettingsChange,
+}
+
+/// One change of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingsChange {
+    /// Other options for a zone.
+    ZoneOptions {
+        /// Which.
+        zone: ZoneId,
+        /// The options.
+        options: ZoneOptions,
+    },
+    /// A zone goes, its grants with it.
+    ZoneRemove {
+        /// Which.
+        zone: ZoneId,
+    },
+    /// A TSIG key. Its generation is the index of this entry.
+    KeyAdd {
+        /// Its name, canonical.
+        name: Name,
+        /// Its algorithm.
+        algorithm: KeyAlgorithm,
+        /// Its secret, sealed.
+        secret: Sealed,
+    },
+    /// A TSIG key goes, its grants with it.
+    KeyRemove {
+        /// Its name.
+        name: Name,
+    },
+    /// A key may do something.
+    Grant {
+        /// Its name.
+        key: Name,
+        /// Where; `None` is everywhere.
+        zone: Option<ZoneId>,
+        /// What.
+        right: Right,
+    },
+    /// A key may no longer do something.
+    Revoke {
+        /// Its name.
+        key: Name,
+        /// Where; `None` is the grant for everywhere.
+        zone: Option<ZoneId>,
+        /// What.
+        right: Right,
+    },
+    /// A member's address; its place in raft's configuration is a change of its own.
+    MemberAdd {
+        /// Its id.
+        id: NodeId,
+        /// Where its peers connect to it.
+        address: String,
+        /// Digest of the join token that is used up by this.
+        token: Option<[u8; 32]>,
+    },
+    /// A member's address goes.
+    MemberRemove {
+        /// Its id.
+        id: NodeId,
+    },
+    /// A join token.
+    TokenAdd {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+        /// Milliseconds since 1970 after which it is void.
+        expires_wall_ms: u64,
+    },
+    /// All members can do what this level names.
+    FeatureLevel {
+        /// The level.
+        level: u32,
+    },
+}
+
+impl SettingsEntry {
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        out.u64(self.epoch);
+        self.change.encode(out);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { epoch: from.u64()?, change: SettingsChange::decode(from)? })
+    }
+}
+
+impl SettingsChange {
+    /// Also the form in which a follower forwards a change to the leader.
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::ZoneOptions { zone, options } => {
+                out.u8(1);
+                out.zone_id(zone);
+                encode_options(*options, out);
+            }
+            Self::ZoneRemove { zone } => {
+                out.u8(2);
+                out.zone_id(zone);
+            }
+            Self::KeyAdd { name, algorithm, secret } => {
+                out.u8(3);
+                out.name(name);
+                encode_algorithm(*algorithm, out);
+                secret.encode(out);
+            }
+            Self::KeyRemove { name } => {
+                out.u8(4);
+                out.name(name);
+            }
+            Self::Grant { key, zone, right } => {
+                out.u8(5);
+                encode_grant(key, zone.as_ref(), *right, out);
+            }
+            Self::Revoke { key, zone, right } => {
+                out.u8(6);
+                encode_grant(key, zone.as_ref(), *right, out);
+            }
+            Self::MemberAdd { id, address, token } => {
+                out.u8(7);
+                out.u64(*id);
+                out.text(address);
+                out.bool(token.is_some());
+                out.fixed(token.as_ref().map_or(&[], |digest| &digest[..]));
+            }
+            Self::MemberRemove { id } => {
+                out.u8(8);
+                out.u64(*id);
+            }
+            Self::TokenAdd { digest, expires_wall_ms } => {
+                out.u8(9);
+                out.fixed(digest);
+                out.u64(*expires_wall_ms);
+            }
+            Self::FeatureLevel { level } => {
+                out.u8(10);
+                out.u32(*level);
+            }
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.u8()? {
+            1 => Self::ZoneOptions { zone: from.zone_id()?, options: decode_options(from)? },
+            2 => Self::ZoneRemove { zone: from.zone_id()? },
+            3 => Self::KeyAdd {
+                name: from.name()?,
+                algorithm: decode_algorithm(from)?,
+                secret: Sealed::decode(from, SECRET_OCTETS_MAX)?,
+            },
+            4 => Self::KeyRemove { name: from.name()? },
+            5 => {
+                let (key, zone, right) = decode_grant(from)?;
+                Self::Grant { key, zone, right }
+            }
+            6 => {
+                let (key, zone, right) = decode_grant(from)?;
+                Self::Revoke { key, zone, right }
+            }
+            7 => Self::MemberAdd {
+                id: from.u64()?,
+                address: from.text(ADDRESS_OCTETS_MAX)?,
+                token: if from.bool()? { Some(from.array()?) } else { None },
+            },
+            8 => Self::MemberRemove { id: from.u64()? },
+            9 => Self::TokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
+            10 => Self::FeatureLevel { level: from.u32()? },
+            _ => return Err(DecodeError::Unknown),
+        })
+    }
+}
+
+/// The algorithm of a key, in entries and in checkpoints.
+pub(crate) fn encode_algorithm(algorithm: KeyAlgorithm, out: &mut Encoder) {
+    out.u8(match algorithm {
+        KeyAlgorithm::HmacSha256 => 1,
+        KeyAlgorithm::HmacSha384 => 2,
+        KeyAlgorithm::HmacSha512 => 3,
+    });
+}
+
+/// Reads what [`encode_algorithm`] wrote.
+pub(crate) fn decode_algorithm(from: &mut Decoder<'_>) -> Result<KeyAlgorithm, DecodeError> {
+    match from.u8()? {
+        1 => Ok(KeyAlgorithm::HmacSha256),
+        2 => Ok(KeyAlgorithm::HmacSha384),
+        3 => Ok(KeyAlgorithm::HmacSha512),
+        _ => Err(DecodeError::Unknown),
+    }
+}
+
+/// A grant, in entries and in checkpoints.
+pub(crate) fn encode_grant(key: &Name, zone: Option<&ZoneId>, right: Right, out: &mut Encoder) {
+    out.name(key);
+    out.bool(zone.is_some());
+    if let Some(zone) = zone {
+        out.zone_id(zone);
+    }
+    out.u8(match right {
+        Right::Update => 1,
+        Right::Transfer => 2,
+    });
+}
+
+/// Reads what [`encode_grant`] wrote.
+pub(crate) fn decode_grant(from: &mut Decoder<'_>) -> Result<(Name, Option<ZoneId>, Right), DecodeError> {
+    let key = from.name()?;
+    let zone = if from.bool()? { Some(from.zone_id()?) } else { None };
+    let right = match from.u8()? {
+        1 => Right::Update,
+        2 => Right::Transfer,
+        _ => return Err(DecodeError::Unknown),
+    };
+    Ok((key, zone, right))
+}

@@ -1,0 +1,260 @@
+//! The origin's side: what this replica's own clients asked for, until they can be told.
+//!
+//! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
+//! once it has itself applied the entry. An answer of SERVFAIL means that it was certainly not proposed (RFC 2136
+//! 3.4.2); when that is not certain the client hears nothing and repeats its octets.
+
+mod waiter;
+
+pub(crate) use waiter::{Purpose, Waiter, Waiters};
+
+use crate::command::{Answer, Command, UpdateCommand};
+use crate::io::{Output, UpdateRequest, Verdict};
+use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
+use crate::machine::Applied;
+use crate::peer::Frame;
+use crate::propose::Origin;
+use crate::replica::Replica;
+use crate::state::{Identity, Known};
+use core::net::{IpAddr, SocketAddr};
+use waiter::Client;
+
+/// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
+fn source_octets(source: SocketAddr) -> [u8; 16] {
+    match source.ip() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+impl Replica {
+    /// Takes an update of a client.
+    pub(crate) fn handle_update(&mut self, request: UpdateRequest) {
+        let UpdateRequest { request_id, source, message, verified, transport: _ } = request;
+        let source = source_octets(source);
+        let key_name = verified.key_name.as_ref().to_canonical();
+        match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
+            Known::Repeat(rcode) => return self.verdict(request_id, Verdict::Answer(rcode)),
+            Known::BadTime => return self.verdict(request_id, Verdict::BadTime),
+            Known::New => {}
+        }
+        let client = Client { request_id, source };
+        match self.waiters.join(&verified.identity, client) {
+            Some(true) => return,
+            Some(false) => return self.verdict(request_id, Verdict::Unknown),
+            None => {}
+        }
+        if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || self.is_stopping() {
+            return self.verdict(request_id, Verdict::NotProposed);
+        }
+        let command = Command::Update(UpdateCommand {
+            identity: verified.identity,
+            key_name,
+            time_signed: verified.time_signed,
+            fudge: verified.fudge,
+            source,
+            message,
+        });
+        let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };
+        self.wait(command, purpose, UPDATE_WAIT_MS);
+    }
+
+    /// Starts to wait for the outcome of a command, and sends it on its way.
+    pub(crate) fn wait(&mut self, command: Command, purpose: Purpose, wait_ms: u64) {
+        let deadline_ms = self.now.monotonic_ms + wait_ms;
+        let token = self.waiters.insert(command, purpose, deadline_ms);
+        self.dispatch(token);
+    }
+
+    /// Gives a command to the leader, as far as one is known.
+    fn dispatch(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        let own = self.driver.id();
+        let leader = if self.driver.is_leader() { Some(own) } else { self.driver.leader() };
+        let Some(leader) = leader else { return };
+        let command = waiter.command.clone();
+        if leader == own {
+            if !self.head.enqueue(Origin { peer: None, token }, command) {
+                return;
+            }
+        } else {
+            self.send(leader, &Frame::Forward { token, command });
+        }
+        if let Some(waiter) = self.waiters.get_mut(token) {
+            waiter.sent(leader, self.now.monotonic_ms);
+        }
+    }
+
+    /// The leader's word on a command of ours.
+    pub(crate) fn handle_answer(&mut self, token: u64, answer: Answer) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        match answer {
+            Answer::Proposed { index, term } => waiter.place = Some((index, term)),
+            Answer::Joined { index, term, id } => {
+                waiter.place = Some((index, term));
+                waiter.joined = Some(id);
+            }
+            Answer::Done { index } => waiter.done_at = Some(index),
+            Answer::Repeat { rcode, index } => {
+                waiter.done_at = Some(index);
+                waiter.rcode = Some(rcode);
+            }
+            Answer::BadTime => return self.finish_update(token, Verdict::BadTime),
+            Answer::NotProposed => return waiter.not_proposed(),
+            Answer::Refused(error) => {
+                return match self.waiters.remove(token) {
+                    Some(Waiter { purpose: Purpose::Admin(step), .. }) => self.admin_step_done(step, Err(error)),
+                    Some(Waiter { purpose: Purpose::Update { clients, .. }, .. }) => {
+                        for client in clients {
+                            self.verdict(client.request_id, Verdict::NotProposed);
+                        }
+                    }
+                    None => {}
+                };
+            }
+        }
+        self.settle(token);
+    }
+
+    /// Tells a waiter whose place or index is applied here.
+    fn settle(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get(token) else { return };
+        let applied = self.machine.applied.0;
+        if let Some((index, term)) = waiter.place
+            && index <= applied
+        {
+            return match self.driver.log().term(index) {
+                Ok(there) if there == term => self.settled(token),
+                Ok(_) => self.lost(token),
+                // It left the log, with a checkpoint.
+                Err(_) => self.unsettled(token),
+            };
+        }
+        if waiter.done_at.is_some_and(|index| index <= applied) {
+            self.settled(token);
+        }
+    }
+
+    /// The command is done, and applied here.
+    fn settled(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get(token) else { return };
+        match &waiter.purpose {
+            Purpose::Update { identity, .. } => {
+                let rcode = self.machine.sessions.get(identity).map(|session| session.rcode).or(waiter.rcode);
+                match rcode {
+                    Some(rcode) => self.finish_update(token, Verdict::Answer(rcode)),
+                    // Applied, and already evicted from the table; or it did not fit.
+                    None => self.finish_update(token, Verdict::Unknown),
+                }
+            }
+            Purpose::Admin(_) => {
+                let unchanged = waiter.place.is_none();
+                if let Some(Waiter { purpose: Purpose::Admin(step), joined, .. }) = self.waiters.remove(token) {
+                    self.admin_step_done(step, Ok((unchanged, joined)));
+                }
+            }
+        }
+    }
+
+    /// The place of a command left the log before it could be looked at. A session tells what became of an update;
+    /// without one it is asked again. Of anything else nobody knows.
+    fn unsettled(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        waiter.place = None;
+        match &waiter.purpose {
+            Purpose::Update { identity, .. } => {
+                let session = self.machine.sessions.get(identity).map(|session| session.rcode);
+                if let Some(rcode) = session {
+                    self.finish_update(token, Verdict::Answer(rcode));
+                }
+            }
+            Purpose::Admin(_) => {
+                if let Some(Waiter { purpose: Purpose::Admin(step), .. }) = self.waiters.remove(token) {
+                    self.admin_step_expired(step, false);
+                }
+            }
+        }
+    }
+
+    /// A checkpoint took the place of the state: what it holds is settled.
+    pub(crate) fn settle_installed(&mut self, index: u64) {
+        for token in self.waiters.due(index) {
+            self.settle(token);
+        }
+    }
+
+    /// Another entry stands where this one was: it was certainly not executed.
+    fn lost(&mut self, token: u64) {
+        if let Some(waiter) = self.waiters.get_mut(token) {
+            waiter.not_proposed();
+        }
+        self.dispatch(token);
+    }
+
+    /// What an applied entry means for those who wait here. The entry is published.
+    pub(crate) fn settle_applied(&mut self, applied: Vec<(u64, Applied)>) {
+        let Some(&(last, _)) = applied.last() else { return };
+        for (_, applied) in applied {
+            match applied {
+                Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode)),
+                // It did not fit, and so was not executed, unless another entry had done it.
+                Applied::Misfit { identity: Some(identity) } => {
+                    let executed = self.machine.sessions.get(&identity).map(|session| session.rcode);
+                    let verdict = executed.map_or(Verdict::NotProposed, Verdict::Answer);
+                    self.finish_identity(&identity, verdict);
+                }
+                Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
+            }
+        }
+        for token in self.waiters.due(last) {
+            self.settle(token);
+        }
+    }
+
+    fn finish_identity(&mut self, identity: &Identity, verdict: Verdict) {
+        if let Some(token) = self.waiters.of_identity(identity) {
+            self.finish_update(token, verdict);
+        }
+    }
+
+    /// Tells all clients of an update. Only the address that the update was executed for hears its outcome.
+    fn finish_update(&mut self, token: u64, verdict: Verdict) {
+        let Some(Waiter { purpose: Purpose::Update { identity, clients }, .. }) = self.waiters.remove(token) else {
+            return;
+        };
+        let executed_for = self.machine.sessions.get(&identity).map(|session| session.source);
+        for Client { request_id, source } in clients {
+            let is_other = executed_for.is_some_and(|executed_for| executed_for != source);
+            let verdict = if is_other { Verdict::BadTime } else { verdict };
+            self.verdict(request_id, verdict);
+        }
+    }
+
+    pub(crate) fn verdict(&mut self, request_id: u64, verdict: Verdict) {
+        self.out.push_back(Output::UpdateDone { request_id, verdict });
+    }
+
+    /// Sends again what the leader does not have, and gives up what waited too long.
+    pub(crate) fn tick_waiters(&mut self) {
+        let now = self.now.monotonic_ms;
+        for token in self.waiters.expired(now) {
+            let Some(waiter) = self.waiters.get(token) else { continue };
+            let is_certain = waiter.is_certainly_not_proposed();
+            match &waiter.purpose {
+                Purpose::Update { .. } => {
+                    let verdict = if is_certain { Verdict::NotProposed } else { Verdict::Unknown };
+                    self.finish_update(token, verdict);
+                }
+                Purpose::Admin(_) => {
+                    if let Some(Waiter { purpose: Purpose::Admin(step), .. }) = self.waiters.remove(token) {
+                        self.admin_step_expired(step, is_certain);
+                    }
+                }
+            }
+        }
+        let leader = if self.driver.is_leader() { Some(self.driver.id()) } else { self.driver.leader() };
+        for token in self.waiters.to_send(leader, now, FORWARD_AGAIN_MS) {
+            self.dispatch(token);
+        }
+    }
+}

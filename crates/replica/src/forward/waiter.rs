@@ -1,0 +1,181 @@
+//! Who waits for the outcome of what.
+
+use crate::admin::AdminStep;
+use crate::command::Command;
+use crate::entry::{Body, SettingsChange};
+use crate::io::NodeId;
+use crate::limits::UPDATE_CLIENTS_MAX;
+use crate::state::Identity;
+use std::collections::BTreeMap;
+use wire::number::Rcode;
+
+/// One who asked for an update.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) request_id: u64,
+    pub(crate) source: [u8; 16],
+}
+
+/// What a command is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// An update, by everybody who sent it.
+    Update { identity: Identity, clients: Vec<Client> },
+    /// A step of an administrator's command.
+    Admin(AdminStep),
+}
+
+/// A command on its way.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) command: Command,
+    pub(crate) purpose: Purpose,
+    deadline_ms: u64,
+    /// To whom it went last, and when; `None` when nobody has it.
+    sent: Option<(NodeId, u64)>,
+    /// Attempts of which nobody knows what became of them.
+    open_count: u32,
+    /// Where the leader put it.
+    pub(crate) place: Option<(u64, u64)>,
+    /// It was done before, at the latest at this index.
+    pub(crate) done_at: Option<u64>,
+    pub(crate) rcode: Option<Rcode>,
+    pub(crate) joined: Option<NodeId>,
+}
+
+impl Waiter {
+    pub(crate) fn sent(&mut self, to: NodeId, now_ms: u64) {
+        self.sent = Some((to, now_ms));
+        self.open_count += 1;
+    }
+
+    /// An attempt was certainly not proposed, or is certainly lost.
+    pub(crate) fn not_proposed(&mut self) {
+        self.open_count = self.open_count.saturating_sub(1);
+        self.sent = None;
+        self.place = None;
+    }
+
+    pub(crate) const fn is_certainly_not_proposed(&self) -> bool {
+        self.open_count == 0
+    }
+
+    /// Whether doing it twice is doing it once.
+    fn may_repeat(&self) -> bool {
+        match &self.command {
+            Command::Update(_) => true,
+            Command::Propose(body) => matches!(body, Body::ImportBegin(_) | Body::ImportChunk(_)),
+            Command::Settings(change) => matches!(
+                change,
+                SettingsChange::KeyAdd { .. }
+                    | SettingsChange::Grant { .. }
+                    | SettingsChange::Revoke { .. }
+                    | SettingsChange::TokenAdd { .. }
+                    | SettingsChange::ZoneOptions { .. }
+            ),
+            Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
+        }
+    }
+
+    fn is_to_be_sent(&self, leader: NodeId, now_ms: u64, again_ms: u64) -> bool {
+        if self.place.is_some() || self.done_at.is_some() {
+            return false;
+        }
+        match self.sent {
+            None => self.open_count == 0 || self.may_repeat(),
+            Some((to, at_ms)) => self.may_repeat() && (to != leader || now_ms >= at_ms + again_ms),
+        }
+    }
+}
+
+/// All that wait, by token.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    waiters: BTreeMap<u64, Waiter>,
+    identities: BTreeMap<Identity, u64>,
+    next_token: u64,
+}
+
+impl Waiters {
+    /// Begins with a token that a process before this one did not use: late answers must not find a stranger.
+    pub(crate) fn new(first_token: u64) -> Self {
+        Self { next_token: first_token, ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn insert(&mut self, command: Command, purpose: Purpose, deadline_ms: u64) -> u64 {
+        let token = self.next_token;
+        self.next_token = self.next_token.wrapping_add(1);
+        if let Purpose::Update { identity, .. } = &purpose {
+            self.identities.insert(*identity, token);
+        }
+        let waiter = Waiter {
+            command,
+            purpose,
+            deadline_ms,
+            sent: None,
+            open_count: 0,
+            place: None,
+            done_at: None,
+            rcode: None,
+            joined: None,
+        };
+        self.waiters.insert(token, waiter);
+        token
+    }
+
+    /// Lets a client wait for what is on its way already; `None` when that is not on its way, `Some(false)` when
+    /// too many wait for it.
+    pub(crate) fn join(&mut self, identity: &Identity, client: Client) -> Option<bool> {
+        let token = self.identities.get(identity)?;
+        let Purpose::Update { clients, .. } = &mut self.waiters.get_mut(token)?.purpose else { return None };
+        let has_room = clients.len() < UPDATE_CLIENTS_MAX;
+        if has_room {
+            clients.push(client);
+        }
+        Some(has_room)
+    }
+
+    pub(crate) fn get(&self, token: u64) -> Option<&Waiter> {
+        self.waiters.get(&token)
+    }
+
+    pub(crate) fn get_mut(&mut self, token: u64) -> Option<&mut Waiter> {
+        self.waiters.get_mut(&token)
+    }
+
+    pub(crate) fn of_identity(&self, identity: &Identity) -> Option<u64> {
+        self.identities.get(identity).copied()
+    }
+
+    pub(crate) fn remove(&mut self, token: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&token)?;
+        if let Purpose::Update { identity, .. } = &waiter.purpose {
+            self.identities.remove(identity);
+        }
+        Some(waiter)
+    }
+
+    /// Those whose place, or whose index, is `index` or before it.
+    pub(crate) fn due(&self, index: u64) -> Vec<u64> {
+        let is_due = |waiter: &Waiter| {
+            waiter.place.is_some_and(|(place, _)| place <= index) || waiter.done_at.is_some_and(|done| done <= index)
+        };
+        self.waiters.iter().filter(|(_, waiter)| is_due(waiter)).map(|(&token, _)| token).collect()
+    }
+
+    pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {
+        let is_expired = |waiter: &Waiter| now_ms >= waiter.deadline_ms;
+        self.waiters.iter().filter(|(_, waiter)| is_expired(waiter)).map(|(&token, _)| token).collect()
+    }
+
+    /// Those that this leader does not have.
+    pub(crate) fn to_send(&self, leader: Option<NodeId>, now_ms: u64, again_ms: u64) -> Vec<u64> {
+        let Some(leader) = leader else { return Vec::new() };
+        let is_to_be_sent = |waiter: &Waiter| waiter.is_to_be_sent(leader, now_ms, again_ms);
+        self.waiters.iter().filter(|(_, waiter)| is_to_be_sent(waiter)).map(|(&token, _)| token).collect()
+    }
+}

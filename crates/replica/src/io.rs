@@ -1,0 +1,489 @@
+//! Everything that goes into a [`Replica`](crate) and everything that comes out of it.
+//!
+//! The shell (daemon or simulator) calls `handle(input, now)` for what has happened and then `poll()` until it
+//! gives `None`; several inputs may be handled before one round of polling, and what they propose then shares
+//! one batch. Outputs are carried out in their order.
+//!
+//! **Contract of the shell.**
+//! - One [`Input::Tick`] each [`TICK_MS`] of monotonic time; after a pause of the process, frames that wait
+//!   are handled before at most one tick, lost ticks are not made up for.
+//! - Disk jobs follow the contract of [`crate::disk`].
+//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held.
+
+pub use crate::admin::{Contents, Replacement};
+use crate::disk::{DiskJob, DiskQueue, ReadFile};
+use core::net::SocketAddr;
+use wire::name::Name;
+use wire::number::Rcode;
+use zone::ZoneId;
+
+/// Milliseconds of monotonic time between two [`Input::Tick`].
+pub const TICK_MS: u64 = 10;
+
+/// A member of the cluster as raft knows it: node number in the low 32 bits, incarnation in the high 32. A node
+/// that lost its disk comes back under the next incarnation, so an id is never used twice. Never zero.
+pub type NodeId = u64;
+
+/// What the clocks of the shell say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds on a clock that never goes back (`CLOCK_BOOTTIME`), from an arbitrary start.
+    pub monotonic_ms: u64,
+    /// Milliseconds since 1970 in UTC. No safety stands on it: it signs, ages and is shown.
+    pub wall_ms: u64,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Input {
+    /// [`TICK_MS`] have passed.
+    Tick,
+    /// Octets from a peer whose certificate says that it is `from`.
+    Peer {
+        /// Who sent it.
+        from: NodeId,
+        /// One whole frame, without its length prefix.
+        frame: Vec<u8>,
+    },
+    /// The heartbeat connection to a peer stands, and the peer named its boot.
+    PeerConnected {
+        /// The peer.
+        id: NodeId,
+        /// Drawn at random when the peer's process started; another one means that the old process is gone.
+        boot_id: u64,
+    },
+    /// The heartbeat connection to a peer ended. Ends of bulk connections are not reported.
+    PeerGone {
+        /// The peer.
+        id: NodeId,
+        /// Whether connecting again was refused: nobody listens there, the process is gone.
+        refused: bool,
+    },
+    /// All operations of a disk job are done.
+    Persisted {
+        /// The queue of the job.
+        queue: DiskQueue,
+        /// The ticket of the job.
+        ticket: u64,
+    },
+    /// What [`Output::ReadFile`] asked for.
+    FileRead {
+        /// The ticket of the read.
+        ticket: u64,
+        /// The octets; fewer than asked for only where the file ends.
+        octets: Vec<u8>,
+    },
+    /// A client's UPDATE, authenticated.
+    Update(UpdateRequest),
+    /// An administrator's command.
+    Admin {
+        /// Comes back in [`Output::AdminDone`].
+        request_id: u64,
+        /// What to do.
+        command: AdminCommand,
+    },
+    /// Somebody wants to read what was acknowledged before now, on this replica.
+    ReadIndex {
+        /// Comes back in [`Output::ReadIndexDone`].
+        request_id: u64,
+    },
+    /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
+    Stop,
+}
+
+/// How a message came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A datagram: silence makes the client repeat its octets.
+    Udp,
+    /// A stream: silence is a closed connection.
+    Tcp,
+}
+
+/// What a verified TSIG says about a request (RFC 8945 5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Name of the key, canonical.
+    pub key_name: Name,
+    /// Digest of key, signed time, whole MAC and message: the identity of the request.
+    pub identity: [u8; 16],
+    /// Time Signed, in seconds since 1970.
+    pub time_signed: u64,
+    /// The client's fudge in seconds, at most 300.
+    pub fudge: u16,
+}
+
+/// An UPDATE whose signature and form were checked by the node that received it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRequest {
+    /// Comes back in [`Output::UpdateDone`]; the shell's own number.
+    pub request_id: u64,
+    /// Where it came from.
+    pub source: SocketAddr,
+    /// How it came.
+    pub transport: Transport,
+    /// The whole message as received.
+    pub message: Vec<u8>,
+    /// What its signature says.
+    pub verified: Verified,
+}
+
+/// What the client of an UPDATE is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The update has this outcome, durable at a majority and visible here.
+    Answer(Rcode),
+    /// NOTAUTH with TSIG error BADTIME, signed: a repeat from another address, or one signed at or before the
+    /// floor of its key. Nothing was executed.
+    BadTime,
+    /// SERVFAIL: certainly not done and never will be (RFC 2136 3.4.2).
+    NotProposed,
+    /// Nobody knows: silence over UDP, a closed connection over TCP.
+    Unknown,
+}
+
+/// Algorithm of a TSIG key (RFC 8945 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyAlgorithm {
+    /// `hmac-sha256`
+    HmacSha256,
+    /// `hmac-sha384`
+    HmacSha384,
+    /// `hmac-sha512`
+    HmacSha512,
+}
+
+/// What a grant is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// UPDATE (RFC 2136).
+    Update,
+    /// AXFR and IXFR.
+    Transfer,
+}
+
+/// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SerialPolicyOption {
+    /// By one.
+    #[default]
+    Increment,
+    /// To the seconds since 1970, or by one where that would not be newer.
+    UnixTime,
+}
+
+/// What a zone does when no leader can be heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StaleOption {
+    /// Goes on answering.
+    #[default]
+    Serve,
+    /// Answers for SOA EXPIRE seconds, then SERVFAIL.
+    Expire,
+}
+
+/// Replicated options of a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneOptions {
+    /// How its serial moves.
+    pub serial_policy: SerialPolicyOption,
+    /// What it does without a leader.
+    pub stale: StaleOption,
+}
+
+/// A change of replicated state that an administrator asks for; any replica takes it.
+#[derive(Clone, Debug)]
+pub enum AdminCommand {
+    /// Makes a zone with these records, an SOA at the apex among them.
+    AddZone {
+        /// Which.
+        zone: ZoneId,
+        /// Its options.
+        options: ZoneOptions,
+        /// All of its records.
+        contents: Contents,
+    },
+    /// Replaces the contents of a zone at once.
+    ReplaceZone {
+        /// Which.
+        zone: ZoneId,
+        /// The new contents, compared with what the zone holds; when it holds something else by then, the command is
+        /// refused.
+        replacement: Replacement,
+    },
+    /// Changes the options of a zone.
+    SetZoneOptions {
+        /// Which.
+        zone: ZoneId,
+        /// Its new options.
+        options: ZoneOptions,
+    },
+    /// Removes a zone with its options and grants.
+    RemoveZone {
+        /// Which.
+        zone: ZoneId,
+    },
+    /// Makes a TSIG key.
+    AddKey {
+        /// Its name.
+        name: Name,
+        /// Its algorithm.
+        algorithm: KeyAlgorithm,
+        /// The shared secret; leaves this replica sealed only.
+        secret: Vec<u8>,
+        /// Fresh random octets that seal the secret.
+        nonce: [u8; 12],
+    },
+    /// Removes a TSIG key with its grants.
+    RemoveKey {
+        /// Its name.
+        name: Name,
+    },
+    /// Lets a key do something in one zone, or in all.
+    Grant {
+        /// The key.
+        key: Name,
+        /// The zone; `None` means all, later ones too.
+        zone: Option<ZoneId>,
+        /// What it may do.
+        right: Right,
+    },
+    /// Takes a grant back.
+    Revoke {
+        /// The key.
+        key: Name,
+        /// The zone; `None` takes back the grant for all.
+        zone: Option<ZoneId>,
+        /// What it may no longer do.
+        right: Right,
+    },
+    /// Makes a member: a learner first, a voter once it has caught up.
+    AddNode {
+        /// Its node number; the next incarnation is taken if the number was in use before.
+        node: u32,
+        /// Where its peers connect to it.
+        address: String,
+    },
+    /// Removes a member. A leader refuses to remove itself until it has handed over, which it starts to do.
+    RemoveNode {
+        /// Which.
+        id: NodeId,
+    },
+    /// Hands the leadership over; to the member with the longest log when none is named.
+    TransferLeader {
+        /// To whom.
+        to: Option<NodeId>,
+    },
+    /// Registers a single-use token with which a node may join; the token itself stays with the caller.
+    CreateToken {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+        /// Milliseconds since 1970 after which it is void.
+        expires_wall_ms: u64,
+    },
+    /// Uses a token up and makes its bearer a member, as [`AdminCommand::AddNode`] does.
+    Join {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+        /// Where peers connect to the new member.
+        address: String,
+    },
+}
+
+/// What an [`AdminCommand`] led to; it is applied here when this comes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminReply {
+    /// Done.
+    Done,
+    /// The state was already what the command asks for.
+    Unchanged,
+    /// The new member.
+    Joined {
+        /// Its id.
+        id: NodeId,
+    },
+}
+
+/// Why an [`AdminCommand`] was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminError {
+    /// The zone is there already.
+    ZoneExists,
+    /// No such zone.
+    ZoneUnknown,
+    /// The contents changed since the caller read them.
+    ZoneChanged,
+    /// The records are no zone: no SOA at the apex, two of them, or an owner outside.
+    ZoneInvalid,
+    /// A key of that name is there already, with another secret.
+    KeyExists,
+    /// No such key.
+    KeyUnknown,
+    /// No such member.
+    NodeUnknown,
+    /// The node number is in use by a member.
+    NodeExists,
+    /// Another change of membership is not finished yet.
+    MembershipBusy,
+    /// The leader would remove itself; it hands over, ask again.
+    LeaderWouldGo,
+    /// The last voter cannot be removed.
+    LastVoter,
+    /// The token is unknown, used or expired.
+    TokenInvalid,
+    /// The command is larger than a limit of `limits.rs` allows.
+    TooLarge,
+    /// Too many commands wait.
+    Busy,
+    /// No leader took it within the time limit; it was certainly not done.
+    NotProposed,
+    /// It may or may not have been done.
+    Unknown,
+    /// Nonce, secret or address do not have the form they need.
+    Malformed,
+}
+
+/// Why a [`Input::ReadIndex`] was not answered with an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadIndexError {
+    /// No leader confirmed it within the time limit.
+    TimedOut,
+    /// Too many wait.
+    Busy,
+}
+
+/// Which connection a frame goes out on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Heartbeats and votes: small, never behind anything large.
+    Heartbeat,
+    /// Entries, forwarded updates.
+    Normal,
+    /// Checkpoints.
+    Bulk,
+}
+
+/// What a member is in raft just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Follows, or learns.
+    Follower,
+    /// Asks for votes.
+    Candidate,
+    /// Leads.
+    Leader,
+}
+
+/// Whether a replica may answer queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// Not yet, or never again: SERVFAIL.
+    No,
+    /// Yes, but no leader was heard since the start.
+    Stale,
+    /// Yes.
+    Yes,
+}
+
+/// A member of the cluster, as its settings have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its raft id.
+    pub id: NodeId,
+    /// Where its peers connect to it.
+    pub address: String,
+}
+
+/// Why a replica cannot go on; the shell aborts the process, or keeps it up without answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FatalReason {
+    /// A write of the log hung for longer than `DISK_HUNG_ABORT_MS`.
+    DiskHung,
+    /// A peer says that this member acknowledged entries which it does not have: its disk lost them.
+    LogLost,
+    /// A committed entry differs from what the leader has at its index.
+    LogDiverged,
+    /// An entry of a version that this software does not know was committed.
+    EntryUnknown,
+    /// The arena of the zones is full.
+    MemoryFull,
+    /// What was read back from this replica's own files is damaged.
+    Damaged,
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a frame. It may be dropped when the lane is full or down.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// On which connection.
+        lane: Lane,
+        /// The frame, without length prefix.
+        frame: Vec<u8>,
+    },
+    /// Write to disk.
+    Disk(DiskJob),
+    /// Read from disk.
+    ReadFile(ReadFile),
+    /// Answer the client of an UPDATE.
+    UpdateDone {
+        /// From [`UpdateRequest::request_id`].
+        request_id: u64,
+        /// What to say.
+        verdict: Verdict,
+    },
+    /// Answer an administrator.
+    AdminDone {
+        /// From [`Input::Admin`].
+        request_id: u64,
+        /// What to say.
+        result: Result<AdminReply, AdminError>,
+    },
+    /// Answer a reader.
+    ReadIndexDone {
+        /// From [`Input::ReadIndex`].
+        request_id: u64,
+        /// The applied index that holds all that was acknowledged before the request.
+        result: Result<u64, ReadIndexError>,
+    },
+    /// Queries now see everything up to this index.
+    Published {
+        /// The index.
+        index: u64,
+    },
+    /// A checkpoint took the place of the zones: readers made before see the old ones. Get new ones from
+    /// [`Replica`](crate::Replica).
+    ZonesReplaced,
+    /// Role, term or leader changed.
+    RoleChanged {
+        /// What this member is.
+        role: Role,
+        /// The term.
+        term: u64,
+        /// The leader, as far as it is known.
+        leader: Option<NodeId>,
+    },
+    /// The members or their addresses changed, or are known for the first time.
+    PeersChanged {
+        /// All members, this one included, by id.
+        members: Vec<Member>,
+    },
+    /// Keys or grants changed: ask [`Replica`](crate) for them again.
+    KeysChanged,
+    /// Options of zones changed, or zones came or went.
+    ZonesChanged,
+    /// Whether this replica may answer queries changed.
+    ServingChanged {
+        /// The new state.
+        serving: Serving,
+    },
+    /// What [`Input::Stop`] asked for is done: nothing more is waited for.
+    Stopped,
+    /// This replica cannot go on.
+    Fatal {
+        /// Why.
+        reason: FatalReason,
+    },
+}

@@ -1,0 +1,105 @@
+//! Every bound of this crate, by name (units last).
+
+/// Octets of one encoded entry; a change that would be larger is refused at evaluation.
+pub const ENTRY_OCTETS_MAX: usize = 6 << 20;
+/// Octets of entries in one append message that is sent, unless one entry alone has more.
+pub const MESSAGE_OCTETS: usize = 1 << 20;
+/// Octets of one peer frame: an append message that is full but for its last entry, and its envelope.
+pub const FRAME_OCTETS_MAX: usize = MESSAGE_OCTETS + ENTRY_OCTETS_MAX + (1 << 20);
+/// Octets of the manifest in a snapshot message.
+pub const SNAPSHOT_DATA_OCTETS_MAX: usize = 1 << 20;
+/// Entries of one append message.
+pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
+/// Octets of a `context` of a raft message.
+pub const MESSAGE_CONTEXT_OCTETS_MAX: usize = 64;
+/// Octets of the context of a raft entry (membership changes).
+pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
+/// Terms and indexes that a peer may name; nobody gets there by counting.
+pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
+/// Members in one configuration, learners included.
+pub const MEMBERS_MAX: usize = 64;
+/// Entries that a learner may lag behind and still become a voter.
+pub const LEARNER_LAG_MAX: u64 = 100;
+/// Octets of a member's address.
+pub const ADDRESS_OCTETS_MAX: usize = 255;
+/// Octets of a TSIG secret.
+pub const SECRET_OCTETS_MAX: usize = 512;
+/// TSIG keys.
+pub const KEYS_MAX: usize = 100_000;
+/// Grants of all keys.
+pub const GRANTS_MAX: usize = 1_000_000;
+/// Join tokens that wait for their use.
+pub const TOKENS_MAX: usize = 1_024;
+/// Zones.
+pub const ZONES_MAX: usize = 10_000_000;
+/// Serials of removed zones that are remembered, so that a zone added again does not go back.
+pub const RETIRED_ZONES_MAX: usize = 100_000;
+/// Octets of an UPDATE message.
+pub const UPDATE_OCTETS_MAX: usize = 65_535;
+
+/// Repeats that are remembered (`session_count_max`).
+pub const SESSION_COUNT_MAX: usize = 1_000_000;
+/// Floors of single keys; beyond it the lowest are folded into the floor of all keys.
+pub const SESSION_FLOORS_MAX: usize = 100_000;
+/// Differences that one zone keeps for IXFR.
+pub const HISTORY_COUNT_MAX: usize = 1_000;
+/// Octets of differences that one zone keeps for IXFR.
+pub const HISTORY_OCTETS_MAX: usize = 1 << 20;
+/// Octets of differences that all zones together keep for IXFR; the oldest go first.
+pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
+/// State hashes of past indexes that are kept for comparison.
+pub const HASH_RING_MAX: usize = 8_192;
+
+/// Octets of records in one import chunk.
+pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
+/// Chunks of one import.
+pub const IMPORT_CHUNKS_MAX: u32 = 1 << 20;
+/// Chunks of one import that are proposed and not applied, so that updates interleave.
+pub const IMPORT_CHUNKS_IN_FLIGHT_MAX: usize = 4;
+/// Imports that are staged at one time.
+pub const IMPORT_STAGES_MAX: usize = 16;
+/// Entries after which an abandoned stage expires, counted from its latest chunk.
+pub const IMPORT_STAGE_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Evaluated requests that are proposed and not applied.
+pub const PROPOSALS_IN_FLIGHT_MAX: usize = 16_384;
+/// Entries proposed in one batch.
+pub const PROPOSAL_BATCH_MAX: usize = 1_024;
+/// Requests that wait at the leader for their evaluation.
+pub const EVALUATION_QUEUE_MAX: usize = 16_384;
+/// Updates of own clients that wait for their outcome.
+pub const UPDATES_WAITING_MAX: usize = 65_536;
+/// Clients that wait for one and the same update; a client repeats its octets a few times.
+pub const UPDATE_CLIENTS_MAX: usize = 64;
+/// Administrators' commands that wait for their outcome.
+pub const ADMIN_WAITING_MAX: usize = 64;
+/// Reads that wait for a confirmed index.
+pub const READS_WAITING_MAX: usize = 1_024;
+/// How long an update waits for its outcome, elections included.
+pub const UPDATE_WAIT_MS: u64 = 2_500;
+/// How long an unanswered forward waits before it is sent again.
+pub const FORWARD_AGAIN_MS: u64 = 400;
+/// How long a step of an administrator's command waits for its outcome.
+pub const ADMIN_WAIT_MS: u64 = 30_000;
+/// How long a read waits for a confirmed index.
+pub const READ_WAIT_MS: u64 = 2_500;
+
+/// Reads of older entries that wait to be started; more ask again by themselves.
+pub const LOG_FETCHES_WANTED_MAX: usize = 64;
+/// The drawn election time limits end below this, in ticks.
+pub const ELECTION_TICK_MAX: usize = 60;
+
+/// A leader whose oldest unwritten entry is older hands over.
+pub const DISK_HUNG_TRANSFER_MS: u64 = 500;
+/// A replica whose oldest unwritten entry is older stops.
+pub const DISK_HUNG_ABORT_MS: u64 = 10_000;
+/// Wait between the campaigns of two voters after a leader's death, times their rank.
+pub const CAMPAIGN_RANK_MS: u64 = 30;
+/// A restarted replica that hears no leader answers after this, marked stale.
+pub const START_STALE_AFTER_MS: u64 = 5_000;
+/// Time between two reports of the leader (commit index, state hash, time).
+pub const REPORT_MS: u64 = 50;
+/// Time between two notes of the last leader contact on disk.
+pub const CONTACT_NOTE_MS: u64 = 1_000;
+/// How long a leader that was asked to stop waits for its successor.
+pub const STOP_WAIT_MS: u64 = 2_000;

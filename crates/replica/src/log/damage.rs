@@ -1,0 +1,106 @@
+//! What can be wrong with a log on disk. None of it is ever repaired by cutting: the member goes into quarantine.
+
+use crate::disk::DiskError;
+use core::fmt;
+
+/// Synced octets that are not what was written. Our own disk is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDamage {
+    /// The file.
+    pub file: String,
+    /// Where in it, in octets.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: Damage,
+}
+
+/// Kinds of [`LogDamage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A sector that should open a record does not.
+    Header,
+    /// A record whose body differs from its checksum although all of it was written.
+    Body,
+    /// A record that does not follow the one before it.
+    Chain,
+    /// A segment that must be there is not.
+    Missing,
+    /// The file ends inside a record.
+    Short,
+    /// A file of another cluster, another member or another incarnation.
+    Foreign,
+    /// Records that contradict each other: a hole in the indices, or a term, vote or commit index that went back.
+    Contradiction,
+    /// No readable copy of term and vote.
+    Vote,
+    /// A format version that this software does not know.
+    Version(u16),
+}
+
+impl fmt::Display for LogDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, offset, what } = self;
+        match what {
+            Damage::Header => write!(f, "{file}: no record at octet {offset}"),
+            Damage::Body => write!(f, "{file}: the record at octet {offset} differs from its checksum"),
+            Damage::Chain => write!(f, "{file}: the record at octet {offset} does not follow the one before it"),
+            Damage::Missing => write!(f, "{file}: missing"),
+            Damage::Short => write!(f, "{file}: ends inside the record at octet {offset}"),
+            Damage::Foreign => write!(f, "{file}: belongs to another cluster or member"),
+            Damage::Contradiction => write!(f, "{file}: the record at octet {offset} contradicts those before it"),
+            Damage::Vote => write!(f, "{file}: no readable copy of term and vote"),
+            Damage::Version(version) => write!(f, "{file}: format version {version} is unknown"),
+        }
+    }
+}
+
+impl std::error::Error for LogDamage {}
+
+/// Why a log could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is none, or its creation never finished: nothing was ever promised on it.
+    Uninitialised,
+    /// It is damaged: quarantine.
+    Damage(LogDamage),
+    /// The disk could not be read.
+    Disk(DiskError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uninitialised => f.write_str("there is no log"),
+            Self::Damage(damage) => damage.fmt(f),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<LogDamage> for OpenError {
+    fn from(damage: LogDamage) -> Self {
+        Self::Damage(damage)
+    }
+}
+
+impl From<DiskError> for OpenError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// Something that opening a log put right; none of it loses what was acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// A record that a crash kept from being written whole was cut off.
+    TailCut {
+        /// The segment.
+        file: String,
+        /// Where it began.
+        offset: u64,
+    },
+    /// One of the two copies of term and vote was not readable and is written anew.
+    VoteCopy,
+}

@@ -1,0 +1,28 @@
+//! Sizes and bounds of the log.
+
+/// Octets that a disk writes whole or not at all.
+pub const SECTOR_BYTES: usize = 512;
+/// Octets of a segment, unless one record needs more.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+/// Zeroed segments that wait for use.
+pub const SPARE_SEGMENTS_MAX: usize = 4;
+/// Octets of entries after which a record is closed; one entry may be larger and then has a record to itself.
+pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// Octets of data and context of one entry; the proposer keeps far below.
+pub const ENTRY_BYTES_MAX: usize = 64 << 20;
+/// Octets of applied and durable entries that stay in memory; those not applied or not durable stay anyway.
+pub const TAIL_BYTES_MAX: usize = 64 << 20;
+/// Octets of adjacent records that one place of the index stands for.
+pub const EXTENT_BYTES_MAX: u64 = 64 << 10;
+/// Octets of one read of older entries, unless one record is larger.
+pub const FETCH_BYTES_MAX: u64 = 1 << 20;
+/// Reads of older entries under way.
+pub const FETCHES_MAX: usize = 8;
+/// Runs of older entries kept in memory after they were read.
+pub const FETCHED_RUNS_MAX: usize = 16;
+/// Entries that stay behind a checkpoint, so that a member which was away briefly needs no checkpoint.
+pub const ENTRIES_BEHIND_CHECKPOINT_MAX: u64 = 200_000;
+/// Octets of records that stay behind a checkpoint.
+pub const BYTES_BEHIND_CHECKPOINT_MAX: u64 = 1 << 30;
+/// Octets of records after which a checkpoint is due, if the last one was not larger.
+pub const CHECKPOINT_DUE_BYTES: u64 = 256 << 20;

@@ -1,0 +1,259 @@
+//! From disk to memory at start: every octet is verified before anything is believed.
+
+use super::damage::{Damage, LogDamage, OpenError, Repair};
+use super::fetch::{Fetches, decode_span};
+use super::index::{Extent, Extents, Terms};
+use super::record::{self, Header};
+use super::segment::{Scan, check_chain, scan, segment_file, segment_number, spare_number};
+use super::spares::Spares;
+use super::tail::Tail;
+use super::vote::{VOTE_FILE, Vote, VoteFile};
+use super::writer::Writer;
+use super::{Log, LogConfig, LogId, Position};
+use crate::disk::{DiskOp, DiskRead};
+use raft::eraftpb::{Entry, HardState};
+use std::collections::BTreeMap;
+
+impl Log {
+    /// Reads the log of this directory and verifies all of it. Also tells what a crash left behind that the first job
+    /// puts right; opening again before that job is done finds the same.
+    ///
+    /// # Errors
+    /// [`OpenError`]; on [`OpenError::Damage`] the member goes into quarantine.
+    pub fn open(disk: &dyn DiskRead, config: LogConfig) -> Result<(Self, Vec<Repair>), OpenError> {
+        let files = disk.list()?;
+        let segments: BTreeMap<u64, u64> =
+            files.iter().filter_map(|(file, bytes)| Some((segment_number(file)?, *bytes))).collect();
+        let (vote_file, vote, is_copy_lost) = VoteFile::open(disk, !segments.is_empty())?;
+        if vote.newest_segment == 0 {
+            return Err(OpenError::Uninitialised);
+        }
+        let id = vote_file.id();
+        let (newest, last) = find_newest(disk, id, &segments, vote, is_copy_lost)?;
+        let mut replay = Replay::default();
+        let newest_scan = replay.segments(disk, id, &segments, last.oldest_segment..=newest)?;
+        replay.finish(&last, newest)?;
+        let hard_state = newest_vote(&last, vote, is_copy_lost)?;
+
+        let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
+        let mut first_ops = Vec::new();
+        if let Some(until) = newest_scan.torn_until {
+            let (file, offset) = (segment_file(newest), newest_scan.end);
+            repairs.push(Repair::TailCut { file: file.clone(), offset });
+            first_ops.push(DiskOp::Write { file, offset, octets: vec![0; (until - offset) as usize] });
+        }
+        // What was read may not be on stable storage yet: the process that wrote it may have died before its fsync.
+        first_ops.push(DiskOp::Sync { file: segment_file(newest) });
+        first_ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
+        let mut spares = Spares::new(config.segment_bytes);
+        for (file, _) in &files {
+            let is_live = |number| (last.oldest_segment..=newest).contains(&number);
+            let spare = spare_number(file);
+            if spare.is_some() || segment_number(file).is_some_and(|number| !is_live(number)) {
+                first_ops.push(DiskOp::Remove { file: file.clone() });
+            }
+            spare.into_iter().for_each(|number| spares.skip_number(number));
+        }
+        first_ops.push(DiskOp::SyncDir);
+
+        let mut writer = Writer::new(vote_file, first_ops, last.last);
+        writer.segments =
+            segments.range(last.oldest_segment..=newest).map(|(number, bytes)| (*number, *bytes)).collect();
+        writer.resume(newest, newest_scan.end, &last);
+        let mut log = Self {
+            tail: Tail::new(last.last + 1, config.tail_bytes),
+            applied: last.base.index,
+            checkpoint: last.checkpoint,
+            contact_wall_ms: last.contact_wall_ms,
+            terms: replay.terms,
+            extents: replay.extents,
+            fetches: Fetches::default(),
+            hard_state,
+            writer,
+            spares,
+            config,
+        };
+        log.load_tail(disk)?;
+        Ok((log, repairs))
+    }
+
+    /// Calls `each` with the entries `low..=high` in order, read from disk: what to apply at start, before there
+    /// are inputs.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk gives anything but what [`Log::open`] verified, or the log does not hold them.
+    pub fn replay(
+        &self,
+        disk: &dyn DiskRead,
+        low: u64,
+        high: u64,
+        mut each: impl FnMut(Entry),
+    ) -> Result<(), OpenError> {
+        let mut next = low;
+        for extent in self.extents.from(low) {
+            if next > high {
+                break;
+            }
+            for entry in read_extent(disk, self.id(), extent)? {
+                if entry.index == next && next <= high.min(extent.last) {
+                    next += 1;
+                    each(entry);
+                }
+            }
+        }
+        if next <= high {
+            let file = segment_file(self.writer.segment);
+            return Err(LogDamage { file, offset: 0, what: Damage::Contradiction }.into());
+        }
+        Ok(())
+    }
+
+    /// Takes into memory what is not committed, and the newest before that.
+    fn load_tail(&mut self, disk: &dyn DiskRead) -> Result<(), OpenError> {
+        let by_bytes = self.extents.first_within(self.config.tail_bytes as u64).unwrap_or(self.first_index());
+        let first = by_bytes.min(self.hard_state.commit + 1).max(self.first_index());
+        let mut tail = Tail::new(first, self.config.tail_bytes);
+        self.replay(disk, first, self.last_index(), |entry| tail.push(entry))?;
+        self.tail = tail;
+        Ok(())
+    }
+}
+
+fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<Entry>, OpenError> {
+    let octets = disk.read(&segment_file(extent.segment), extent.offset, extent.len as usize)?;
+    if octets.len() as u64 != extent.len {
+        let file = segment_file(extent.segment);
+        return Err(LogDamage { file, offset: extent.offset, what: Damage::Short }.into());
+    }
+    Ok(decode_span(&octets, id, extent.segment, extent.offset)?)
+}
+
+/// The newest segment that holds a record, and its last record.
+fn find_newest(
+    disk: &dyn DiskRead,
+    id: LogId,
+    segments: &BTreeMap<u64, u64>,
+    vote: Vote,
+    is_copy_lost: bool,
+) -> Result<(u64, Header), OpenError> {
+    for (number, bytes) in segments.iter().rev() {
+        // A segment newer than the vote file knows was never acknowledged; but a lost copy may have known it.
+        let is_unfinished = *number > vote.newest_segment;
+        match scan(disk, id, *number, *bytes, |_, _| Ok(())) {
+            Ok(found) => match found.records.last() {
+                Some(last) if *number >= vote.newest_segment => return Ok((*number, last.clone())),
+                None if is_unfinished => {}
+                _ => break,
+            },
+            Err(OpenError::Damage(_)) if is_unfinished && !is_copy_lost => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let file = segment_file(vote.newest_segment);
+    let what = if segments.contains_key(&vote.newest_segment) { Damage::Header } else { Damage::Missing };
+    Err(LogDamage { file, offset: 0, what }.into())
+}
+
+/// The newer of the two copies of term and vote.
+fn newest_vote(last: &Header, vote: Vote, is_copy_lost: bool) -> Result<HardState, OpenError> {
+    let record = &last.hard_state;
+    let is_file_newer = (vote.term, vote.vote != 0) >= (record.term, record.vote != 0);
+    let is_contradiction = vote.term == record.term && vote.vote != 0 && record.vote != 0 && vote.vote != record.vote;
+    // The file is written first, so it is behind the log only where its newer copy is lost.
+    if is_contradiction || (!is_file_newer && !is_copy_lost) {
+        return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
+    }
+    let mut newest = record.clone();
+    if is_file_newer {
+        (newest.term, newest.vote) = (vote.term, vote.vote);
+    }
+    Ok(newest)
+}
+
+/// Follows the records from the oldest live segment on.
+#[derive(Debug)]
+struct Replay {
+    terms: Terms,
+    extents: Extents,
+    previous: Option<Header>,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self { terms: Terms::new(Position::default()), extents: Extents::default(), previous: None }
+    }
+}
+
+impl Replay {
+    /// Reads the segments in order; gives the last one's scan.
+    fn segments(
+        &mut self,
+        disk: &dyn DiskRead,
+        id: LogId,
+        segments: &BTreeMap<u64, u64>,
+        live: std::ops::RangeInclusive<u64>,
+    ) -> Result<Scan, OpenError> {
+        let newest = *live.end();
+        for number in live {
+            let file = segment_file(number);
+            let damage = |offset: u64, what: Damage| LogDamage { file: file.clone(), offset, what };
+            let bytes = *segments.get(&number).ok_or_else(|| damage(0, Damage::Missing))?;
+            let scanned = scan(disk, id, number, bytes, |header, whole| self.record(header, whole))?;
+            if number == newest {
+                return Ok(scanned);
+            }
+            if scanned.torn_until.is_some() || scanned.records.is_empty() {
+                return Err(damage(scanned.end, Damage::Header).into());
+            }
+        }
+        Err(LogDamage { file: segment_file(newest), offset: 0, what: Damage::Missing }.into())
+    }
+
+    fn record(&mut self, header: &Header, whole: &[u8]) -> Result<(), Damage> {
+        if let Some(previous) = &self.previous {
+            check_chain(previous, header)?;
+        }
+        let count = u64::from(header.entry_count);
+        if header.first.checked_add(count) != header.last.checked_add(1) || header.first == 0 {
+            return Err(Damage::Contradiction);
+        }
+        if header.cleared {
+            self.terms = Terms::new(header.base);
+        } else if self.previous.is_none() || (count > 0 && header.first <= self.terms.base().index) {
+            // What came before lies in segments that are no longer needed; `finish` checks that.
+            self.terms = Terms::new(Position { index: header.first - 1, term: 0 });
+        }
+        if header.first > self.terms.last() + 1 || (count == 0 && header.last != self.terms.last()) {
+            return Err(Damage::Contradiction);
+        }
+        if count > 0 {
+            self.terms.truncate(header.first);
+            let mut is_falling = false;
+            record::for_each_entry(header, whole, |entry| {
+                let before = self.terms.term(self.terms.last()).unwrap_or(0);
+                is_falling |= entry.term < before || entry.term > header.hard_state.term;
+                self.terms.push(entry.term);
+            })?;
+            if is_falling {
+                return Err(Damage::Contradiction);
+            }
+        }
+        self.extents.add(header);
+        self.previous = Some(header.clone());
+        Ok(())
+    }
+
+    /// Checks that what the last record says about the log is what was read.
+    fn finish(&mut self, last: &Header, newest: u64) -> Result<(), OpenError> {
+        let base = last.base;
+        let is_held = self.terms.last() == last.last && base.index <= last.last;
+        let is_committed = (base.index..=last.last).contains(&last.hard_state.commit);
+        if !is_held || !is_committed || !self.extents.cover(base.index + 1, last.last) {
+            let what = Damage::Contradiction;
+            return Err(LogDamage { file: segment_file(newest), offset: last.offset, what }.into());
+        }
+        self.terms.compact(base);
+        self.extents.compact(base.index);
+        Ok(())
+    }
+}

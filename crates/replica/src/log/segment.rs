@@ -1,0 +1,136 @@
+//! Segments: names, and reading one from its start to where writing stopped.
+
+use super::damage::{Damage, LogDamage};
+use super::limits::SECTOR_BYTES;
+use super::record::{self, Header};
+use super::{LogId, OpenError};
+use crate::disk::DiskRead;
+
+const SEGMENT_PREFIX: &str = "log-";
+const SPARE_PREFIX: &str = "spare-";
+
+/// Name of a segment.
+pub(crate) fn segment_file(number: u64) -> String {
+    format!("{SEGMENT_PREFIX}{number:016x}")
+}
+
+/// Number of the segment of that name.
+pub(crate) fn segment_number(file: &str) -> Option<u64> {
+    number_after(SEGMENT_PREFIX, file)
+}
+
+/// Name of a zeroed segment that waits for use.
+pub(crate) fn spare_file(number: u64) -> String {
+    format!("{SPARE_PREFIX}{number:016x}")
+}
+
+/// Number of the spare of that name.
+pub(crate) fn spare_number(file: &str) -> Option<u64> {
+    number_after(SPARE_PREFIX, file)
+}
+
+fn number_after(prefix: &str, file: &str) -> Option<u64> {
+    let digits = file.strip_prefix(prefix)?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// The records of one segment.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) records: Vec<Header>,
+    /// Where the next record would go.
+    pub(crate) end: u64,
+    /// Where the last written octets of a record end that a crash tore, if there is one at `end`.
+    pub(crate) torn_until: Option<u64>,
+}
+
+/// Reads a whole segment, calls `each` with every record, and tells a torn last record from damage.
+///
+/// # Errors
+/// [`OpenError::Damage`] or [`OpenError::Disk`].
+pub(crate) fn scan(
+    disk: &dyn DiskRead,
+    id: LogId,
+    number: u64,
+    bytes: u64,
+    mut each: impl FnMut(&Header, &[u8]) -> Result<(), Damage>,
+) -> Result<Scan, OpenError> {
+    let file = segment_file(number);
+    let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let octets = disk.read(&file, 0, len)?;
+    let damage = |offset: usize, what: Damage| LogDamage { file: file.clone(), offset: offset as u64, what };
+    if octets.len() != len {
+        return Err(damage(octets.len(), Damage::Short).into());
+    }
+    let mut records: Vec<Header> = Vec::new();
+    let mut at = 0;
+    let torn_until = loop {
+        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break None };
+        if record::is_unwritten(sector) {
+            break torn_end(&octets, id, number, at).map_err(|what| damage(at, what))?;
+        }
+        let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
+        check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
+        let end = at.saturating_add(usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX));
+        let whole = octets.get(at..end).ok_or_else(|| damage(at, Damage::Short))?;
+        if !record::body_is_intact(&header, whole) {
+            if !record::has_unwritten_sector(whole) {
+                return Err(damage(at, Damage::Body).into());
+            }
+            break torn_end(&octets, id, number, at).map_err(|what| damage(at, what))?;
+        }
+        if let Some(previous) = records.last() {
+            check_chain(previous, &header).map_err(|what| damage(at, what))?;
+        }
+        each(&header, whole).map_err(|what| damage(at, what))?;
+        records.push(header);
+        at = end;
+    };
+    Ok(Scan { records, end: at as u64, torn_until })
+}
+
+/// Whether the record is where it says that it is, in a log of ours.
+pub(crate) fn check_place(header: &Header, id: LogId, number: u64, at: usize) -> Result<(), Damage> {
+    if header.id != id {
+        return Err(Damage::Foreign);
+    }
+    if (header.segment, header.offset) != (number, at as u64) {
+        return Err(Damage::Chain);
+    }
+    Ok(())
+}
+
+/// Whether one record was written right after the other.
+pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Damage> {
+    let follows = header.number == previous.number + 1 && header.previous_crc == previous.header_crc;
+    let (old, new) = (&previous.hard_state, &header.hard_state);
+    let is_vote_kept = old.term < new.term || old.term == new.term && (old.vote == 0 || old.vote == new.vote);
+    if !follows {
+        Err(Damage::Chain)
+    } else if !is_vote_kept || new.commit < old.commit || header.oldest_segment < previous.oldest_segment {
+        Err(Damage::Contradiction)
+    } else {
+        Ok(())
+    }
+}
+
+/// Where the octets of the torn record at `at` end; `None` when nothing at all was written there.
+///
+/// One record is written at a time, so nothing valid can follow a torn one: if it does, what looks torn was synced
+/// and lost.
+fn torn_end(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<Option<u64>, Damage> {
+    let mut end = None;
+    for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {
+        let offset = at + count * SECTOR_BYTES;
+        if record::is_unwritten(sector) {
+            continue;
+        }
+        let is_record =
+            record::decode_header(sector).is_ok_and(|header| check_place(&header, id, number, offset).is_ok());
+        if offset > at && is_record {
+            return Err(Damage::Header);
+        }
+        end = Some((offset + sector.len()) as u64);
+    }
+    Ok(end)
+}

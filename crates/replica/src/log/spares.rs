@@ -1,0 +1,111 @@
+//! Zeroed segments in reserve: made ready on the bulk queue, so that the log never waits for zeros.
+
+use super::limits::SPARE_SEGMENTS_MAX;
+use super::segment::{segment_file, spare_file};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
+use std::collections::VecDeque;
+
+/// Segments that wait for use, and those that have served.
+#[derive(Debug)]
+pub(crate) struct Spares {
+    segment_bytes: u64,
+    ready: VecDeque<String>,
+    /// Number and size of segments that no durable record needs any more.
+    retired: VecDeque<(u64, u64)>,
+    next_number: u64,
+    under_way: Option<UnderWay>,
+    is_wanted: bool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    ticket: u64,
+    /// The spare that is ready when the job is done.
+    makes: Option<String>,
+}
+
+impl Spares {
+    pub(crate) fn new(segment_bytes: u64) -> Self {
+        Self {
+            segment_bytes,
+            ready: VecDeque::new(),
+            retired: VecDeque::new(),
+            next_number: 1,
+            under_way: None,
+            is_wanted: false,
+        }
+    }
+
+    /// Numbers up to this one are in use by files that are about to be removed.
+    pub(crate) fn skip_number(&mut self, number: u64) {
+        self.next_number = self.next_number.max(number.saturating_add(1));
+    }
+
+    /// Name of a zeroed file to be renamed, if one is ready.
+    pub(crate) fn take(&mut self) -> Option<String> {
+        self.ready.pop_front()
+    }
+
+    /// The log is in use, so the next segment is worth having.
+    pub(crate) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// A segment that may be used again.
+    pub(crate) fn retire(&mut self, number: u64, bytes: u64) {
+        self.retired.push_back((number, bytes));
+    }
+
+    /// The next job, if none is under way. Segments that are being read wait.
+    pub(crate) fn poll(&mut self, tickets: &mut Tickets, is_read: impl Fn(u64) -> bool) -> Option<DiskJob> {
+        if self.under_way.is_some() {
+            return None;
+        }
+        let (mut ops, makes) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
+            Some(place) => self.reuse(place),
+            None if self.ready.is_empty() && self.is_wanted => self.make(),
+            None => return None,
+        };
+        ops.push(DiskOp::SyncDir);
+        let ticket = tickets.draw();
+        self.under_way = Some(UnderWay { ticket, makes });
+        Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+    }
+
+    /// Whether the ticket was one of these jobs.
+    pub(crate) fn persisted(&mut self, ticket: u64) -> bool {
+        match self.under_way.take() {
+            Some(UnderWay { ticket: ours, makes }) if ours == ticket => {
+                self.ready.extend(makes);
+                true
+            }
+            other => {
+                self.under_way = other;
+                false
+            }
+        }
+    }
+
+    fn reuse(&mut self, place: usize) -> (Vec<DiskOp>, Option<String>) {
+        let (number, bytes) = self.retired.remove(place).expect("the place was just found");
+        let from = segment_file(number);
+        if bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
+            return (vec![DiskOp::Remove { file: from }], None);
+        }
+        let (zeroing, makes) = self.make();
+        let to = makes.clone().expect("`make` makes one");
+        let mut ops = vec![DiskOp::Rename { from, to }];
+        ops.extend(zeroing);
+        (ops, makes)
+    }
+
+    fn make(&mut self) -> (Vec<DiskOp>, Option<String>) {
+        let file = spare_file(self.next_number);
+        self.next_number += 1;
+        let ops = vec![
+            DiskOp::Create { file: file.clone(), zeroed_bytes: self.segment_bytes },
+            DiskOp::Sync { file: file.clone() },
+        ];
+        (ops, Some(file))
+    }
+}

@@ -1,0 +1,145 @@
+//! Flipped bits, lost files, contradictions: all is found, nothing is cut.
+
+use super::harness::{Machine, entries, hard_state, small_config};
+use crate::disk::DiskRead;
+use crate::log::record::{HEADER_BYTES, decode_header};
+use crate::log::segment::segment_file;
+use crate::log::vote::VOTE_FILE;
+use crate::log::{Damage, LogConfig, OpenError, Repair};
+
+/// A log of several small segments, settled: everything in it is synced.
+fn settled() -> Machine {
+    let mut machine = Machine::create(LogConfig { segment_bytes: 2048, ..small_config() });
+    let mut next = 1;
+    for (mark, size) in [(1, 10), (2, 300), (3, 700), (4, 20), (5, 100)] {
+        machine.log.append(entries(next..=next + 1, mark, size), Some(&hard_state(mark, 2, next - 1)), mark);
+        machine.settle();
+        next += 2;
+    }
+    assert!(machine.disk.is_synced());
+    machine
+}
+
+#[test]
+fn every_flipped_bit_of_a_segment_is_found_or_harmless() {
+    let machine = settled();
+    let (before, state) = (machine.contents(), machine.log.hard_state().clone());
+    let (mut found, mut harmless) = (0, 0);
+    for (file, bytes) in machine.disk.list().unwrap() {
+        for bit in 0..bytes as usize * 8 {
+            let mut disk = machine.disk.clone();
+            disk.flip(&file, bit);
+            match Machine::open(disk, small_config()) {
+                Err(OpenError::Damage(_)) => found += 1,
+                Err(error) => panic!("{file} bit {bit}: {error}"),
+                Ok((opened, _)) => {
+                    assert_eq!(opened.contents(), before, "{file} bit {bit}");
+                    assert_eq!(*opened.log.hard_state(), state, "{file} bit {bit}");
+                    let octet = machine.disk.octets(&file).unwrap()[bit / 8];
+                    assert!(octet == 0 || file == VOTE_FILE, "{file} bit {bit} is written and its flip not found");
+                    harmless += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 30_000 && harmless > 1_000, "{found} {harmless}");
+}
+
+#[test]
+fn either_copy_of_term_and_vote_may_be_lost() {
+    let mut machine = settled();
+    machine.log.append(Vec::new(), Some(&hard_state(9, 3, 8)), 6);
+    machine.settle();
+    for slot in [0, 4096] {
+        let mut disk = machine.disk.clone();
+        disk.flip(VOTE_FILE, slot * 8 + 77);
+        let (mut opened, repairs) = Machine::open(disk, small_config()).unwrap();
+        assert_eq!(repairs, [Repair::VoteCopy]);
+        assert_eq!(*opened.log.hard_state(), hard_state(9, 3, 8));
+        opened.settle();
+        assert_eq!(Machine::open(opened.disk, small_config()).unwrap().1, []);
+    }
+    let mut disk = machine.disk.clone();
+    disk.flip(VOTE_FILE, 0);
+    disk.flip(VOTE_FILE, 4096 * 8);
+    assert_damage(disk, VOTE_FILE, Damage::Vote);
+    let mut disk = machine.disk.clone();
+    disk.lose(VOTE_FILE);
+    assert_damage(disk, VOTE_FILE, Damage::Vote);
+}
+
+#[test]
+fn a_missing_segment_is_damage_wherever_it_was() {
+    let machine = settled();
+    let segments: Vec<String> = machine
+        .disk
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|(file, _)| file)
+        .filter(|file| file.starts_with("log-"))
+        .collect();
+    assert!(segments.len() >= 3, "{segments:?}");
+    for file in &segments {
+        let mut disk = machine.disk.clone();
+        disk.lose(file);
+        assert_damage(disk, file, Damage::Missing);
+    }
+}
+
+#[test]
+fn a_synced_record_in_the_middle_is_never_cut_even_if_a_sector_of_it_is_zero() {
+    let mut machine = settled();
+    machine.log.append(entries(11..=12, 6, 400), None, 6);
+    machine.settle();
+    machine.log.append(entries(13..=13, 6, 4), None, 7);
+    machine.settle();
+    // The newest segment holds the record of 11 and 12 and one after it.
+    let newest = machine.log.writer.segment;
+    let file = segment_file(newest);
+    let octets = machine.disk.octets(&file).unwrap().to_vec();
+    let starts: Vec<usize> =
+        (0..octets.len()).step_by(512).filter(|at| decode_header(&octets[*at..]).is_ok()).collect();
+    assert!(starts.len() >= 2, "{starts:?}");
+    for sector in (starts[0]..starts[1]).step_by(512) {
+        let mut disk = machine.disk.clone();
+        for (at, bits) in octets.iter().enumerate().skip(sector).take(512) {
+            (0..8).filter(|bit| bits & (1 << bit) != 0).for_each(|bit| disk.flip(&file, at * 8 + bit));
+        }
+        assert!(matches!(Machine::open(disk, small_config()), Err(OpenError::Damage(_))), "sector {sector}");
+    }
+}
+
+#[test]
+fn a_log_of_another_member_is_foreign() {
+    let mut machine = settled();
+    let file = segment_file(machine.log.writer.segment);
+    let mut octets = machine.disk.octets(&file).unwrap().to_vec();
+    octets[9] ^= 1;
+    let crc = crc32c::crc32c(&octets[..=HEADER_BYTES - 4]);
+    octets[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&crc.to_be_bytes());
+    machine.disk.execute(&crate::disk::DiskOp::Write { file: file.clone(), offset: 0, octets });
+    assert_damage(machine.disk, &file, Damage::Foreign);
+}
+
+#[test]
+fn damage_met_by_a_later_read_is_reported() {
+    let mut machine = settled();
+    machine.log.set_applied(4);
+    machine.log.append(entries(11..=40, 6, 100), Some(&hard_state(6, 2, 40)), 6);
+    machine.settle();
+    machine.log.set_applied(40);
+    let Ok(crate::log::Fetch::Read(read)) = machine.log.fetch(3, 9, &mut machine.tickets) else { panic!("not a read") };
+    let mut octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+    octets[800] ^= 4;
+    let damage = machine.log.fetched(read.ticket, &octets).unwrap_err();
+    assert_eq!((damage.file, damage.what), (read.file, Damage::Body));
+}
+
+fn assert_damage(disk: crate::testing::MemoryDisk, file: &str, what: Damage) {
+    match Machine::open(disk, small_config()) {
+        Err(OpenError::Damage(damage)) => assert_eq!((damage.file.as_str(), damage.what), (file, what)),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("opened"),
+    }
+}

@@ -1,0 +1,136 @@
+//! A log on a disk in memory, driven one operation at a time, and a model of what must be in it.
+
+use crate::disk::{DiskJob, DiskQueue, Tickets};
+use crate::log::{CheckpointRef, Log, LogConfig, LogId, OpenError, Persisted, Repair};
+use crate::testing::MemoryDisk;
+use raft::eraftpb::{Entry, HardState};
+
+pub(super) fn small_id() -> LogId {
+    LogId { cluster: *b"cluster-of-tests", member: 0x0000_0001_0000_0002, group: 6 }
+}
+
+/// Small enough that a handful of records changes segments.
+pub(super) fn small_config() -> LogConfig {
+    LogConfig {
+        segment_bytes: 4096,
+        record_bytes: 1500,
+        tail_bytes: 600,
+        fetch_bytes: 2048,
+        entries_behind_checkpoint: 3,
+        bytes_behind_checkpoint: 8192,
+        checkpoint_due_bytes: 4096,
+    }
+}
+
+/// An entry whose octets say which one it is; every third is all zeros.
+pub(super) fn entry(index: u64, term: u64, size: usize) -> Entry {
+    let mut entry = Entry { index, term, ..Entry::default() };
+    let fill = if index.is_multiple_of(3) { 0 } else { (index * 31 + term) as u8 };
+    entry.data = vec![fill; size].into();
+    entry
+}
+
+pub(super) fn entries(indices: std::ops::RangeInclusive<u64>, term: u64, size: usize) -> Vec<Entry> {
+    indices.map(|index| entry(index, term, size)).collect()
+}
+
+pub(super) fn hard_state(term: u64, vote: u64, commit: u64) -> HardState {
+    HardState { term, vote, commit, ..HardState::default() }
+}
+
+/// A small generator: the tests bring the seed.
+#[derive(Clone)]
+pub(super) struct Draws(pub(super) u64);
+
+impl Draws {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// A log, its disk, and the jobs that the disk has not finished.
+pub(super) struct Machine {
+    pub(super) disk: MemoryDisk,
+    pub(super) log: Log,
+    pub(super) tickets: Tickets,
+    /// Jobs under way with the count of operations that are done; one a queue.
+    under_way: Vec<(DiskJob, usize)>,
+    /// The newest mark that was reported.
+    pub(super) mark: Option<u64>,
+}
+
+impl Machine {
+    pub(super) fn create(config: LogConfig) -> Self {
+        let log = Log::create(small_id(), CheckpointRef::default(), config);
+        Self::new(MemoryDisk::default(), log)
+    }
+
+    pub(super) fn open(disk: MemoryDisk, config: LogConfig) -> Result<(Self, Vec<Repair>), OpenError> {
+        let (log, repairs) = Log::open(&disk, config)?;
+        Ok((Self::new(disk, log), repairs))
+    }
+
+    fn new(disk: MemoryDisk, log: Log) -> Self {
+        Self { disk, log, tickets: Tickets::default(), under_way: Vec::new(), mark: None }
+    }
+
+    /// Executes one operation of one queue, the log's first unless `bulk`; false when there is nothing to do.
+    pub(super) fn step(&mut self, bulk: bool) -> bool {
+        while let Some(job) = self.log.poll_job(&mut self.tickets) {
+            assert!(self.under_way.iter().all(|(other, _)| other.queue != job.queue), "one job a queue");
+            self.under_way.push((job, 0));
+        }
+        let wanted = if bulk { DiskQueue::Bulk } else { DiskQueue::Log };
+        let place = self.under_way.iter().position(|(job, _)| job.queue == wanted);
+        let Some(place) = place.or((!self.under_way.is_empty()).then_some(0)) else { return false };
+        let (job, done) = &mut self.under_way[place];
+        self.disk.execute(&job.ops[*done]);
+        *done += 1;
+        if *done == job.ops.len() {
+            let (job, _) = self.under_way.remove(place);
+            match self.log.persisted(job.ticket) {
+                Persisted::Record(mark) => self.mark = self.mark.max(mark),
+                Persisted::Housekeeping => assert_eq!(job.queue, DiskQueue::Bulk),
+                Persisted::NotOurs => panic!("the ticket was ours"),
+            }
+        }
+        true
+    }
+
+    /// Executes everything.
+    pub(super) fn settle(&mut self) {
+        while self.step(false) {}
+    }
+
+    /// All that the log holds.
+    pub(super) fn contents(&self) -> Contents {
+        let mut held = Vec::new();
+        let (first, last) = (self.log.first_index(), self.log.last_index());
+        self.log.replay(&self.disk, first, last, |entry| held.push(entry)).unwrap();
+        Contents { base: first - 1, entries: held }
+    }
+}
+
+/// Entries after a base.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Contents {
+    pub(super) base: u64,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Contents {
+    pub(super) fn last(&self) -> u64 {
+        self.base + self.entries.len() as u64
+    }
+
+    /// The entries from `first` on.
+    pub(super) fn from(&self, first: u64) -> &[Entry] {
+        let skip = (first.saturating_sub(self.base + 1) as usize).min(self.entries.len());
+        &self.entries[skip..]
+    }
+}

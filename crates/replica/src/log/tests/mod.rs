@@ -1,0 +1,12 @@
+//! Tests of the log: octets, crashes against a model, damage, reading back.
+
+// The octets of a record, and the arithmetic.
+mod golden;
+// A log on a disk in memory, with a model beside it.
+mod harness;
+// Random programs with crashes.
+mod crashes;
+// Flipped bits, lost files, contradictions.
+mod damage;
+// Reading entries back, compaction, recycling.
+mod reading;

@@ -1,0 +1,159 @@
+//! Reading entries back, letting them go, using segments again.
+
+use super::harness::{Machine, entries, entry, hard_state, small_config};
+use crate::disk::DiskRead;
+use crate::log::{CheckpointRef, Fetch, ReadError};
+
+fn filled(count: u64) -> Machine {
+    let mut machine = Machine::create(small_config());
+    machine.settle();
+    for index in 1..=count {
+        machine.log.append(vec![entry(index, 1 + index / 20, 100)], Some(&hard_state(1 + index / 20, 1, index)), index);
+        machine.settle();
+        machine.log.set_applied(index);
+    }
+    machine
+}
+
+#[test]
+fn what_raft_asks_for_is_there_before_it_is_durable() {
+    let mut machine = Machine::create(small_config());
+    machine.log.append(entries(1..=5, 2, 50), Some(&hard_state(2, 1, 0)), 1);
+    assert_eq!(machine.log.durable_index(), 0);
+    assert_eq!(machine.log.entries(1, 6, u64::MAX).unwrap(), entries(1..=5, 2, 50));
+    assert_eq!(machine.log.entries(2, 6, 1).unwrap(), entries(2..=2, 2, 50));
+    assert_eq!(machine.log.entries(0, 3, 1), Err(ReadError::Compacted));
+    assert_eq!(machine.log.entries(3, 7, 1), Err(ReadError::Unavailable));
+    assert_eq!((machine.log.term(0), machine.log.term(5)), (Ok(0), Ok(2)));
+    assert_eq!(machine.log.term(6), Err(ReadError::Unavailable));
+    machine.settle();
+    assert_eq!((machine.log.durable_index(), machine.mark), (5, Some(1)));
+}
+
+#[test]
+fn applied_entries_leave_memory_and_are_read_back() {
+    let mut machine = filled(60);
+    assert_eq!(machine.log.entries(1, 61, u64::MAX), Err(ReadError::NotInMemory));
+    let mut next = 1;
+    let mut reads = 0;
+    while next <= 60 {
+        match machine.log.entries(next, 61, u64::MAX) {
+            Ok(found) => {
+                for found in found {
+                    assert_eq!(found, entry(next, 1 + next / 20, 100));
+                    next += 1;
+                }
+            }
+            Err(ReadError::NotInMemory) => {
+                let Fetch::Read(read) = machine.log.fetch(next, 61, &mut machine.tickets).unwrap() else {
+                    panic!("not a read")
+                };
+                assert_eq!(machine.log.fetch(next, 61, &mut machine.tickets), Ok(Fetch::UnderWay(read.ticket)));
+                let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+                let fetched = machine.log.fetched(read.ticket, &octets).unwrap().unwrap();
+                assert!(fetched.first == next && fetched.count > 1);
+                reads += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert!((3..30).contains(&reads), "{reads}");
+    assert_eq!(machine.log.fetched(9999, &[]), Ok(None));
+}
+
+#[test]
+fn a_read_that_meets_an_install_brings_nothing() {
+    let mut machine = filled(40);
+    let Ok(Fetch::Read(read)) = machine.log.fetch(2, 9, &mut machine.tickets) else { panic!("not a read") };
+    machine.log.install(CheckpointRef { index: 100, term: 4, id: [1; 32] }, None, 41);
+    machine.settle();
+    // The segment is not used again while it is being read.
+    let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+    assert_eq!(machine.log.fetched(read.ticket, &octets).unwrap().unwrap().count, 0);
+    assert_eq!((machine.log.first_index(), machine.log.last_index(), machine.log.term(100)), (101, 100, Ok(4)));
+    machine.settle();
+    assert!(machine.disk.read(&read.file, 0, 1).is_err(), "now it is");
+    let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
+    assert_eq!((opened.log.first_index(), opened.log.last_index()), (101, 100));
+    assert_eq!(opened.log.checkpoint(), CheckpointRef { index: 100, term: 4, id: [1; 32] });
+    assert_eq!(opened.log.hard_state().commit, 100);
+}
+
+#[test]
+fn compaction_uses_segments_again_and_disk_space_stays_bounded() {
+    let mut machine = filled(0);
+    let mut most = 0;
+    for index in 1..=600 {
+        machine.log.append(vec![entry(index, 1, 200)], Some(&hard_state(1, 1, index)), index);
+        machine.settle();
+        machine.log.set_applied(index);
+        if machine.log.is_checkpoint_due(0) {
+            machine.log.checkpointed(CheckpointRef { index, term: 1, id: [2; 32] });
+            let target = machine.log.compact_target();
+            assert_eq!(target, index - 3);
+            machine.log.compact(target);
+            machine.settle();
+            assert_eq!(machine.log.first_index(), index - 2);
+        }
+        let bytes: u64 = machine.disk.list().unwrap().iter().map(|(_, bytes)| bytes).sum();
+        most = most.max(bytes);
+    }
+    assert!(most < 64 << 10, "{most}");
+    let (opened, repairs) = Machine::open(machine.disk.clone(), small_config()).unwrap();
+    assert_eq!(repairs, []);
+    assert_eq!(opened.contents(), machine.contents());
+}
+
+#[test]
+fn few_bytes_may_stay_behind_a_checkpoint_even_if_few_entries_do() {
+    let mut machine = Machine::create(crate::log::LogConfig { entries_behind_checkpoint: 1000, ..small_config() });
+    for index in 1..=100 {
+        machine.log.append(vec![entry(index, 1, 400)], Some(&hard_state(1, 1, index)), index);
+        machine.settle();
+    }
+    machine.log.set_applied(100);
+    machine.log.checkpointed(CheckpointRef { index: 100, term: 1, id: [2; 32] });
+    // 8,192 octets hold eight records of 1,024.
+    assert!((85..=93).contains(&machine.log.compact_target()), "{}", machine.log.compact_target());
+}
+
+#[test]
+fn an_entry_larger_than_a_segment_has_one_of_its_own() {
+    let mut machine = filled(3);
+    machine.log.append(vec![entry(4, 1, 20_000)], None, 4);
+    machine.log.append(vec![entry(5, 1, 10)], None, 5);
+    machine.settle();
+    assert_eq!(machine.mark, Some(5));
+    let (opened, _) = Machine::open(machine.disk.clone(), small_config()).unwrap();
+    assert_eq!(opened.contents(), machine.contents());
+    assert_eq!(opened.contents().entries.len(), 5);
+}
+
+#[test]
+fn the_commit_index_and_the_leader_contact_are_on_disk_after_a_touch() {
+    let mut machine = filled(3);
+    machine.log.append(entries(4..=6, 1, 10), None, 4);
+    machine.settle();
+    machine.log.set_commit(5);
+    machine.log.set_contact_wall_ms(1234);
+    machine.log.touch();
+    machine.settle();
+    let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
+    assert_eq!((opened.log.hard_state().commit, opened.log.contact_wall_ms()), (5, 1234));
+    assert!(!opened.log.is_durable());
+}
+
+#[test]
+fn what_is_appended_during_a_write_shares_the_next_record() {
+    let mut machine = filled(1);
+    machine.log.append(vec![entry(2, 1, 10)], None, 2);
+    let first = machine.log.poll_job(&mut machine.tickets).unwrap();
+    for index in 3..=9 {
+        machine.log.append(vec![entry(index, 1, 10)], None, index);
+        assert_eq!(machine.log.poll_job(&mut machine.tickets), None);
+    }
+    assert_eq!(machine.log.persisted(first.ticket), crate::log::Persisted::Record(Some(2)));
+    let second = machine.log.poll_job(&mut machine.tickets).unwrap();
+    assert_eq!(machine.log.persisted(second.ticket), crate::log::Persisted::Record(Some(9)));
+    assert_eq!(machine.log.poll_job(&mut machine.tickets), None);
+}

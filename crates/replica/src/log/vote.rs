@@ -1,0 +1,164 @@
+//! Term and vote, a second time: a file with two slots, written in turn, so that a torn write spoils the older
+//! copy only. Each vote is durable here before the log record that carries it too, so either copy alone is enough.
+//!
+//! A slot is one sector: magic `CtVt`, version (2), zero (2), cluster id (16), raft id (8), raft group (4),
+//! generation (8), term (8), vote (8), number of the newest segment that surely holds a record (8), zeros, CRC-32C of
+//! all before it (4).
+
+use super::limits::SECTOR_BYTES;
+use super::{LogDamage, LogId, OpenError, damage::Damage};
+use crate::disk::{DiskError, DiskOp, DiskRead};
+use crate::octets::Cursor;
+
+/// Name of the file.
+pub(crate) const VOTE_FILE: &str = "vote";
+/// The slots are a page apart: file systems write pages.
+const SLOT_DISTANCE: u64 = 4096;
+const FILE_BYTES: u64 = 2 * SLOT_DISTANCE;
+const MAGIC: [u8; 4] = *b"CtVt";
+const VERSION: u16 = 1;
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vote {
+    pub(crate) term: u64,
+    pub(crate) vote: u64,
+    /// This segment and a record in it were durable before the slot was written; 0 while the log is being created.
+    pub(crate) newest_segment: u64,
+}
+
+/// The file as it was last written.
+#[derive(Debug)]
+pub(crate) struct VoteFile {
+    id: LogId,
+    generation: u64,
+    next_slot: u64,
+    /// `None` when a copy must be written whatever it says.
+    written: Option<Vote>,
+}
+
+impl VoteFile {
+    /// A new file: the operations make it with a first slot in it.
+    pub(crate) fn create(id: LogId, ops: &mut Vec<DiskOp>) -> Self {
+        let mut file = Self { id, generation: 0, next_slot: 0, written: None };
+        ops.push(DiskOp::Create { file: VOTE_FILE.into(), zeroed_bytes: FILE_BYTES });
+        file.write(Vote { term: 0, vote: 0, newest_segment: 0 }, ops);
+        ops.push(DiskOp::SyncDir);
+        file
+    }
+
+    /// The file at start, its newest slot, and whether a copy was not readable.
+    ///
+    /// # Errors
+    /// [`OpenError::Uninitialised`] when there is neither a slot nor a segment; [`Damage::Vote`] when there is no
+    /// slot, but a segment.
+    pub(crate) fn open(disk: &dyn DiskRead, has_segments: bool) -> Result<(Self, Vote, bool), OpenError> {
+        let octets = match disk.read(VOTE_FILE, 0, FILE_BYTES as usize) {
+            Ok(octets) => octets,
+            Err(DiskError::Missing { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let slot = |number: u64| octets.get((number * SLOT_DISTANCE) as usize..)?.get(..SECTOR_BYTES).and_then(decode);
+        let (slots, newest) = match (slot(0), slot(1)) {
+            (None, None) if has_segments => {
+                return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
+            }
+            (None, None) => return Err(OpenError::Uninitialised),
+            (Some(a), None) => ([Some(a), None], 0),
+            (None, Some(b)) => ([None, Some(b)], 1),
+            (Some(a), Some(b)) => ([Some(a), Some(b)], u64::from(b.generation > a.generation)),
+        };
+        let Slot { id, generation, vote } = slots[newest as usize].expect("the newest of the readable ones");
+        let is_copy_lost = slots.contains(&None);
+        // An unreadable copy is the one to write next.
+        let file = Self { id, generation, next_slot: 1 - newest, written: (!is_copy_lost).then_some(vote) };
+        Ok((file, vote, is_copy_lost))
+    }
+
+    pub(crate) fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// Whether this term and vote are not in the newest copy.
+    pub(crate) fn is_behind(&self, term: u64, vote: u64) -> bool {
+        self.written.is_none_or(|written| (written.term, written.vote) != (term, vote))
+    }
+
+    /// Operations that write the older slot and make it durable.
+    pub(crate) fn write(&mut self, vote: Vote, ops: &mut Vec<DiskOp>) {
+        self.generation += 1;
+        let octets = encode(&Slot { id: self.id, generation: self.generation, vote });
+        ops.push(DiskOp::Write { file: VOTE_FILE.into(), offset: self.next_slot * SLOT_DISTANCE, octets });
+        ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
+        self.next_slot = 1 - self.next_slot;
+        self.written = Some(vote);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Slot {
+    id: LogId,
+    generation: u64,
+    vote: Vote,
+}
+
+fn encode(slot: &Slot) -> Vec<u8> {
+    let mut octets = Vec::with_capacity(SECTOR_BYTES);
+    octets.extend_from_slice(&MAGIC);
+    octets.extend_from_slice(&VERSION.to_be_bytes());
+    octets.extend_from_slice(&[0; 2]);
+    octets.extend_from_slice(&slot.id.cluster);
+    let Vote { term, vote, newest_segment } = slot.vote;
+    octets.extend_from_slice(&slot.id.member.to_be_bytes());
+    octets.extend_from_slice(&slot.id.group.to_be_bytes());
+    for number in [slot.generation, term, vote, newest_segment] {
+        octets.extend_from_slice(&number.to_be_bytes());
+    }
+    octets.resize(SECTOR_BYTES - 4, 0);
+    let crc = crc32c::crc32c(&octets);
+    octets.extend_from_slice(&crc.to_be_bytes());
+    octets
+}
+
+fn decode(sector: &[u8]) -> Option<Slot> {
+    let (covered, stored) = sector.split_last_chunk::<4>()?;
+    if crc32c::crc32c(covered).to_be_bytes() != *stored {
+        return None;
+    }
+    let mut at = Cursor::new(covered);
+    if at.array()? != MAGIC || at.u16()? != VERSION {
+        return None;
+    }
+    at.take(2)?;
+    Some(Slot {
+        id: LogId { cluster: at.array()?, member: at.u64()?, group: at.u32()? },
+        generation: at.u64()?,
+        vote: Vote { term: at.u64()?, vote: at.u64()?, newest_segment: at.u64()? },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_has_its_golden_octets_and_any_flipped_bit_voids_it() {
+        let id = LogId { cluster: *b"0123456789abcdef", member: 0x0000_0001_0000_0002, group: 6 };
+        let slot = Slot { id, generation: 3, vote: Vote { term: 5, vote: 2, newest_segment: 7 } };
+        let octets = encode(&slot);
+        assert_eq!(octets.len(), SECTOR_BYTES);
+        let mut golden =
+            b"CtVt\x00\x01\x00\x000123456789abcdef\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x06".to_vec();
+        for number in [3_u64, 5, 2, 7] {
+            golden.extend_from_slice(&number.to_be_bytes());
+        }
+        assert_eq!(octets[..golden.len()], golden);
+        assert!(octets[golden.len()..SECTOR_BYTES - 4].iter().all(|octet| *octet == 0));
+        assert!(decode(&octets) == Some(slot));
+        for bit in 0..SECTOR_BYTES * 8 {
+            let mut flipped = octets.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&flipped).is_none(), "bit {bit}");
+        }
+    }
+}

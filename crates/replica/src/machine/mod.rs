@@ -1,0 +1,278 @@
+//! The replicated state machine: entries in, zones and settings out.
+//!
+//! Applying is mechanical and total. An entry says what changes and what that was made for; where the state is
+//! not what it says, nothing is applied and an alarm counts it, on every replica alike. The part of an entry that
+//! concerns zones may have been carried out before, on the head of a leader; then its version is only published.
+
+mod hash_ring;
+mod items;
+mod restore;
+mod stages;
+mod zones;
+
+pub(crate) use hash_ring::HashRing;
+pub(crate) use items::FrozenState;
+pub(crate) use restore::{Restore, RestoreError, empty_machine};
+pub(crate) use stages::{StageError, Stages, chunk_digest};
+pub(crate) use zones::{Misfit, carry_out, zone_work};
+
+use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
+use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
+use wire::number::{Rcode, Serial};
+use zone::ZoneSet;
+use zone::set::Version;
+
+/// Everything that replicas hold alike, and how far it is applied.
+pub(crate) struct Machine {
+    pub(crate) zones: ZoneSet,
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Sessions,
+    pub(crate) history: History,
+    pub(crate) stages: Stages,
+    /// Index and term of the entry that was applied last.
+    pub(crate) applied: (u64, u64),
+    /// The time of the entry that was applied last, in milliseconds since 1970.
+    pub(crate) time_ms: u64,
+    /// Hash of the zones as applied; the head of a leader is ahead of it.
+    pub(crate) zones_hash: u128,
+    pub(crate) hashes: HashRing,
+    pub(crate) alarms: Alarms,
+    /// Newest version that is applied and not published yet.
+    unpublished: Option<Version>,
+}
+
+/// Things that must never happen, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alarms {
+    /// Entries that did not fit the state and were not applied.
+    pub entries_misfit: u64,
+    /// Outcomes that the leader evaluated and its own zones did not take.
+    pub evaluations_misfit: u64,
+    /// State hashes of other members that differed.
+    pub hashes_differ: u64,
+    /// Frames of peers that could not be read.
+    pub frames_malformed: u64,
+    /// Messages of peers that raft must not see.
+    pub messages_refused: u64,
+}
+
+/// What a leader carried out when it proposed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prepared {
+    /// The version, if zones changed.
+    pub(crate) version: Option<Version>,
+    /// Hash of the zones after it.
+    pub(crate) zones_hash: u128,
+}
+
+/// What applying an entry led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// An UPDATE has this outcome.
+    Update { identity: Identity, rcode: Rcode },
+    /// Settings changed.
+    Settings(SettingsEffect),
+    /// Anything else.
+    Other,
+    /// The entry did not fit; an UPDATE of this identity was not executed.
+    Misfit { identity: Option<Identity> },
+    /// The memory of this replica is full.
+    Full,
+}
+
+/// What a change of the settings touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SettingsEffect {
+    pub(crate) keys: bool,
+    pub(crate) zones: bool,
+    pub(crate) members: bool,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        zones: ZoneSet,
+        settings: Settings,
+        sessions: Sessions,
+        history: History,
+        applied: (u64, u64),
+    ) -> Self {
+        let zones_hash = zones.head().state_hash();
+        let mut machine = Self {
+            zones,
+            settings,
+            sessions,
+            history,
+            stages: Stages::default(),
+            applied,
+            time_ms: 0,
+            zones_hash,
+            hashes: HashRing::default(),
+            alarms: Alarms::default(),
+            unpublished: None,
+        };
+        machine.note_hash();
+        machine
+    }
+
+    /// What replicas compare.
+    pub(crate) fn state_hash(&self) -> u128 {
+        self.zones_hash
+            .wrapping_add(self.settings.hash())
+            .wrapping_add(self.sessions.hash())
+            .wrapping_add(self.history.hash())
+            .wrapping_add(self.stages.hash())
+            .wrapping_add(item_hash(Item::Scalars, &[&self.time_ms.to_be_bytes()]))
+    }
+
+    fn note_hash(&mut self) {
+        let hash = self.state_hash();
+        self.hashes.push(self.applied.0, hash);
+    }
+
+    /// Applies an entry that says nothing to the state: raft's own, or a change of membership.
+    pub(crate) fn apply_empty(&mut self, index: u64, term: u64) {
+        self.applied = (index, term);
+        self.note_hash();
+    }
+
+    /// Applies an entry. `prepared` is what this replica carried out as the leader that proposed it.
+    pub(crate) fn apply(&mut self, index: u64, term: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {
+        assert_eq!(index, self.applied.0 + 1, "entries are applied in order, each once");
+        let applied =
+            if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.misfit(&entry.body) };
+        self.time_ms = self.time_ms.max(entry.time_ms);
+        self.applied = (index, term);
+        self.note_hash();
+        applied
+    }
+
+    fn misfit(&mut self, body: &Body) -> Applied {
+        self.alarms.entries_misfit += 1;
+        let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
+        Applied::Misfit { identity }
+    }
+
+    /// Whether the state beside the zones is what the entry was made for.
+    fn fits(&self, body: &Body) -> bool {
+        let epoch = self.settings.epoch();
+        match body {
+            Body::Update(update) => {
+                update.policy_epoch == epoch
+                    && self.sessions.get(&update.identity).is_none()
+                    && self.generation_fits(update)
+                    && update.change.as_ref().is_none_or(|change| self.settings.zones().contains_key(&change.zone))
+            }
+            Body::Settings(settings) => settings.epoch == epoch,
+            Body::Change(change) => self.settings.zones().contains_key(&change.zone),
+            Body::ImportCommit(commit) => commit.policy_epoch == epoch && self.stages.check(body).is_ok(),
+            Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportAbandon(_) => self.stages.check(body).is_ok(),
+        }
+    }
+
+    /// A refused update may name a key that is no more; a change needs the very key that it was granted to.
+    fn generation_fits(&self, update: &UpdateEntry) -> bool {
+        let key = self.settings.keys().get(&update.key_name);
+        update.change.is_none() || key.is_some_and(|key| key.generation == update.key_generation)
+    }
+
+    fn apply_body(&mut self, index: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {
+        let body = &entry.body;
+        let last_serial = self.serial_of_removed(body, prepared.is_some());
+        if let Some(prepared) = prepared {
+            self.unpublished = prepared.version.or(self.unpublished);
+            self.zones_hash = prepared.zones_hash;
+        } else if let Some(work) = zone_work(body, &self.stages) {
+            match carry_out(&mut self.zones, work) {
+                Ok(version) => {
+                    self.unpublished = Some(version);
+                    self.zones_hash = self.zones.head().state_hash();
+                }
+                Err(Misfit::Full) => return Applied::Full,
+                Err(Misfit::Base | Misfit::Content) => return self.misfit(body),
+            }
+        }
+        let stage = if let Body::ImportCommit(commit) = body { self.stages.get(commit.stage).cloned() } else { None };
+        self.stages.advance(body, index);
+        match body {
+            Body::Update(update) => {
+                if let Some(change) = &update.change {
+                    self.history.push(index, &change.zone, &change.changeset);
+                }
+                let UpdateEntry { identity, key_name, time_signed, source, rcode, .. } = update;
+                self.sessions.insert(*identity, key_name, *time_signed, *source, *rcode);
+                Applied::Update { identity: *identity, rcode: *rcode }
+            }
+            Body::Change(change) => {
+                self.history.push(index, &change.zone, &change.changeset);
+                Applied::Other
+            }
+            Body::Settings(settings) => {
+                if let (SettingsChange::ZoneRemove { zone }, Some(serial)) = (&settings.change, last_serial) {
+                    self.settings.retire(zone, serial);
+                    self.history.clear(zone);
+                }
+                self.settings.apply(&settings.change, index, entry.time_ms);
+                Applied::Settings(effect_of(&settings.change))
+            }
+            Body::ImportCommit(_) => {
+                let Some(stage) = stage else { return Applied::Other };
+                // The history has no difference that leads here.
+                self.history.clear(&stage.zone);
+                match stage.purpose {
+                    ImportPurpose::Create { options } => {
+                        self.settings.add_zone(&stage.zone, options);
+                        Applied::Settings(SettingsEffect { zones: true, ..SettingsEffect::default() })
+                    }
+                    ImportPurpose::Replace { .. } => Applied::Other,
+                }
+            }
+            Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportAbandon(_) => Applied::Other,
+        }
+    }
+
+    /// The serial of a zone that the entry removes, as it was before the entry.
+    fn serial_of_removed(&mut self, body: &Body, is_prepared: bool) -> Option<Serial> {
+        let Body::Settings(settings) = body else { return None };
+        let SettingsChange::ZoneRemove { zone } = &settings.change else { return None };
+        let before = if is_prepared {
+            // The head has removed the zone already; what is published is what was applied before the entry.
+            self.publish();
+            self.zones.published()
+        } else {
+            self.zones.head()
+        };
+        before.zone(zone).and_then(|zone| zone.serial())
+    }
+
+    /// Shows everything that is applied to readers. Returns whether zones changed.
+    pub(crate) fn publish(&mut self) -> bool {
+        let Some(version) = self.unpublished.take() else { return false };
+        self.zones.publish(version);
+        self.zones.reclaim();
+        true
+    }
+
+    /// Drops what a leader carried out and nobody applied yet.
+    pub(crate) fn rewind(&mut self) {
+        self.publish();
+        self.zones.rewind();
+    }
+}
+
+fn effect_of(change: &SettingsChange) -> SettingsEffect {
+    let mut effect = SettingsEffect::default();
+    match change {
+        SettingsChange::ZoneOptions { .. } => effect.zones = true,
+        SettingsChange::ZoneRemove { .. } => (effect.zones, effect.keys) = (true, true),
+        SettingsChange::KeyAdd { .. }
+        | SettingsChange::KeyRemove { .. }
+        | SettingsChange::Grant { .. }
+        | SettingsChange::Revoke { .. } => effect.keys = true,
+        SettingsChange::MemberAdd { .. } | SettingsChange::MemberRemove { .. } => effect.members = true,
+        SettingsChange::TokenAdd { .. } | SettingsChange::FeatureLevel { .. } => {}
+    }
+    effect
+}
+
+#[cfg(test)]
+mod tests;

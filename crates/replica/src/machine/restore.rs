@@ -1,0 +1,147 @@
+//! A state from the items of a checkpoint: at start, and after a transfer while the replica runs.
+
+use super::items::{
+    HISTORY, PART_LAST, PART_MORE, SCALARS, SESSIONS, SETTINGS, STAGES, ZONE_RECORDS, ZONE_SERVED, ZONE_STAGED, ZONES,
+};
+use super::{Machine, Stages};
+use crate::checkpoint::Section;
+use crate::codec::{DecodeError, Decoder};
+use crate::config::ReplicaConfig;
+use crate::limits::ENTRY_OCTETS_MAX;
+use crate::state::{History, HistoryLimits, Sessions, Settings};
+use zone::set::{Edit, Version};
+use zone::{Record, ZoneId, ZoneSet, ZoneSetConfig};
+
+/// Why a checkpoint does not restore. Its octets are verified, so it is our own fault or that of newer software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestoreError {
+    /// An item that this software cannot read.
+    Decode(DecodeError),
+    /// A zone that the zone set does not take.
+    Zone,
+    /// The memory for zones cannot be reserved.
+    Memory,
+    /// The state that results is not the one that was written.
+    Hash,
+}
+
+impl From<DecodeError> for RestoreError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+/// A state that is being restored.
+pub(crate) struct Restore {
+    machine: Machine,
+    state_hash: Option<u128>,
+    /// The parts so far of an item that goes on.
+    parts: Vec<u8>,
+    /// The zone that records belong to, and whether it stays staged.
+    zone: Option<(ZoneId, bool)>,
+}
+
+/// An empty state.
+pub(crate) fn empty_machine(config: &ReplicaConfig, settings: Settings) -> Result<Machine, RestoreError> {
+    let zones = ZoneSet::new(ZoneSetConfig { store: config.store }).map_err(|_| RestoreError::Memory)?;
+    let history = History::new(HistoryLimits {
+        zone_count_max: config.history_count_max,
+        zone_octets_max: config.history_octets_max,
+        total_octets_max: config.history_total_octets_max,
+    });
+    Ok(Machine::new(zones, settings, Sessions::new(config.session_count_max), history, (0, 0)))
+}
+
+impl Restore {
+    pub(crate) fn new(config: &ReplicaConfig) -> Result<Self, RestoreError> {
+        let machine = empty_machine(config, Settings::empty(config.cluster_id))?;
+        Ok(Self { machine, state_hash: None, parts: Vec::new(), zone: None })
+    }
+
+    /// Takes the next item.
+    pub(crate) fn item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
+        let (&first, part) = octets.split_first().ok_or(DecodeError::Short)?;
+        if self.parts.len() + part.len() > 2 * ENTRY_OCTETS_MAX {
+            return Err(DecodeError::TooLarge.into());
+        }
+        match first {
+            PART_MORE => {
+                self.parts.extend_from_slice(part);
+                Ok(())
+            }
+            PART_LAST if self.parts.is_empty() => self.whole_item(section, part),
+            PART_LAST => {
+                self.parts.extend_from_slice(part);
+                let whole = core::mem::take(&mut self.parts);
+                self.whole_item(section, &whole)
+            }
+            _ => Err(DecodeError::Unknown.into()),
+        }
+    }
+
+    fn whole_item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
+        let mut from = Decoder::new(octets);
+        match section {
+            SCALARS => {
+                self.machine.time_ms = from.u64()?;
+                self.state_hash = Some(from.u128()?);
+            }
+            SETTINGS => self.machine.settings.restore(&mut from)?,
+            SESSIONS => self.machine.sessions.restore(&mut from)?,
+            HISTORY => self.machine.history.restore(&mut from)?,
+            STAGES => Stages::restore(&mut self.machine.stages, &mut from)?,
+            ZONES => self.zone_item(&mut from)?,
+            _ => return Err(DecodeError::Unknown.into()),
+        }
+        Ok(from.finish()?)
+    }
+
+    fn zone_item(&mut self, from: &mut Decoder<'_>) -> Result<(), RestoreError> {
+        match from.u8()? {
+            kind @ (ZONE_SERVED | ZONE_STAGED) => {
+                self.finish_zone()?;
+                self.zone = Some((from.zone_id()?, kind == ZONE_STAGED));
+                Ok(())
+            }
+            ZONE_RECORDS => {
+                let records: Vec<Record> = from.records()?;
+                let (zone, _) = self.zone.as_ref().ok_or(DecodeError::Unknown)?;
+                let zone = zone.clone();
+                self.edit(|edit| edit.add_records(&zone, &records).is_ok())
+            }
+            _ => Err(DecodeError::Unknown.into()),
+        }
+    }
+
+    /// What was staged becomes the zone's contents, unless it was staged when the checkpoint was written.
+    fn finish_zone(&mut self) -> Result<(), RestoreError> {
+        match self.zone.take() {
+            Some((zone, false)) => self.edit(|edit| edit.commit_stage(&zone).is_ok()),
+            Some((_, true)) | None => Ok(()),
+        }
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Edit<'_>) -> bool) -> Result<(), RestoreError> {
+        let mut edit = self.machine.zones.edit();
+        if !change(&mut edit) {
+            return Err(RestoreError::Zone);
+        }
+        let version: Version = edit.seal();
+        self.machine.zones.publish(version);
+        self.machine.zones.reclaim();
+        Ok(())
+    }
+
+    /// The state at `applied`, if it is the one that was written.
+    pub(crate) fn finish(mut self, applied: (u64, u64)) -> Result<Machine, RestoreError> {
+        self.finish_zone()?;
+        let mut machine = self.machine;
+        machine.zones_hash = machine.zones.head().state_hash();
+        machine.apply_empty(applied.0, applied.1);
+        if self.parts.is_empty() && self.state_hash == Some(machine.state_hash()) {
+            Ok(machine)
+        } else {
+            Err(RestoreError::Hash)
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The state machine alone: what fits is applied, what does not is counted, a checkpoint restores it.
+
+use super::*;
+use crate::checkpoint::CheckpointItems;
+use crate::checkpoint::limits::ITEM_BYTES_MAX;
+use crate::entry::{ImportBegin, ImportChunk, ImportCommit, SettingsEntry, StageId, ZoneChange};
+use crate::io::{KeyAlgorithm, ZoneOptions};
+use crate::{DataKey, ReplicaConfig, Sealed};
+use wire::number::Rtype;
+use zone::set::StoreConfig;
+use zone::{Changeset, Record, ZoneId};
+
+fn config() -> ReplicaConfig {
+    let mut config = ReplicaConfig::new([1; 16], 1, 1, 1, DataKey::new(1, &[0; 32]));
+    config.store = StoreConfig { reserve_bytes: 64 << 20, huge_pages: false };
+    config
+}
+
+fn machine() -> Machine {
+    empty_machine(&config(), Settings::empty([1; 16])).unwrap()
+}
+
+fn zone(apex: &str) -> ZoneId {
+    ZoneId { view: 0, apex: apex.parse().unwrap() }
+}
+
+fn soa(apex: &str, serial: u32) -> Record {
+    let mut rdata = b"\x02ns\x01a\0\x04root\x01a\0".to_vec();
+    for number in [serial, 1, 2, 3, 4] {
+        rdata.extend_from_slice(&number.to_be_bytes());
+    }
+    Record { owner: apex.parse().unwrap(), rtype: Rtype::SOA, ttl: 60, rdata: rdata.into() }
+}
+
+fn text(owner: &str, octets: u8, count: usize) -> Vec<Record> {
+    let owner: wire::name::Name = owner.parse().unwrap();
+    let record = |number: usize| {
+        let mut rdata = vec![octets; usize::from(octets) + 1];
+        rdata[1..3].copy_from_slice(&(number as u16).to_be_bytes());
+        Record { owner: owner.clone(), rtype: Rtype::TXT, ttl: 60, rdata: rdata.into() }
+    };
+    (0..count).map(record).collect()
+}
+
+fn apply(machine: &mut Machine, body: Body) -> Applied {
+    let index = machine.applied.0 + 1;
+    let entry = Entry { group: 0, time_ms: index, body };
+    machine.apply(index, 1, &entry, None)
+}
+
+/// Stages these records, in two chunks.
+fn stage(machine: &mut Machine, number: u8, apex: &str, records: &[Record]) -> ImportCommit {
+    let stage = StageId([number; 16]);
+    let purpose = ImportPurpose::Create { options: ZoneOptions::default() };
+    let begin = ImportBegin { stage, zone: zone(apex), purpose, chunk_count: 2 };
+    assert_eq!(apply(machine, Body::ImportBegin(begin)), Applied::Other);
+    let mut digest = 0;
+    for (chunk_index, records) in records.chunks(records.len().div_ceil(2)).enumerate() {
+        digest = chunk_digest(digest, records);
+        let chunk = ImportChunk { stage, chunk_index: chunk_index as u32, records: records.to_vec() };
+        assert_eq!(apply(machine, Body::ImportChunk(chunk)), Applied::Other);
+    }
+    ImportCommit { stage, digest, policy_epoch: machine.settings.epoch() }
+}
+
+fn add_zone(machine: &mut Machine, apex: &str, more: &[Record]) {
+    let records = [&[soa(apex, 1), text(apex, 9, 1).remove(0)], more].concat();
+    let commit = stage(machine, 1, apex, &records);
+    assert!(matches!(apply(machine, Body::ImportCommit(commit)), Applied::Settings(_)));
+}
+
+fn change(machine: &Machine, apex: &str, serial: u32, added: Vec<Record>) -> ZoneChange {
+    let base_hash = machine.zones.head().zone(&zone(apex)).unwrap().hash();
+    let changeset = Changeset {
+        serial_from: Some(Serial(serial)),
+        serial_to: Serial(serial + 1),
+        deleted: vec![soa(apex, serial)],
+        added: [vec![soa(apex, serial + 1)], added].concat(),
+    };
+    ZoneChange { zone: zone(apex), base_hash, changeset }
+}
+
+fn restored(machine: &mut Machine) -> Machine {
+    let mut state = machine.freeze();
+    let mut restore = Restore::new(&config()).unwrap();
+    let mut octets = Vec::new();
+    while let Some(section) = state.next_item(&mut octets) {
+        assert!(octets.len() <= ITEM_BYTES_MAX);
+        restore.item(section, &octets).unwrap();
+        octets.clear();
+    }
+    restore.finish(machine.applied).unwrap()
+}
+
+#[test]
+fn a_checkpoint_restores_everything() {
+    let mut machine = machine();
+    add_zone(&mut machine, "a.test.", &text("x.a.test.", 200, 3_000));
+    add_zone(&mut machine, "b.test.", &[]);
+    let secret = Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![1; 20] };
+    let name = "key.".parse().unwrap();
+    let key = SettingsChange::KeyAdd { name, algorithm: KeyAlgorithm::HmacSha256, secret };
+    let epoch = machine.settings.epoch();
+    apply(&mut machine, Body::Settings(SettingsEntry { epoch, change: key }));
+    // An item of the history that is larger than a checkpoint takes.
+    let large = change(&machine, "a.test.", 1, text("y.a.test.", 250, 3_000));
+    assert_eq!(apply(&mut machine, Body::Change(large)), Applied::Other);
+    // And an import that goes on.
+    let commit = stage(&mut machine, 7, "c.test.", &[vec![soa("c.test.", 5)], text("c.test.", 9, 3)].concat());
+    let mut copy = restored(&mut machine);
+    assert_eq!(copy.state_hash(), machine.state_hash());
+    assert_eq!(copy.history.since(&zone("a.test."), Serial(1)), machine.history.since(&zone("a.test."), Serial(1)));
+    assert!(copy.zones.published().zone(&zone("c.test.")).is_none());
+    for machine in [&mut machine, &mut copy] {
+        assert!(matches!(apply(machine, Body::ImportCommit(commit.clone())), Applied::Settings(_)));
+        let remove = SettingsChange::ZoneRemove { zone: zone("a.test.") };
+        let epoch = machine.settings.epoch();
+        apply(machine, Body::Settings(SettingsEntry { epoch, change: remove }));
+        assert_eq!(machine.settings.retired_serial(&zone("a.test.")), Some(Serial(2)));
+        machine.publish();
+        assert_eq!(machine.alarms, Alarms::default());
+    }
+    assert_eq!(copy.state_hash(), machine.state_hash());
+}
+
+#[test]
+fn what_does_not_fit_is_not_applied_and_counted() {
+    let mut machine = machine();
+    add_zone(&mut machine, "a.test.", &[]);
+    let before = machine.state_hash();
+    let mut wrong_base = change(&machine, "a.test.", 1, Vec::new());
+    wrong_base.base_hash ^= 1;
+    let wrong_epoch = SettingsEntry { epoch: 99, change: SettingsChange::ZoneRemove { zone: zone("a.test.") } };
+    let unknown = Body::ImportAbandon(StageId([9; 16]));
+    for body in [Body::Change(wrong_base), Body::Settings(wrong_epoch), unknown] {
+        assert_eq!(apply(&mut machine, body), Applied::Misfit { identity: None });
+    }
+    let update = UpdateEntry {
+        identity: [4; 16],
+        key_name: "key.".parse().unwrap(),
+        key_generation: 0,
+        policy_epoch: machine.settings.epoch(),
+        source: [0; 16],
+        time_signed: 5,
+        rcode: Rcode::NOERROR,
+        change: Some(change(&machine, "a.test.", 1, Vec::new())),
+    };
+    // A change by a key that is not there.
+    let applied = apply(&mut machine, Body::Update(update.clone()));
+    assert_eq!(applied, Applied::Misfit { identity: Some([4; 16]) });
+    // A refusal needs no key; the same message a second time does not fit.
+    let refused = UpdateEntry { change: None, rcode: Rcode::REFUSED, ..update };
+    let first = apply(&mut machine, Body::Update(refused.clone()));
+    assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
+    let second = apply(&mut machine, Body::Update(refused));
+    assert_eq!(second, Applied::Misfit { identity: Some([4; 16]) });
+    assert_eq!(machine.alarms.entries_misfit, 5);
+    assert_eq!(machine.zones.head().zone(&zone("a.test.")).unwrap().serial(), Some(Serial(1)));
+    assert_ne!(machine.state_hash(), before);
+}
+
+#[test]
+fn what_a_leader_prepared_is_what_a_follower_applies() {
+    let (mut leader, mut follower) = (machine(), machine());
+    for machine in [&mut leader, &mut follower] {
+        add_zone(machine, "a.test.", &[]);
+        machine.publish();
+    }
+    // Three on the head of the leader, each on the outcome of the one before.
+    let mut prepared = Vec::new();
+    for serial in 1..=3 {
+        let change = change(&leader, "a.test.", serial, text(&format!("t{serial}.a.test."), 9, 1));
+        let body = Body::Change(change);
+        let version = carry_out(&mut leader.zones, zone_work(&body, &leader.stages).unwrap()).unwrap();
+        let zones_hash = leader.zones.head().state_hash();
+        prepared.push((body, Prepared { version: Some(version), zones_hash }));
+    }
+    assert_eq!(leader.state_hash(), follower.state_hash());
+    for (body, prepared) in prepared {
+        let index = leader.applied.0 + 1;
+        let entry = Entry { group: 0, time_ms: index, body };
+        leader.apply(index, 1, &entry, Some(prepared));
+        follower.apply(index, 1, &entry, None);
+        assert_eq!(leader.state_hash(), follower.state_hash());
+        leader.publish();
+        follower.publish();
+        let serial = |machine: &Machine| machine.zones.published().zone(&zone("a.test.")).unwrap().serial();
+        assert_eq!(serial(&leader), serial(&follower));
+    }
+}

@@ -1,0 +1,267 @@
+//! What members say to each other: raft's messages and frames of our own, in one bounded encoding.
+//!
+//! ```text
+//!   version (1) kind (1) group (2) body
+//! ```
+
+mod message;
+
+pub(crate) use message::is_sent;
+#[cfg(test)]
+use message::{decode_conf_state, encode_conf_state};
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::command::{Answer, Command};
+use crate::io::{Lane, NodeId};
+use crate::limits::FRAME_OCTETS_MAX;
+use ::raft::eraftpb::{Message, MessageType};
+
+/// The version of frames that this software speaks.
+pub const FRAME_VERSION: u8 = 1;
+/// The highest feature level that this software knows.
+pub const FEATURE_LEVEL: u32 = 1;
+
+const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
+
+/// What both sides of a connection say first; the shell compares cluster and certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Which cluster.
+    pub cluster_id: [u8; 16],
+    /// Who speaks.
+    pub id: NodeId,
+    /// Drawn at random when the speaker's process started.
+    pub boot_id: u64,
+    /// The highest feature level that the speaker knows.
+    pub feature_level: u32,
+    /// What the connection is for.
+    pub lane: Lane,
+}
+
+impl Hello {
+    /// Its octets; their number is always [`Hello::OCTETS`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.fixed(&HELLO_MAGIC);
+        out.fixed(&self.cluster_id);
+        out.u64(self.id);
+        out.u64(self.boot_id);
+        out.u32(self.feature_level);
+        out.u8(match self.lane {
+            Lane::Heartbeat => 1,
+            Lane::Normal => 2,
+            Lane::Bulk => 3,
+        });
+        out.finish()
+    }
+
+    /// Octets of every hello.
+    pub const OCTETS: usize = 8 + 16 + 8 + 8 + 4 + 1;
+
+    /// Reads what [`Hello::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the octets are no hello.
+    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(octets);
+        if from.array()? != HELLO_MAGIC {
+            return Err(DecodeError::Unknown);
+        }
+        let hello = Self {
+            cluster_id: from.array()?,
+            id: from.u64()?,
+            boot_id: from.u64()?,
+            feature_level: from.u32()?,
+            lane: match from.u8()? {
+                1 => Lane::Heartbeat,
+                2 => Lane::Normal,
+                3 => Lane::Bulk,
+                _ => return Err(DecodeError::Unknown),
+            },
+        };
+        from.finish()?;
+        Ok(hello)
+    }
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Frame {
+    /// A message of raft.
+    Raft(Box<Message>),
+    /// A command for the leader.
+    Forward { token: u64, command: Command },
+    /// The leader's word on a forwarded command.
+    Answer { token: u64, answer: Answer },
+    /// The leader's clockwork: how far the log is committed, and what state belongs to an index.
+    Report(Report),
+    /// A member's word on a report.
+    ReportAck(ReportAck),
+    /// What the state at an index is by a majority; who has another is wrong.
+    HashVerdict { index: u64, hash: u128 },
+    /// Asks the leader for an index that holds all that is acknowledged.
+    ReadIndex { token: u64 },
+    /// That index.
+    ReadIndexAnswer { token: u64, index: u64 },
+    /// What became of a checkpoint that the leader announced.
+    SnapshotResult { ok: bool },
+    /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
+    Checkpoint(Vec<u8>),
+}
+
+/// See [`Frame::Report`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) term: u64,
+    pub(crate) sequence: u64,
+    pub(crate) commit: u64,
+    pub(crate) hash_index: u64,
+    pub(crate) hash: u128,
+}
+
+/// See [`Frame::ReportAck`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReportAck {
+    pub(crate) term: u64,
+    pub(crate) sequence: u64,
+    pub(crate) applied: u64,
+    /// The highest feature level that the member knows.
+    pub(crate) feature_level: u32,
+    /// The index of the report, and the member's state there, when it still knows it.
+    pub(crate) hash_index: u64,
+    pub(crate) hash: Option<u128>,
+}
+
+impl Frame {
+    /// Which connection carries it.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Self::Raft(message) => match message.get_msg_type() {
+                MessageType::MsgHeartbeat
+                | MessageType::MsgHeartbeatResponse
+                | MessageType::MsgRequestVote
+                | MessageType::MsgRequestVoteResponse
+                | MessageType::MsgRequestPreVote
+                | MessageType::MsgRequestPreVoteResponse => Lane::Heartbeat,
+                _ => Lane::Normal,
+            },
+            Self::Report(_) | Self::ReportAck(_) | Self::HashVerdict { .. } => Lane::Heartbeat,
+            Self::Forward { .. }
+            | Self::Answer { .. }
+            | Self::ReadIndex { .. }
+            | Self::ReadIndexAnswer { .. }
+            | Self::SnapshotResult { .. } => Lane::Normal,
+            Self::Checkpoint(_) => Lane::Bulk,
+        }
+    }
+
+    pub(crate) fn encode(&self, group: u16) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.u8(FRAME_VERSION);
+        out.u8(self.kind());
+        out.u16(group);
+        match self {
+            Self::Raft(message) => message::encode_message(message, &mut out),
+            Self::Forward { token, command } => {
+                out.u64(*token);
+                command.encode(&mut out);
+            }
+            Self::Answer { token, answer } => {
+                out.u64(*token);
+                answer.encode(&mut out);
+            }
+            Self::Report(report) => {
+                out.u64(report.term);
+                out.u64(report.sequence);
+                out.u64(report.commit);
+                out.u64(report.hash_index);
+                out.u128(report.hash);
+            }
+            Self::ReportAck(ack) => {
+                out.u64(ack.term);
+                out.u64(ack.sequence);
+                out.u64(ack.applied);
+                out.u32(ack.feature_level);
+                out.u64(ack.hash_index);
+                out.bool(ack.hash.is_some());
+                out.u128(ack.hash.unwrap_or(0));
+            }
+            Self::HashVerdict { index, hash } => {
+                out.u64(*index);
+                out.u128(*hash);
+            }
+            Self::ReadIndex { token } => out.u64(*token),
+            Self::ReadIndexAnswer { token, index } => {
+                out.u64(*token);
+                out.u64(*index);
+            }
+            Self::SnapshotResult { ok } => out.bool(*ok),
+            Self::Checkpoint(octets) => out.fixed(octets),
+        }
+        out.finish()
+    }
+
+    /// Reads a frame and the group it is for.
+    pub(crate) fn decode(octets: &[u8]) -> Result<(u16, Self), DecodeError> {
+        if octets.len() > FRAME_OCTETS_MAX {
+            return Err(DecodeError::TooLarge);
+        }
+        let mut from = Decoder::new(octets);
+        match from.u8()? {
+            FRAME_VERSION => {}
+            version => return Err(DecodeError::Version(version)),
+        }
+        let kind = from.u8()?;
+        let group = from.u16()?;
+        let frame = match kind {
+            1 => Self::Raft(Box::new(message::decode_message(&mut from)?)),
+            2 => Self::Forward { token: from.u64()?, command: Command::decode(&mut from)? },
+            3 => Self::Answer { token: from.u64()?, answer: Answer::decode(&mut from)? },
+            4 => Self::Report(Report {
+                term: from.u64()?,
+                sequence: from.u64()?,
+                commit: from.u64()?,
+                hash_index: from.u64()?,
+                hash: from.u128()?,
+            }),
+            5 => Self::ReportAck(decode_ack(&mut from)?),
+            6 => Self::HashVerdict { index: from.u64()?, hash: from.u128()? },
+            7 => Self::ReadIndex { token: from.u64()? },
+            8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
+            10 => Self::SnapshotResult { ok: from.bool()? },
+            9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
+            _ => return Err(DecodeError::Unknown),
+        };
+        from.finish()?;
+        Ok((group, frame))
+    }
+
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Raft(_) => 1,
+            Self::Forward { .. } => 2,
+            Self::Answer { .. } => 3,
+            Self::Report(_) => 4,
+            Self::ReportAck(_) => 5,
+            Self::HashVerdict { .. } => 6,
+            Self::ReadIndex { .. } => 7,
+            Self::ReadIndexAnswer { .. } => 8,
+            Self::Checkpoint(_) => 9,
+            Self::SnapshotResult { .. } => 10,
+        }
+    }
+}
+
+fn decode_ack(from: &mut Decoder<'_>) -> Result<ReportAck, DecodeError> {
+    let (term, sequence, applied) = (from.u64()?, from.u64()?, from.u64()?);
+    let (feature_level, hash_index) = (from.u32()?, from.u64()?);
+    let (known, hash) = (from.bool()?, from.u128()?);
+    if !known && hash != 0 {
+        return Err(DecodeError::Unknown);
+    }
+    Ok(ReportAck { term, sequence, applied, feature_level, hash_index, hash: known.then_some(hash) })
+}
+
+#[cfg(test)]
+mod tests;

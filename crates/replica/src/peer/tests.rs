@@ -1,0 +1,183 @@
+//! Frames come back as they went, and arbitrary octets are refused without a panic.
+
+use super::*;
+use crate::command::UpdateCommand;
+use crate::entry::{Body, SettingsChange, StageId};
+use crate::io::AdminError;
+use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
+use proptest::prelude::*;
+use wire::number::Rcode;
+
+fn append() -> Message {
+    let mut message = Message::default();
+    message.set_msg_type(MessageType::MsgAppend);
+    message.to = 1;
+    message.from = 2;
+    message.term = 3;
+    message.index = 9;
+    message.log_term = 2;
+    message.commit = 8;
+    let mut entry = Entry { term: 3, index: 10, ..Entry::default() };
+    entry.data = vec![1, 2, 3].into();
+    let mut change = Entry { term: 3, index: 11, ..Entry::default() };
+    change.set_entry_type(EntryType::EntryConfChangeV2);
+    change.context = vec![9].into();
+    message.set_entries(vec![entry, change].into());
+    message
+}
+
+fn snapshot() -> Message {
+    let mut message = append();
+    message.set_msg_type(MessageType::MsgSnapshot);
+    message.set_entries(Vec::new().into());
+    let mut conf_state = ConfState::default();
+    conf_state.set_voters(vec![3, 1, 2]);
+    conf_state.set_learners(vec![4]);
+    let mut snapshot = Snapshot::default();
+    snapshot.mut_metadata().index = 7;
+    snapshot.mut_metadata().term = 2;
+    snapshot.mut_metadata().set_conf_state(conf_state);
+    snapshot.data = vec![5; 100].into();
+    message.set_snapshot(snapshot);
+    message
+}
+
+fn frames() -> Vec<Frame> {
+    let update = UpdateCommand {
+        identity: [1; 16],
+        key_name: "key.".parse().unwrap(),
+        time_signed: 1_700_000_000,
+        fudge: 300,
+        source: [2; 16],
+        message: vec![0; 40],
+    };
+    let commands = [
+        Command::Update(update),
+        Command::Propose(Body::ImportAbandon(StageId([3; 16]))),
+        Command::Settings(SettingsChange::MemberRemove { id: 3 }),
+        Command::NodeAdd { node: Some(4), address: "[::1]:7004".to_owned(), token: Some([8; 32]) },
+        Command::NodeAdd { node: None, address: String::new(), token: None },
+        Command::NodeRemove { id: 3 },
+        Command::TransferLeader { to: None },
+        Command::TransferLeader { to: Some(2) },
+    ];
+    let answers = [
+        Answer::Proposed { index: 5, term: 2 },
+        Answer::Done { index: 5 },
+        Answer::Joined { index: 5, term: 2, id: 4 },
+        Answer::Repeat { rcode: Rcode::NXRRSET, index: 5 },
+        Answer::BadTime,
+        Answer::NotProposed,
+        Answer::Refused(AdminError::Malformed),
+    ];
+    let mut frames = vec![
+        Frame::Raft(Box::new(append())),
+        Frame::Report(Report { term: 1, sequence: 2, commit: 3, hash_index: 4, hash: 5 }),
+        Frame::ReportAck(ReportAck {
+            term: 1,
+            sequence: 2,
+            applied: 3,
+            feature_level: 1,
+            hash_index: 4,
+            hash: Some(5),
+        }),
+        Frame::HashVerdict { index: 4, hash: 5 },
+        Frame::ReadIndex { token: 1 },
+        Frame::ReadIndexAnswer { token: 1, index: 2 },
+        Frame::Checkpoint(vec![1, 2, 3]),
+        Frame::SnapshotResult { ok: true },
+    ];
+    frames.extend(commands.map(|command| Frame::Forward { token: 7, command }));
+    frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));
+    frames
+}
+
+#[test]
+fn every_frame_comes_back() {
+    for frame in frames() {
+        let octets = frame.encode(3);
+        assert_eq!(Frame::decode(&octets), Ok((3, frame.clone())));
+        if !matches!(frame, Frame::Checkpoint(_)) {
+            for cut in 0..octets.len() {
+                assert!(Frame::decode(&octets[..cut]).is_err(), "{frame:?} cut at {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn members_of_a_configuration_are_sorted_on_the_wire() {
+    let octets = Frame::Raft(Box::new(snapshot())).encode(0);
+    let (_, Frame::Raft(message)) = Frame::decode(&octets).unwrap() else { panic!("no message of raft") };
+    assert_eq!(message.get_snapshot().get_metadata().get_conf_state().get_voters(), [1, 2, 3]);
+    assert_eq!(message.get_snapshot().data.len(), 100);
+}
+
+/// Raft forwards proposals, transfers and reads by itself; ours never do, and nobody else's are taken.
+#[test]
+fn messages_that_members_do_not_send_are_refused() {
+    let octets = Frame::Raft(Box::new(append())).encode(0);
+    for number in (0..=u8::MAX).filter(|number| !(1..=10).contains(number)) {
+        let mut altered = octets.clone();
+        altered[4] = number;
+        assert!(Frame::decode(&altered).is_err());
+    }
+    for refused in [MessageType::MsgPropose, MessageType::MsgReadIndex, MessageType::MsgTransferLeader] {
+        assert!(!is_sent(refused));
+    }
+}
+
+#[test]
+fn inconsistent_configurations_are_refused() {
+    let lists = |voters: &[u64], learners: &[u64], outgoing: &[u64], next: &[u64]| {
+        let mut conf_state = ConfState::default();
+        conf_state.set_voters(voters.to_vec());
+        conf_state.set_learners(learners.to_vec());
+        conf_state.set_voters_outgoing(outgoing.to_vec());
+        conf_state.set_learners_next(next.to_vec());
+        let mut out = Encoder::new();
+        encode_conf_state(&conf_state, &mut out);
+        decode_conf_state(&mut Decoder::new(&out.finish()))
+    };
+    assert!(lists(&[1, 2, 3], &[4], &[], &[]).is_ok());
+    assert!(lists(&[1, 2], &[], &[1, 2, 3], &[3]).is_ok());
+    for bad in [
+        lists(&[], &[], &[], &[]),
+        lists(&[1, 1], &[], &[], &[]),
+        lists(&[0], &[], &[], &[]),
+        lists(&[1], &[1], &[], &[]),
+        lists(&[1], &[], &[], &[2]),
+        lists(&[1], &[2], &[2], &[]),
+    ] {
+        assert!(bad.is_err());
+    }
+}
+
+#[test]
+fn hello_comes_back() {
+    let hello = Hello { cluster_id: [1; 16], id: 2, boot_id: 3, feature_level: FEATURE_LEVEL, lane: Lane::Bulk };
+    assert_eq!(hello.encode().len(), Hello::OCTETS);
+    assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    assert!(Hello::decode(&[0; Hello::OCTETS]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..400), kind in 0u8..11) {
+        let mut framed = vec![FRAME_VERSION, kind, 0, 0];
+        framed.extend_from_slice(&octets);
+        let _ = Frame::decode(&framed);
+        let _ = Frame::decode(&octets);
+        let _ = Hello::decode(&octets);
+    }
+
+    #[test]
+    fn altered_frames_never_panic(sample in 0usize..23, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+        let mut octets = frames().swap_remove(sample).encode(0);
+        let at = at.index(octets.len());
+        octets[at] = octet;
+        if let Ok((group, frame)) = Frame::decode(&octets) {
+            prop_assert_eq!(frame.encode(group), octets);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Everything that waits is evaluated, and goes into the log as one proposal.
+
+use super::evaluate::{Evaluator, Step};
+use super::{Evaluated, Origin, Pending, Reply};
+use crate::command::Answer;
+use crate::io::AdminError;
+use crate::limits::PROPOSAL_BATCH_MAX;
+use crate::replica::Replica;
+
+impl Replica {
+    /// Evaluates and proposes what waits.
+    pub(crate) fn propose_waiting(&mut self) {
+        if !self.driver.is_leader() {
+            let origins = self.head.clear();
+            self.reply_all(origins, Answer::NotProposed);
+            return;
+        }
+        // Only now the state holds all that was acknowledged before this term.
+        if !self.driver.has_applied_own_term() || self.is_fenced() {
+            return;
+        }
+        // While a transfer goes on raft drops proposals; what waits is evaluated when it has failed.
+        while !self.driver.is_transferring() && self.evaluate_some() {
+            self.propose_batch();
+        }
+    }
+
+    /// Evaluates until the batch is full; whether there is a batch.
+    fn evaluate_some(&mut self) -> bool {
+        while self.head.batch.len() < PROPOSAL_BATCH_MAX && self.head.has_room() {
+            let Some((origin, command)) = self.head.queue.pop_front() else { break };
+            let mut evaluator = Evaluator {
+                head: &mut self.head,
+                machine: &mut self.machine,
+                driver: &mut self.driver,
+                group: self.config.group,
+                wall_ms: self.now.wall_ms,
+            };
+            match evaluator.evaluate(origin, command) {
+                Step::Answer(answer) => self.reply(origin, answer),
+                Step::Batched | Step::Attached => {}
+                // The memory of the zones is full here, and so it soon is elsewhere: nobody gets to apply it.
+                Step::Full => {
+                    self.proposal_dropped();
+                    self.reply(origin, Answer::Refused(AdminError::TooLarge));
+                    return false;
+                }
+            }
+        }
+        !self.head.batch.is_empty()
+    }
+
+    fn propose_batch(&mut self) {
+        let octets = self.head.batch.iter_mut().map(|evaluated| core::mem::take(&mut evaluated.octets)).collect();
+        let Ok(first) = self.driver.propose(octets) else {
+            return self.proposal_dropped();
+        };
+        let term = self.driver.term();
+        let batch = core::mem::take(&mut self.head.batch);
+        let mut replies: Vec<Reply> = Vec::new();
+        for (index, evaluated) in (first..).zip(batch) {
+            self.proposed(index, term, &evaluated, &mut replies);
+            let Evaluated { identity, prepared, is_barrier, .. } = evaluated;
+            self.head.pending.push_back(Pending { index, term, identity, prepared: Some(prepared), is_barrier });
+        }
+        for (origin, answer) in replies {
+            self.reply(origin, answer);
+        }
+    }
+
+    fn proposed(&mut self, index: u64, term: u64, evaluated: &Evaluated, replies: &mut Vec<Reply>) {
+        if let Some(origin) = evaluated.origin {
+            let answer = match evaluated.joined {
+                Some(id) => Answer::Joined { index, term, id },
+                None => Answer::Proposed { index, term },
+            };
+            replies.push((origin, answer));
+        }
+        let in_flight = evaluated.identity.and_then(|identity| self.head.in_flight.get_mut(&identity));
+        if let Some(in_flight) = in_flight {
+            in_flight.place = Some((index, term));
+            let origins = core::mem::take(&mut in_flight.origins);
+            replies.extend(origins.into_iter().map(|origin| (origin, Answer::Proposed { index, term })));
+        }
+    }
+
+    /// None of the batch goes into the log (too much is uncommitted, a transfer began, or memory is full): the zones go
+    /// back to what is applied, and what was proposed before is applied as on a follower.
+    fn proposal_dropped(&mut self) {
+        let origins = self.head.drop_batch();
+        self.machine.rewind();
+        self.head.rewound();
+        self.counters.proposals_dropped += 1;
+        self.reply_all(origins, Answer::NotProposed);
+    }
+
+    /// Leadership is lost, or another term began: the head is thrown away.
+    pub(crate) fn drop_head(&mut self) {
+        let had_head = self.head.uncommitted_count() > 0;
+        let origins = self.head.clear();
+        if had_head {
+            self.machine.rewind();
+        }
+        self.reply_all(origins, Answer::NotProposed);
+    }
+
+    /// Tells each of the origins the same.
+    pub(crate) fn reply_all(&mut self, origins: Vec<Origin>, answer: Answer) {
+        for origin in origins {
+            self.reply(origin, answer);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! One command, evaluated on the head.
+
+use super::{Evaluated, Head, InFlight, Origin};
+use crate::command::{Answer, Command, UpdateCommand};
+use crate::entry::{Body, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
+use crate::io::{AdminError, NodeId, Right};
+use crate::limits::ENTRY_OCTETS_MAX;
+use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
+use crate::raft::Driver;
+use crate::state::Known;
+use crate::update::{self, Evaluated as Outcome};
+use wire::number::Rcode;
+use wire::parse::{Parsed, parse_request};
+use zone::ZoneId;
+
+/// What became of a command.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing goes into the log.
+    Answer(Answer),
+    /// It is in the batch.
+    Batched,
+    /// It is in flight already; its origin hears when that is in the log.
+    Attached,
+    /// The memory of the zones is full: what is on the head must be given up.
+    Full,
+}
+
+/// What evaluation needs.
+pub(super) struct Evaluator<'r> {
+    pub(super) head: &'r mut Head,
+    pub(super) machine: &'r mut Machine,
+    pub(super) driver: &'r mut Driver,
+    pub(super) group: u16,
+    pub(super) wall_ms: u64,
+}
+
+impl Evaluator<'_> {
+    pub(super) fn evaluate(&mut self, origin: Origin, command: Command) -> Step {
+        if !self.head.is_fresh {
+            self.head.stages = self.machine.stages.clone();
+            self.head.time_ms = self.machine.time_ms;
+            self.head.is_fresh = true;
+        }
+        self.head.time_ms = self.head.time_ms.max(self.wall_ms);
+        match command {
+            Command::Update(update) => self.update(origin, update),
+            Command::Propose(body) => self.propose(origin, body),
+            Command::Settings(change) => self.settings(origin, change, None),
+            Command::NodeAdd { node, address, token } => {
+                let id = self.machine.settings.next_id(node);
+                let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);
+                if node.is_some_and(taken) {
+                    return Step::Answer(Answer::Refused(AdminError::NodeExists));
+                }
+                self.settings(origin, SettingsChange::MemberAdd { id, address, token }, Some(id))
+            }
+            Command::NodeRemove { id } => self.node_remove(origin, id),
+            Command::TransferLeader { to } => self.transfer(to),
+        }
+    }
+
+    fn update(&mut self, origin: Origin, update: UpdateCommand) -> Step {
+        let sessions = &self.machine.sessions;
+        match sessions.known(&update.identity, &update.key_name, update.time_signed, &update.source) {
+            Known::Repeat(rcode) => return Step::Answer(Answer::Repeat { rcode, index: self.machine.applied.0 }),
+            Known::BadTime => return Step::Answer(Answer::BadTime),
+            Known::New => {}
+        }
+        if let Some(in_flight) = self.head.in_flight.get_mut(&update.identity) {
+            // A replay, or two clients whose messages are identical: never a second execution.
+            if in_flight.source != update.source {
+                return Step::Answer(Answer::BadTime);
+            }
+            if let Some((index, term)) = in_flight.place {
+                return Step::Answer(Answer::Proposed { index, term });
+            }
+            in_flight.origins.push(origin);
+            return Step::Attached;
+        }
+        let (rcode, change) = self.outcome(&update);
+        let key = self.machine.settings.keys().get(&update.key_name);
+        let body = Body::Update(UpdateEntry {
+            identity: update.identity,
+            key_generation: key.map_or(0, |key| key.generation),
+            key_name: update.key_name,
+            policy_epoch: self.machine.settings.epoch(),
+            source: update.source,
+            time_signed: update.time_signed,
+            rcode,
+            change,
+        });
+        let in_flight = InFlight { source: update.source, origins: vec![origin], place: None };
+        self.head.in_flight.insert(update.identity, in_flight);
+        match self.batch(None, &body, false, None) {
+            Ok(()) => Step::Batched,
+            Err(Unfit::Zones(Misfit::Full)) => {
+                self.head.in_flight.remove(&update.identity);
+                Step::Full
+            }
+            // Our limit, not a fault of the message (RFC 2136 2.2 "for policy or security reasons").
+            Err(Unfit::TooLarge) => self.unfit(body, Rcode::REFUSED),
+            // A fault of ours; the zone stays as it is.
+            Err(Unfit::Zones(Misfit::Base | Misfit::Content)) => {
+                self.machine.alarms.evaluations_misfit += 1;
+                self.unfit(body, Rcode::SERVFAIL)
+            }
+        }
+    }
+
+    /// The outcome of an UPDATE that cannot be carried out is durable too.
+    fn unfit(&mut self, body: Body, rcode: Rcode) -> Step {
+        let Body::Update(update) = body else { return Step::Full };
+        let failed = UpdateEntry { rcode, change: None, ..update };
+        match self.batch(None, &Body::Update(failed), false, None) {
+            Ok(()) => Step::Batched,
+            Err(_) => Step::Full,
+        }
+    }
+
+    /// What the client is told, and what changes.
+    fn outcome(&self, update: &UpdateCommand) -> (Rcode, Option<ZoneChange>) {
+        let Parsed::Request(request) = parse_request(&update.message) else { return (Rcode::FORMERR, None) };
+        let parsed = match update::prescan(&request) {
+            Ok(parsed) => parsed,
+            Err(rcode) => return (rcode, None),
+        };
+        let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
+        // RFC 2136 3.1.2: not an apex that is served here.
+        let Some(&options) = self.machine.settings.zones().get(&id) else { return (Rcode::NOTAUTH, None) };
+        let Some(zone) = self.machine.zones.head().zone(&id) else { return (Rcode::NOTAUTH, None) };
+        if !self.machine.settings.is_granted(&update.key_name, &id, Right::Update) {
+            return (Rcode::REFUSED, None);
+        }
+        let now_s = self.head.time_ms / 1_000;
+        let Outcome { rcode, changeset, .. } = update::evaluate(&zone, &parsed, options.serial_policy, now_s);
+        let change = changeset.map(|changeset| ZoneChange { zone: id, base_hash: zone.hash(), changeset });
+        (rcode, change)
+    }
+
+    /// A body that the origin made: an import, or a difference.
+    fn propose(&mut self, origin: Origin, mut body: Body) -> Step {
+        match self.head.stages.check(&body) {
+            Ok(()) => {}
+            // Done on the head alone is not done: who sent it hears of the first one, or asks again.
+            Err(StageError::Done) if self.machine.stages.check(&body) != Err(StageError::Done) => {
+                return Step::Attached;
+            }
+            Err(StageError::Done) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
+            // A chunk before its turn: the one before it was dropped and comes again.
+            Err(StageError::Mismatch) if matches!(body, Body::ImportChunk(_)) => {
+                return Step::Answer(Answer::NotProposed);
+            }
+            Err(error) => {
+                let error = match error {
+                    StageError::ZoneBusy | StageError::Full => AdminError::Busy,
+                    _ => AdminError::ZoneChanged,
+                };
+                return Step::Answer(Answer::Refused(error));
+            }
+        }
+        let mut is_barrier = false;
+        match &mut body {
+            Body::ImportBegin(begin) => {
+                let exists = self.machine.settings.zones().contains_key(&begin.zone);
+                let creates = matches!(begin.purpose, crate::entry::ImportPurpose::Create { .. });
+                match (creates, exists) {
+                    (true, true) => return Step::Answer(Answer::Refused(AdminError::ZoneExists)),
+                    (false, false) => return Step::Answer(Answer::Refused(AdminError::ZoneUnknown)),
+                    (true, false) if !self.machine.settings.has_room_for_zone() => {
+                        return Step::Answer(Answer::Refused(AdminError::TooLarge));
+                    }
+                    _ => {}
+                }
+            }
+            Body::ImportCommit(commit) => {
+                commit.policy_epoch = self.machine.settings.epoch();
+                is_barrier = true;
+            }
+            Body::Change(change) if !self.machine.settings.zones().contains_key(&change.zone) => {
+                return Step::Answer(Answer::Refused(AdminError::ZoneUnknown));
+            }
+            // What only a leader makes.
+            Body::Update(_) | Body::Settings(_) => return Step::Answer(Answer::Refused(AdminError::Malformed)),
+            _ => {}
+        }
+        match self.batch(Some(origin), &body, is_barrier, None) {
+            Ok(()) => Step::Batched,
+            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
+            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
+        }
+    }
+
+    pub(super) fn settings(&mut self, origin: Origin, change: SettingsChange, joined: Option<NodeId>) -> Step {
+        match self.machine.settings.check(&change, self.head.time_ms) {
+            Ok(true) => {}
+            Ok(false) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
+            Err(error) => return Step::Answer(Answer::Refused(error)),
+        }
+        let body = Body::Settings(SettingsEntry { epoch: self.machine.settings.epoch(), change });
+        match self.batch(Some(origin), &body, true, joined) {
+            Ok(()) => Step::Batched,
+            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
+            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
+        }
+    }
+
+    fn node_remove(&mut self, origin: Origin, id: NodeId) -> Step {
+        if self.driver.voters() == [id] {
+            return Step::Answer(Answer::Refused(AdminError::LastVoter));
+        }
+        if id == self.driver.id() {
+            if let Some(to) = self.driver.best_successor() {
+                self.driver.transfer_leader(to);
+            }
+            return Step::Answer(Answer::Refused(AdminError::LeaderWouldGo));
+        }
+        self.settings(origin, SettingsChange::MemberRemove { id }, None)
+    }
+
+    fn transfer(&mut self, to: Option<NodeId>) -> Step {
+        let own = self.driver.id();
+        let to = to.or_else(|| self.driver.best_successor());
+        match to {
+            Some(id) if id == own => {}
+            Some(id) if self.driver.voters().contains(&id) => self.driver.transfer_leader(id),
+            Some(_) => return Step::Answer(Answer::Refused(AdminError::NodeUnknown)),
+            None => return Step::Answer(Answer::Refused(AdminError::LastVoter)),
+        }
+        Step::Answer(Answer::Done { index: self.machine.applied.0 })
+    }
+
+    /// Carries out what concerns zones on the head, and puts the entry into the batch.
+    fn batch(
+        &mut self,
+        origin: Option<Origin>,
+        body: &Body,
+        is_barrier: bool,
+        joined: Option<NodeId>,
+    ) -> Result<(), Unfit> {
+        let octets = body.encode(self.group, self.head.time_ms);
+        if octets.len() > ENTRY_OCTETS_MAX {
+            return Err(Unfit::TooLarge);
+        }
+        let mut version = None;
+        if let Some(work) = zone_work(body, &self.head.stages) {
+            match carry_out(&mut self.machine.zones, work) {
+                Ok(sealed) => version = Some(sealed),
+                Err(misfit) => return Err(Unfit::Zones(misfit)),
+            }
+        }
+        let prepared = Prepared { version, zones_hash: self.machine.zones.head().state_hash() };
+        self.head.stages.advance(body, 0);
+        self.head.has_barrier |= is_barrier;
+        let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
+        self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined });
+        Ok(())
+    }
+}
+
+/// Why something evaluated does not become an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// The zones do not take it.
+    Zones(Misfit),
+    /// The entry would be larger than [`ENTRY_OCTETS_MAX`].
+    TooLarge,
+}
+
+impl Unfit {
+    const fn to_admin(self) -> AdminError {
+        match self {
+            Self::TooLarge => AdminError::TooLarge,
+            Self::Zones(Misfit::Content) => AdminError::ZoneInvalid,
+            Self::Zones(Misfit::Base | Misfit::Full) => AdminError::ZoneChanged,
+        }
+    }
+}

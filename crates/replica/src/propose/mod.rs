@@ -1,0 +1,157 @@
+//! The leader's side: what was asked is evaluated on the head and goes into the log.
+//!
+//! ```text
+//!   queue --> evaluate (on the head) --> batch --> one proposal --> pending --> applied
+//! ```
+//!
+//! The head is the applied state and this leader's own proposals. Zones are versions, so proposals pipeline: each
+//! is evaluated on the outcome of the one before. A change of the settings is a barrier: nothing is evaluated
+//! between its proposal and its application, so everything is evaluated under the settings it is applied under.
+//!
+//! When leadership is lost the head is thrown away. When raft drops a proposal, the zones are rewound; what was
+//! proposed before still commits and is applied like a follower does, and only then evaluation goes on.
+
+mod batch;
+mod evaluate;
+mod membership;
+
+use crate::command::{Answer, Command};
+use crate::io::NodeId;
+use crate::limits::{EVALUATION_QUEUE_MAX, PROPOSALS_IN_FLIGHT_MAX};
+use crate::machine::{Prepared, Stages};
+use crate::state::Identity;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Who asked: this replica or another, under a token of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// `None` is this replica.
+    pub(crate) peer: Option<NodeId>,
+    pub(crate) token: u64,
+}
+
+/// Something evaluated that is not in the log yet.
+#[derive(Debug)]
+pub(super) struct Evaluated {
+    /// `None` for an UPDATE: its origins are in flight.
+    origin: Option<Origin>,
+    identity: Option<Identity>,
+    octets: Vec<u8>,
+    prepared: Prepared,
+    /// Nothing is evaluated after it before it is applied.
+    is_barrier: bool,
+    joined: Option<NodeId>,
+}
+
+/// Something in the log that is not applied yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    index: u64,
+    term: u64,
+    identity: Option<Identity>,
+    /// `None` once the zones were rewound.
+    prepared: Option<Prepared>,
+    is_barrier: bool,
+}
+
+/// An UPDATE between its evaluation and its application.
+#[derive(Debug)]
+struct InFlight {
+    source: [u8; 16],
+    origins: Vec<Origin>,
+    /// Where it is in the log.
+    place: Option<(u64, u64)>,
+}
+
+/// The head of a leader. A follower's is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    queue: VecDeque<(Origin, Command)>,
+    batch: Vec<Evaluated>,
+    pending: VecDeque<Pending>,
+    in_flight: BTreeMap<Identity, InFlight>,
+    stages: Stages,
+    /// A barrier is in the batch or pending.
+    has_barrier: bool,
+    /// The zones were rewound; nothing is evaluated before everything pending is applied.
+    is_draining: bool,
+    /// The stages and the time are those of the applied state.
+    is_fresh: bool,
+    time_ms: u64,
+}
+
+impl Head {
+    /// Takes a command for evaluation; `false` when there is no room.
+    pub(crate) fn enqueue(&mut self, origin: Origin, command: Command) -> bool {
+        if self.queue.len() >= EVALUATION_QUEUE_MAX {
+            return false;
+        }
+        self.queue.push_back((origin, command));
+        true
+    }
+
+    /// Whether the next command may be evaluated.
+    fn has_room(&self) -> bool {
+        !self.has_barrier && !self.is_draining && self.pending.len() + self.batch.len() < PROPOSALS_IN_FLIGHT_MAX
+    }
+
+    /// Entries that are evaluated or proposed, and not applied.
+    pub(crate) fn uncommitted_count(&self) -> usize {
+        self.pending.len() + self.batch.len()
+    }
+
+    /// Throws everything away: leadership is lost. Gives those whose commands were certainly not proposed.
+    pub(crate) fn clear(&mut self) -> Vec<Origin> {
+        let mut origins: Vec<_> = self.queue.drain(..).map(|(origin, _)| origin).collect();
+        origins.extend(self.drop_batch());
+        *self = Self::default();
+        origins
+    }
+
+    /// Gives up what is evaluated and not in the log. Gives those whose commands that were.
+    fn drop_batch(&mut self) -> Vec<Origin> {
+        let mut origins = Vec::new();
+        for evaluated in self.batch.drain(..) {
+            origins.extend(evaluated.origin);
+            let in_flight = evaluated.identity.and_then(|identity| self.in_flight.remove(&identity));
+            origins.extend(in_flight.into_iter().flat_map(|in_flight| in_flight.origins));
+        }
+        origins
+    }
+
+    /// An entry was applied; what this leader had carried out for it, if this leader proposed it.
+    pub(crate) fn take_applied(&mut self, index: u64, term: u64) -> Option<Prepared> {
+        let front = self.pending.front()?;
+        if front.index != index {
+            return None;
+        }
+        assert_eq!(front.term, term, "what a leader has proposed in its term stays where it is");
+        let pending = self.pending.pop_front()?;
+        if let Some(identity) = pending.identity {
+            self.in_flight.remove(&identity);
+        }
+        if pending.is_barrier {
+            self.has_barrier = false;
+            // The stages may have changed hands, and the time may be ahead.
+            self.is_fresh = false;
+        }
+        if self.pending.is_empty() && self.is_draining {
+            self.is_draining = false;
+            self.is_fresh = false;
+        }
+        pending.prepared
+    }
+
+    /// The zones were rewound: what is pending is applied as on a follower.
+    fn rewound(&mut self) {
+        for pending in &mut self.pending {
+            pending.prepared = None;
+        }
+        self.is_draining = !self.pending.is_empty();
+        self.is_fresh = false;
+        self.has_barrier = self.pending.iter().any(|pending| pending.is_barrier);
+    }
+}
+
+/// An answer and who gets it.
+pub(crate) type Reply = (Origin, Answer);

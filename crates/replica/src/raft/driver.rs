@@ -1,0 +1,462 @@
+//! `RawNode` with its contract kept.
+
+use super::conf_change::{ConfChange, sorted};
+use super::guard::{Guard, guard};
+use super::storage::{FetchWanted, LogStorage};
+use crate::io::NodeId;
+use crate::limits::ELECTION_TICK_MAX;
+use crate::log::{CheckpointRef, Log};
+use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType, Snapshot};
+use ::raft::{Config, RawNode, ReadOnlyOption, ReadState, SnapshotStatus, StateRole};
+use siphasher::sip::SipHasher13;
+use std::collections::VecDeque;
+use std::hash::Hasher;
+
+/// Ticks of 10 ms between heartbeats.
+const HEARTBEAT_TICK: usize = 5;
+/// Ticks after which a member that heard nothing may vote for another.
+const ELECTION_TICK: usize = 25;
+/// The shortest drawn time limit; above `ELECTION_TICK`, or a campaign would meet peers that still hold to the
+/// old leader.
+const ELECTION_TICK_MIN: usize = 30;
+
+/// The settings that consensus.md section 2 binds.
+fn config(id: NodeId, applied: u64) -> Config {
+    Config {
+        id,
+        election_tick: ELECTION_TICK,
+        heartbeat_tick: HEARTBEAT_TICK,
+        applied,
+        max_size_per_msg: 1 << 20,
+        max_inflight_msgs: 64,
+        check_quorum: true,
+        pre_vote: true,
+        min_election_tick: ELECTION_TICK_MIN,
+        max_election_tick: ELECTION_TICK_MAX,
+        read_only_option: ReadOnlyOption::Safe,
+        skip_bcast_commit: false,
+        batch_append: true,
+        priority: 0,
+        max_uncommitted_size: 64 << 20,
+        max_committed_size_per_ready: 4 << 20,
+    }
+}
+
+/// What one `Ready` asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// To be sent now.
+    pub(crate) messages: Vec<Message>,
+    /// Committed and durable here: to be applied in order.
+    pub(crate) committed: Vec<Entry>,
+    /// A checkpoint takes the place of log and state.
+    pub(crate) snapshot: Option<Snapshot>,
+    /// Confirmed reads.
+    pub(crate) reads: Vec<ReadState>,
+}
+
+/// A `Ready` whose messages wait for the disk.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    is_written: bool,
+    vote_changed: bool,
+    messages: Vec<Message>,
+}
+
+/// Why a proposal did not get into the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProposeError {
+    /// This member does not lead.
+    NotLeader,
+    /// A transfer is going on, or too much is uncommitted.
+    Dropped,
+    /// Another change of membership is not applied yet.
+    MembershipBusy,
+}
+
+/// One member's raft.
+pub(crate) struct Driver {
+    node: RawNode<LogStorage>,
+    seed: u64,
+    waiting: VecDeque<Waiting>,
+    #[cfg(test)]
+    drops_next: bool,
+}
+
+impl Driver {
+    /// Starts from what the disk holds; `applied` is the index of the state.
+    ///
+    /// # Panics
+    /// When the log contradicts itself: it checks that before.
+    pub(crate) fn new(id: NodeId, seed: u64, storage: LogStorage, applied: u64) -> Self {
+        let config = config(id, applied);
+        assert_eq!(config.read_only_option, ReadOnlyOption::Safe, "leases rest on clocks; reads must not");
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let node = RawNode::new(&config, storage, &logger).expect("the settings are valid and the storage answers");
+        let mut driver = Self {
+            node,
+            seed,
+            waiting: VecDeque::new(),
+            #[cfg(test)]
+            drops_next: false,
+        };
+        driver.draw();
+        driver
+    }
+
+    /// Draws the election time limit again. Raft draws from a random source of its own inside many calls
+    /// (R/raft.rs:2810), so this follows every one of them.
+    fn draw(&mut self) {
+        let raft = &self.node.raft;
+        let mut hasher = SipHasher13::new_with_keys(self.seed, raft.id);
+        hasher.write_u64(raft.term);
+        hasher.write_u8(raft.state as u8);
+        let span = (ELECTION_TICK_MAX - ELECTION_TICK_MIN) as u64;
+        let timeout = ELECTION_TICK_MIN + (hasher.finish() % span) as usize;
+        self.node.raft.set_randomized_election_timeout(timeout);
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.node.raft.id
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.node.raft.term
+    }
+
+    pub(crate) fn role(&self) -> StateRole {
+        self.node.raft.state
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        self.node.raft.state == StateRole::Leader
+    }
+
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        Some(self.node.raft.leader_id).filter(|&id| id != raft::INVALID_ID)
+    }
+
+    pub(crate) fn commit(&self) -> u64 {
+        self.node.raft.raft_log.committed
+    }
+
+    pub(crate) fn last_index(&self) -> u64 {
+        self.node.raft.raft_log.last_index()
+    }
+
+    /// Whether this leader has applied an entry of its own term: from then on its state holds all that was
+    /// acknowledged before it.
+    pub(crate) fn has_applied_own_term(&self) -> bool {
+        self.is_leader() && self.node.raft.apply_to_current_term()
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.node.store().log
+    }
+
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        &mut self.node.mut_store().log
+    }
+
+    /// Offers a checkpoint to members that lag.
+    pub(crate) fn set_offer(&mut self, offer: Option<Snapshot>) {
+        self.node.mut_store().set_offer(offer);
+    }
+
+    /// From which index on somebody needs a checkpoint that is not there.
+    pub(crate) fn take_checkpoint_wanted(&self) -> Option<u64> {
+        self.node.store().take_checkpoint_wanted()
+    }
+
+    /// Older entries that raft wants from the disk.
+    pub(crate) fn take_fetches_wanted(&self) -> Vec<FetchWanted> {
+        self.node.store().take_fetches_wanted()
+    }
+
+    /// Entries that raft wanted are in memory.
+    pub(crate) fn fetched(&mut self, wanted: FetchWanted) {
+        self.node.on_entries_fetched(wanted.context);
+        self.draw();
+    }
+
+    /// Voters, sorted.
+    pub(crate) fn voters(&self) -> Vec<NodeId> {
+        let mut ids: Vec<_> = self.node.raft.prs().conf().voters().ids().iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    pub(crate) fn is_voter(&self) -> bool {
+        self.node.raft.promotable()
+    }
+
+    /// The configuration, sorted.
+    pub(crate) fn conf_state(&self) -> ConfState {
+        sorted(self.node.raft.prs().conf().to_conf_state())
+    }
+
+    /// How far a member's log is known to agree with this leader's.
+    pub(crate) fn matched(&self, id: NodeId) -> Option<u64> {
+        self.node.raft.prs().get(id).map(|progress| progress.matched)
+    }
+
+    /// All members but this one, sorted.
+    pub(crate) fn others(&self) -> Vec<NodeId> {
+        let own = self.id();
+        let mut ids: Vec<_> = self.node.raft.prs().iter().map(|(&id, _)| id).filter(|&id| id != own).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn is_transferring(&self) -> bool {
+        self.node.raft.lead_transferee.is_some()
+    }
+
+    pub(crate) fn has_pending_conf(&self) -> bool {
+        self.node.raft.has_pending_conf()
+    }
+
+    pub(crate) fn is_joint(&self) -> bool {
+        !self.conf_state().get_voters_outgoing().is_empty()
+    }
+
+    pub(crate) fn tick(&mut self) {
+        // A single voter leads from the moment it campaigns: not before its log is on disk.
+        let unwritten = self.waiting.iter().any(|waiting| waiting.is_written);
+        if unwritten && self.node.raft.prs().is_singleton() && !self.is_leader() {
+            return;
+        }
+        self.node.tick();
+        self.draw();
+    }
+
+    /// Steps a message that came from `from`, unless it must not be.
+    pub(crate) fn step(&mut self, from: NodeId, message: Message) -> Guard {
+        let guard = guard(&self.node, from, &message);
+        if guard == Guard::Step {
+            // What raft refuses here (a response of somebody who is no member) is nobody's loss.
+            let _ = self.node.step(message);
+            self.draw();
+        }
+        guard
+    }
+
+    /// Proposes a batch; `Ok` is the index of its first entry.
+    pub(crate) fn propose(&mut self, batch: Vec<Vec<u8>>) -> Result<u64, ProposeError> {
+        // On a follower raft would forward and say Ok (R/raft.rs:2321).
+        if !self.is_leader() {
+            return Err(ProposeError::NotLeader);
+        }
+        assert!(!batch.is_empty(), "raft panics on an empty proposal");
+        let first = self.last_index() + 1;
+        let count = batch.len() as u64;
+        let entries = batch.into_iter().map(|data| Entry { data: data.into(), ..Entry::default() });
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.id();
+        message.set_entries(entries.collect::<Vec<_>>().into());
+        #[cfg(test)]
+        if core::mem::take(&mut self.drops_next) {
+            return Err(ProposeError::Dropped);
+        }
+        let result = self.node.step(message);
+        self.draw();
+        if result.is_err() {
+            return Err(ProposeError::Dropped);
+        }
+        assert_eq!(self.last_index() + 1, first + count, "what raft accepted is in the log");
+        Ok(first)
+    }
+
+    /// Proposes a change of membership; `Ok` is the index of its entry.
+    pub(crate) fn propose_conf_change(&mut self, change: ConfChange, context: Vec<u8>) -> Result<u64, ProposeError> {
+        if !self.is_leader() {
+            return Err(ProposeError::NotLeader);
+        }
+        // A second change would become an empty entry, and raft would say Ok (R/raft.rs:2088).
+        if self.has_pending_conf() || self.is_joint() {
+            return Err(ProposeError::MembershipBusy);
+        }
+        // A leader that applies its own removal with proposals in flight panics (R/raft.rs:943).
+        assert_ne!(change, ConfChange::Remove(self.id()), "a leader hands over before it goes");
+        let result = self.node.propose_conf_change(context, change.to_raft());
+        self.draw();
+        result.map(|()| self.last_index()).map_err(|_| ProposeError::Dropped)
+    }
+
+    /// Proposes to leave a joint configuration, as a new leader must that finds one (R/raft.rs:962).
+    pub(crate) fn leave_joint(&mut self) {
+        if self.is_leader() && self.is_joint() && !self.has_pending_conf() {
+            let _ = self.node.propose_conf_change(Vec::new(), ConfChangeV2::default());
+            self.draw();
+        }
+    }
+
+    /// Applies a committed change of membership; `false` when it does not fit the configuration.
+    pub(crate) fn apply_conf_change(&mut self, change: &ConfChangeV2) -> bool {
+        let applied = self.node.apply_conf_change(change).is_ok();
+        self.draw();
+        applied
+    }
+
+    /// Asks a majority to confirm that this member leads; `context` must never repeat.
+    pub(crate) fn read_index(&mut self, context: u64) -> bool {
+        // Before the first commit of its term a leader drops reads without a word.
+        if !self.is_leader() || !self.node.raft.commit_to_current_term() {
+            return false;
+        }
+        self.node.read_index(context.to_be_bytes().to_vec());
+        self.draw();
+        true
+    }
+
+    pub(crate) fn transfer_leader(&mut self, to: NodeId) {
+        if self.is_leader() {
+            self.node.transfer_leader(to);
+            self.draw();
+        }
+    }
+
+    /// The voter with the longest log that is known to agree with this leader's.
+    pub(crate) fn best_successor(&self) -> Option<NodeId> {
+        let voters = self.voters();
+        let others = voters.into_iter().filter(|&id| id != self.id());
+        others.max_by_key(|&id| (self.matched(id), core::cmp::Reverse(id)))
+    }
+
+    /// Campaigns, with a pre-vote.
+    pub(crate) fn campaign(&mut self) {
+        if self.is_voter() && !self.is_leader() {
+            let _ = self.node.campaign();
+            self.draw();
+        }
+    }
+
+    /// Forgets the leader on this member's own evidence that its process is gone. Safe: only reads by lease would
+    /// lean on it.
+    pub(crate) fn forget_leader(&mut self) {
+        self.node.raft.leader_id = raft::INVALID_ID;
+    }
+
+    pub(crate) fn report_unreachable(&mut self, id: NodeId) {
+        self.node.report_unreachable(id);
+        self.draw();
+    }
+
+    pub(crate) fn report_snapshot(&mut self, id: NodeId, ok: bool) {
+        let status = if ok { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
+        self.node.report_snapshot(id, status);
+        self.draw();
+    }
+
+    /// Takes the next piece of work. Entries are readable from the log before raft hears that they are stored.
+    /// `installed` names the durable checkpoint that a snapshot message announced.
+    pub(crate) fn ready(&mut self, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> Option<Work> {
+        if !self.node.has_ready() {
+            return None;
+        }
+        let mut ready = self.node.ready();
+        let number = ready.number();
+        let mut work = Work { reads: ready.take_read_states(), ..Work::default() };
+        let is_written = ready.must_sync();
+        let vote_changed = self.store(&mut ready, installed);
+        work.snapshot = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()).cloned();
+        work.committed = ready.take_committed_entries();
+        self.sort_messages(&mut ready, is_written, vote_changed, &mut work);
+        self.node.advance_append_async(ready);
+        if !is_written && self.waiting.is_empty() {
+            self.node.on_persist_ready(number);
+            self.draw();
+        }
+        Some(work)
+    }
+
+    /// Gives the log what a `Ready` adds to it; whether term or vote changed.
+    fn store(&mut self, ready: &mut raft::Ready, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> bool {
+        let number = ready.number();
+        let entries = ready.take_entries();
+        let is_written = ready.must_sync();
+        let log = &mut self.node.mut_store().log;
+        let old = log.hard_state();
+        let changed = ready.hs().is_some_and(|new| (new.term, new.vote) != (old.term, old.vote));
+        if !ready.snapshot().is_empty() {
+            log.install(installed(ready.snapshot()), ready.hs(), number);
+        }
+        if is_written {
+            log.append(entries, ready.hs(), number);
+        } else if let Some(hard_state) = ready.hs() {
+            log.set_commit(hard_state.commit);
+        }
+        changed
+    }
+
+    /// Messages that promise something wait for the disk; so do all of a leader whose own vote is not written yet
+    /// (a single voter leads before that, and a learner must not learn of a term that a crash may give again).
+    fn sort_messages(&mut self, ready: &mut raft::Ready, is_written: bool, vote_changed: bool, work: &mut Work) {
+        let number = ready.number();
+        let mut later = ready.take_persisted_messages();
+        let now = ready.take_messages();
+        let vote_is_written = !vote_changed && self.waiting.iter().all(|waiting| !waiting.vote_changed);
+        if vote_is_written {
+            work.messages = now;
+        } else {
+            later.extend(now);
+        }
+        if is_written || !self.waiting.is_empty() {
+            self.waiting.push_back(Waiting { number, is_written, vote_changed, messages: later });
+        } else {
+            work.messages.append(&mut later);
+        }
+    }
+
+    /// Everything up to the `Ready` of this number is durable. Gives the messages that waited for it.
+    pub(crate) fn persisted(&mut self, number: u64) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let mut done = None;
+        while let Some(front) = self.waiting.front() {
+            if front.is_written && front.number > number {
+                break;
+            }
+            done = Some(front.number);
+            if let Some(front) = self.waiting.pop_front() {
+                messages.extend(front.messages);
+            }
+        }
+        if let Some(number) = done {
+            self.node.on_persist_ready(number);
+            self.draw();
+        }
+        messages
+    }
+
+    /// Whether everything that was installed is durable.
+    pub(crate) fn is_snapshot_persisted(&self) -> bool {
+        let log = &self.node.raft.raft_log;
+        log.unstable_snapshot().is_none() && log.persisted >= log.store().log.checkpoint().index
+    }
+
+    /// The state holds everything up to this index.
+    pub(crate) fn applied(&mut self, index: u64) {
+        self.node.advance_apply_to(index);
+        self.draw();
+    }
+}
+
+/// Whether an entry is a change of membership.
+pub(crate) fn is_conf_change(entry: &Entry) -> bool {
+    entry.get_entry_type() != EntryType::EntryNormal
+}
+
+#[cfg(test)]
+impl Driver {
+    /// Has the next proposal refused, as raft does when too much is uncommitted.
+    pub(crate) fn drop_next_proposal(&mut self) {
+        self.drops_next = true;
+    }
+
+    pub(crate) fn node(&mut self) -> &mut RawNode<LogStorage> {
+        &mut self.node
+    }
+}

@@ -1,0 +1,158 @@
+//! Linearizable reads: an index that holds all that was acknowledged before the question, confirmed by a majority.
+
+use crate::io::{NodeId, Output, ReadIndexError};
+use crate::limits::{READ_WAIT_MS, READS_WAITING_MAX};
+use crate::peer::Frame;
+use crate::replica::Replica;
+use raft::ReadState;
+use std::collections::BTreeMap;
+
+/// Reads that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Contexts given to raft, which must never repeat.
+    next_context: u64,
+    /// Who asked raft, by context, and until when that is waited for.
+    asked: BTreeMap<u64, (Asker, u64)>,
+    /// Own readers by token: request, deadline, confirmed index.
+    own: BTreeMap<u64, OwnRead>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asker {
+    Own(u64),
+    Peer(NodeId, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OwnRead {
+    request_id: u64,
+    deadline_ms: u64,
+    is_asked: bool,
+    index: Option<u64>,
+}
+
+impl Reads {
+    pub(crate) fn new(first_context: u64) -> Self {
+        Self { next_context: first_context, ..Self::default() }
+    }
+}
+
+impl Replica {
+    pub(crate) fn handle_read_index(&mut self, request_id: u64) {
+        if self.reads.own.len() >= READS_WAITING_MAX {
+            return self.read_done(request_id, Err(ReadIndexError::Busy));
+        }
+        let token = self.reads.next_context;
+        self.reads.next_context = token.wrapping_add(1);
+        let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
+        self.reads.own.insert(token, OwnRead { request_id, deadline_ms, is_asked: false, index: None });
+        self.ask_read(token);
+    }
+
+    /// Asks whoever leads. Not asked yet when nobody does, or its first entry is not committed.
+    fn ask_read(&mut self, token: u64) {
+        let is_asked = if self.driver.is_leader() {
+            self.confirm_read(Asker::Own(token))
+        } else if let Some(leader) = self.driver.leader() {
+            self.send(leader, &Frame::ReadIndex { token });
+            true
+        } else {
+            false
+        };
+        if let Some(read) = self.reads.own.get_mut(&token) {
+            read.is_asked = is_asked;
+        }
+    }
+
+    pub(crate) fn handle_peer_read(&mut self, from: NodeId, token: u64) {
+        self.confirm_read(Asker::Peer(from, token));
+    }
+
+    /// Only on the leader, after its no-op: before that raft drops reads without a word.
+    fn confirm_read(&mut self, asker: Asker) -> bool {
+        if self.reads.asked.len() >= READS_WAITING_MAX || !self.driver.has_applied_own_term() {
+            return false;
+        }
+        let context = self.reads.next_context;
+        self.reads.next_context = context.wrapping_add(1);
+        if !self.driver.read_index(context) {
+            return false;
+        }
+        self.reads.asked.insert(context, (asker, self.now.monotonic_ms + READ_WAIT_MS));
+        true
+    }
+
+    /// Raft confirmed reads.
+    pub(crate) fn handle_read_states(&mut self, states: Vec<ReadState>) {
+        for state in states {
+            let Ok(context) = <[u8; 8]>::try_from(state.request_ctx.as_slice()) else { continue };
+            match self.reads.asked.remove(&u64::from_be_bytes(context)) {
+                Some((Asker::Own(token), _)) => self.handle_read_answer(token, state.index),
+                Some((Asker::Peer(id, token), _)) => {
+                    self.send(id, &Frame::ReadIndexAnswer { token, index: state.index });
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(crate) fn handle_read_answer(&mut self, token: u64, index: u64) {
+        if let Some(read) = self.reads.own.get_mut(&token) {
+            read.index = Some(index);
+        }
+        self.answer_reads();
+    }
+
+    /// Answers those whose index is applied.
+    pub(crate) fn answer_reads(&mut self) {
+        if self.reads.own.is_empty() {
+            return;
+        }
+        let applied = self.machine.applied.0;
+        let mut done = Vec::new();
+        self.reads.own.retain(|_, read| {
+            let is_done = read.index.is_some_and(|index| index <= applied);
+            if is_done {
+                done.push(read.request_id);
+            }
+            !is_done
+        });
+        for request_id in done {
+            self.read_done(request_id, Ok(applied));
+        }
+    }
+
+    pub(crate) fn tick_reads(&mut self) {
+        let now = self.now.monotonic_ms;
+        self.reads.asked.retain(|_, &mut (_, deadline_ms)| now < deadline_ms);
+        let mut expired = Vec::new();
+        self.reads.own.retain(|_, read| {
+            let is_expired = now >= read.deadline_ms;
+            if is_expired {
+                expired.push(read.request_id);
+            }
+            !is_expired
+        });
+        for request_id in expired {
+            self.read_done(request_id, Err(ReadIndexError::TimedOut));
+        }
+        let unasked: Vec<_> =
+            self.reads.own.iter().filter(|(_, read)| !read.is_asked).map(|(&token, _)| token).collect();
+        for token in unasked {
+            self.ask_read(token);
+        }
+    }
+
+    /// Raft forgot what it was asked: another leader, or another term.
+    pub(crate) fn reset_reads(&mut self) {
+        self.reads.asked.clear();
+        for read in self.reads.own.values_mut() {
+            read.is_asked = read.index.is_some();
+        }
+    }
+
+    fn read_done(&mut self, request_id: u64, result: Result<u64, ReadIndexError>) {
+        self.out.push_back(Output::ReadIndexDone { request_id, result });
+    }
+}

@@ -1,0 +1,123 @@
+//! Frames of peers in, frames to peers out.
+
+use super::Replica;
+use crate::command::Answer;
+use crate::io::{NodeId, Output};
+use crate::limits::MESSAGE_OCTETS;
+use crate::peer::{Frame, is_sent};
+use crate::propose::Origin;
+use crate::raft::Guard;
+use raft::eraftpb::{Message, MessageType};
+
+impl Replica {
+    pub(super) fn handle_frame(&mut self, from: NodeId, octets: &[u8]) {
+        // Nothing is promised on a log that may be lost again.
+        if !self.driver.log().is_durable() {
+            return;
+        }
+        let frame = match Frame::decode(octets) {
+            Ok((group, frame)) if group == self.config.group => frame,
+            _ => {
+                self.machine.alarms.frames_malformed += 1;
+                return;
+            }
+        };
+        match frame {
+            Frame::Raft(message) if message.get_msg_type() == MessageType::MsgSnapshot => {
+                self.handle_snapshot_message(from, *message);
+            }
+            Frame::Raft(message) => self.step(from, *message),
+            Frame::Forward { token, command } => {
+                let origin = Origin { peer: Some(from), token };
+                // A node that was removed asks nothing of the cluster.
+                let is_heard = self.driver.is_leader() && self.machine.settings.is_member(from) && !self.is_stopping();
+                if !is_heard || !self.head.enqueue(origin, command) {
+                    self.reply(origin, Answer::NotProposed);
+                }
+            }
+            Frame::Answer { token, answer } => self.handle_answer(token, answer),
+            Frame::Report(report) => self.handle_report(from, report),
+            Frame::ReportAck(ack) => self.handle_report_ack(from, ack),
+            Frame::HashVerdict { index, hash } => self.handle_hash_verdict(from, index, hash),
+            Frame::ReadIndex { token } => self.handle_peer_read(from, token),
+            Frame::ReadIndexAnswer { token, index } => self.handle_read_answer(token, index),
+            Frame::SnapshotResult { ok } => self.handle_snapshot_result(from, ok),
+            Frame::Checkpoint(octets) => self.handle_checkpoint_frame(from, &octets),
+        }
+    }
+
+    /// Gives raft a message, if it may see it.
+    pub(crate) fn step(&mut self, from: NodeId, message: Message) {
+        match self.driver.step(from, message) {
+            Guard::Step => {}
+            Guard::Drop => self.machine.alarms.messages_refused += 1,
+            Guard::Quarantine(reason) => self.fatal(reason),
+        }
+    }
+
+    /// Tells an origin what became of its command.
+    pub(crate) fn reply(&mut self, origin: Origin, answer: Answer) {
+        match origin.peer {
+            Some(peer) => self.send(peer, &Frame::Answer { token: origin.token, answer }),
+            None => self.handle_answer(origin.token, answer),
+        }
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, frame: &Frame) {
+        let (lane, frame) = (frame.lane(), frame.encode(self.config.group));
+        self.out.push_back(Output::Send { to, lane, frame });
+    }
+
+    pub(super) fn send_messages(&mut self, messages: Vec<Message>) {
+        // After a start nothing is said before what was read is known to be durable; raft repeats itself.
+        if !self.driver.log().is_durable() {
+            return;
+        }
+        for message in messages {
+            if !is_sent(message.get_msg_type()) {
+                continue;
+            }
+            let to = message.to;
+            if message.get_msg_type() == MessageType::MsgSnapshot {
+                self.note_snapshot_sent(to);
+            }
+            for message in split_append(message) {
+                self.send(to, &Frame::Raft(Box::new(message)));
+            }
+        }
+    }
+}
+
+/// Cuts an append message to size: raft batches what waits for one member into one message.
+fn split_append(mut message: Message) -> Vec<Message> {
+    let octets = |message: &Message| message.entries.iter().map(|entry| entry.data.len() + 64).sum::<usize>();
+    if message.get_msg_type() != MessageType::MsgAppend || octets(&message) <= MESSAGE_OCTETS {
+        return vec![message];
+    }
+    let entries = message.take_entries().into_vec();
+    let mut messages = Vec::new();
+    let mut part = message.clone();
+    let mut part_entries = Vec::new();
+    let mut part_octets = 0;
+    for entry in entries {
+        let more = entry.data.len() + 64;
+        if part_octets + more > MESSAGE_OCTETS && !part_entries.is_empty() {
+            let (index, term) = (entry.index - 1, last_term(&part_entries));
+            part.set_entries(core::mem::take(&mut part_entries).into());
+            messages.push(part);
+            part = message.clone();
+            part.index = index;
+            part.log_term = term;
+            part_octets = 0;
+        }
+        part_octets += more;
+        part_entries.push(entry);
+    }
+    part.set_entries(part_entries.into());
+    messages.push(part);
+    messages
+}
+
+fn last_term(entries: &[raft::eraftpb::Entry]) -> u64 {
+    entries.last().map_or(0, |entry| entry.term)
+}

@@ -1,0 +1,254 @@
+//! One replica: inputs in, outputs out, nothing else.
+//!
+//! ```text
+//!   handle(input, now) --> update | admin | peer | persisted | tick ...
+//!   poll()             --> evaluate and propose what waits --> raft --> apply --> log, checkpoints --> outputs
+//! ```
+
+mod disk;
+mod frames;
+mod open;
+mod stop;
+mod tick;
+
+pub use open::OpenError;
+
+use crate::admin::AdminJobs;
+use crate::config::ReplicaConfig;
+use crate::disk::Tickets;
+use crate::failover::Evidence;
+use crate::forward::Waiters;
+use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
+use crate::log::Log;
+use crate::machine::Machine;
+use crate::propose::Head;
+use crate::raft::{Driver, FetchWanted, LogStorage};
+use crate::reads::Reads;
+use crate::report::Reports;
+use crate::transfer::Transfers;
+use raft::StateRole;
+use raft::eraftpb::ConfState;
+use std::collections::VecDeque;
+use stop::Stop;
+use zone::{ZoneReader, ZoneSet};
+
+/// Counts of what went on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Batches that raft did not take.
+    pub proposals_dropped: u64,
+    /// Checkpoints written.
+    pub checkpoints_written: u64,
+    /// Checkpoints of a leader that took the place of the state.
+    pub checkpoints_installed: u64,
+    /// Leaderships handed over because the disk hung.
+    pub disk_hung_transfers: u64,
+}
+
+/// One member of a cluster.
+pub struct Replica {
+    pub(crate) config: ReplicaConfig,
+    pub(crate) now: Now,
+    pub(crate) out: VecDeque<Output>,
+    pub(crate) tickets: Tickets,
+    pub(crate) driver: Driver,
+    pub(crate) machine: Machine,
+    pub(crate) head: Head,
+    pub(crate) waiters: Waiters,
+    pub(crate) admin: AdminJobs,
+    pub(crate) reads: Reads,
+    pub(crate) reports: Reports,
+    pub(crate) evidence: Evidence,
+    pub(crate) transfers: Transfers,
+    pub(crate) counters: Counters,
+    pub(crate) serving: Serving,
+    pub(crate) fenced: bool,
+    /// The log begins anew behind a checkpoint; the state follows when that is durable.
+    pub(crate) is_installing: bool,
+    pub(crate) started_ms: u64,
+    /// Last index of the log at start.
+    pub(crate) started_last_index: u64,
+    fatal: Option<FatalReason>,
+    fetches: Vec<(u64, FetchWanted)>,
+    /// Marks of the log and when they were handed over, oldest first.
+    unwritten_ms: VecDeque<u64>,
+    role: (StateRole, u64, Option<NodeId>),
+    ticks: u64,
+    quiet_ticks: u64,
+    /// Commit index in the newest record.
+    recorded_commit: u64,
+    stop: Stop,
+}
+
+impl Replica {
+    fn assemble(config: ReplicaConfig, now: Now, mut log: Log, conf_state: ConfState, machine: Machine) -> Self {
+        let applied = machine.applied.0;
+        log.set_applied(applied);
+        let started_last_index = log.last_index();
+        let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
+        let role = (driver.role(), driver.term(), driver.leader());
+        // Tokens and contexts of a process before this one must not come again.
+        let first_token = config.boot_id;
+        Self {
+            config,
+            now,
+            out: VecDeque::new(),
+            tickets: Tickets::default(),
+            driver,
+            machine,
+            head: Head::default(),
+            waiters: Waiters::new(first_token),
+            admin: AdminJobs::default(),
+            reads: Reads::new(first_token),
+            reports: Reports::default(),
+            evidence: Evidence::default(),
+            transfers: Transfers::default(),
+            counters: Counters::default(),
+            serving: Serving::No,
+            fenced: false,
+            is_installing: false,
+            started_ms: now.monotonic_ms,
+            started_last_index,
+            fatal: None,
+            fetches: Vec::new(),
+            unwritten_ms: VecDeque::new(),
+            role,
+            ticks: 0,
+            quiet_ticks: 0,
+            recorded_commit: applied,
+            stop: Stop::No,
+        }
+    }
+
+    /// Tells the shell what it needs to know at start.
+    fn tell_all(&mut self) {
+        let members = self.machine.settings.members();
+        self.out.push_back(Output::PeersChanged { members });
+        self.out.push_back(Output::KeysChanged);
+        self.out.push_back(Output::ZonesChanged);
+        self.out.push_back(Output::Published { index: self.machine.applied.0 });
+    }
+
+    /// The zones, for the shell's own reading on the thread of the replica.
+    #[must_use]
+    pub const fn zones(&self) -> &ZoneSet {
+        &self.machine.zones
+    }
+
+    /// A reader of the zones for another thread; void after [`Output::ZonesReplaced`].
+    #[must_use]
+    pub fn zone_reader(&self) -> ZoneReader {
+        self.machine.zones.reader()
+    }
+
+    /// Takes something that happened.
+    pub fn handle(&mut self, input: Input, now: Now) {
+        self.now.monotonic_ms = self.now.monotonic_ms.max(now.monotonic_ms);
+        self.now.wall_ms = now.wall_ms;
+        if self.fatal.is_some() {
+            return;
+        }
+        match input {
+            Input::Tick => self.tick(),
+            Input::Peer { from, frame } => self.handle_frame(from, &frame),
+            Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
+            Input::PeerGone { id, refused } => self.handle_gone(id, refused),
+            Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
+            Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),
+            Input::Update(request) => self.handle_update(request),
+            Input::Admin { request_id, command } => self.handle_admin(request_id, command),
+            Input::ReadIndex { request_id } => self.handle_read_index(request_id),
+            Input::Stop => self.handle_stop(),
+        }
+        self.note_role();
+    }
+
+    /// The next thing to do; `None` when there is nothing before the next input.
+    pub fn poll(&mut self) -> Option<Output> {
+        if let Some(output) = self.out.pop_front() {
+            return Some(output);
+        }
+        if self.fatal.is_none() {
+            self.work();
+        }
+        self.out.pop_front()
+    }
+
+    /// Moves everything that can move.
+    fn work(&mut self) {
+        self.note_role();
+        self.propose_waiting();
+        self.work_raft();
+        // What was applied may have made room for what waits.
+        self.propose_waiting();
+        self.work_raft();
+        self.drive_transfers();
+        self.poll_log();
+    }
+
+    /// Does all that raft has ready.
+    pub(crate) fn work_raft(&mut self) {
+        loop {
+            let transfers = &self.transfers;
+            let Some(work) = self.driver.ready(|snapshot| transfers.reference(snapshot)) else { break };
+            self.note_role();
+            if work.snapshot.is_some() {
+                self.is_installing = true;
+                self.install_when_durable();
+            }
+            self.send_messages(work.messages);
+            self.handle_read_states(work.reads);
+            self.apply_committed(work.committed);
+            if self.fatal.is_some() {
+                return;
+            }
+        }
+        self.note_role();
+    }
+
+    /// Follows role, term and leader: a head belongs to one term of one leader.
+    pub(crate) fn note_role(&mut self) {
+        let role = (self.driver.role(), self.driver.term(), self.driver.leader());
+        if role == self.role {
+            return;
+        }
+        let (was_leader, old_term) = (self.role.0 == StateRole::Leader, self.role.1);
+        self.role = role;
+        if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
+            self.drop_head();
+            self.reset_reports();
+            self.reset_reads();
+        }
+        self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
+        // A new leader: what waits goes there.
+        if role.2.is_some() {
+            self.tick_waiters();
+        }
+    }
+
+    pub(crate) fn role_now(&self) -> Role {
+        role_of(self.driver.role())
+    }
+
+    /// This replica cannot go on: it says so once, and then does nothing.
+    pub(crate) fn fatal(&mut self, reason: FatalReason) {
+        if self.fatal.is_none() {
+            self.fatal = Some(reason);
+            self.serving = Serving::No;
+            self.out.push_back(Output::ServingChanged { serving: Serving::No });
+            self.out.push_back(Output::Fatal { reason });
+        }
+    }
+
+    pub(crate) const fn fatal_reason(&self) -> Option<FatalReason> {
+        self.fatal
+    }
+}
+
+const fn role_of(role: StateRole) -> Role {
+    match role {
+        StateRole::Follower => Role::Follower,
+        StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+        StateRole::Leader => Role::Leader,
+    }
+}

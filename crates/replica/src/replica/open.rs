@@ -1,0 +1,208 @@
+//! From an empty directory to a member, and from a member's directory to a running replica.
+
+use super::Replica;
+use crate::checkpoint::{CheckpointError, CheckpointHeader, CheckpointReader, CheckpointWriter, Written, stale_files};
+use crate::codec::DecodeError;
+use crate::config::ReplicaConfig;
+use crate::disk::{DiskOp, DiskRead, Tickets};
+use crate::entry::Entry;
+use crate::io::{Member, Now};
+use crate::log::{self, CheckpointRef, Log, LogId};
+use crate::machine::{Machine, Restore, RestoreError, empty_machine};
+use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
+use crate::state::Settings;
+use core::fmt;
+use raft::eraftpb::ConfState;
+
+/// Index and term of the state that a cluster begins with.
+const GENESIS: (u64, u64) = (1, 1);
+
+/// Why a replica cannot start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The log; a damaged one means quarantine: the node comes back under its next incarnation.
+    Log(log::OpenError),
+    /// The checkpoint.
+    Checkpoint(CheckpointError),
+    /// Log and checkpoint are sound, and cannot be read by this software.
+    Version(DecodeError),
+    /// The checkpoint does not lead to the state that it was written from.
+    State,
+    /// Memory for the zones cannot be reserved.
+    Memory,
+    /// The directory belongs to another member or cluster.
+    Foreign,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Checkpoint(error) => error.fmt(f),
+            Self::Version(_) => f.write_str("written by newer software"),
+            Self::State => f.write_str("the checkpoint does not restore the state that it was written from"),
+            Self::Memory => f.write_str("cannot reserve memory for the zones"),
+            Self::Foreign => f.write_str("the directory belongs to another member or cluster"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<RestoreError> for OpenError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Decode(error) => Self::Version(error),
+            RestoreError::Zone | RestoreError::Hash => Self::State,
+            RestoreError::Memory => Self::Memory,
+        }
+    }
+}
+
+impl Replica {
+    /// What makes an empty directory that of a founding member: to be executed, in order, before [`Replica::open`].
+    /// All founders must be given the same members. Executing it again after a crash is harmless as long as
+    /// [`Replica::open`] says [`log::OpenError::Uninitialised`].
+    ///
+    /// # Errors
+    /// [`OpenError::Memory`].
+    pub fn init(config: &ReplicaConfig, members: &[Member]) -> Result<Vec<DiskOp>, OpenError> {
+        let settings = Settings::genesis(config.cluster_id, members);
+        let mut machine = empty_machine(config, settings)?;
+        machine.apply_empty(GENESIS.0, GENESIS.1);
+        let mut voters: Vec<_> = members.iter().map(|member| member.id).collect();
+        voters.sort_unstable();
+        let mut conf_state = ConfState::default();
+        conf_state.set_voters(voters);
+        let mut writer = CheckpointWriter::new(CheckpointHeader {
+            cluster: config.cluster_id,
+            group: u32::from(config.group),
+            index: GENESIS.0,
+            term: GENESIS.1,
+            feature_level: 1,
+            members: conf_state,
+        });
+        let (mut ops, mut tickets, mut state) = (Vec::new(), Tickets::default(), machine.freeze());
+        let mut reference = CheckpointRef::default();
+        while let Some(job) = writer.poll(&mut state, &mut tickets) {
+            ops.extend(job.ops);
+            if let Written::Whole(whole) = writer.persisted(job.ticket) {
+                reference = whole.0.reference();
+            }
+        }
+        ops.extend(create_log(config, reference, &mut tickets));
+        Ok(ops)
+    }
+
+    /// What makes an empty directory that of a member that joins: its state comes from the leader.
+    #[must_use]
+    pub fn init_joining(config: &ReplicaConfig) -> Vec<DiskOp> {
+        create_log(config, CheckpointRef::default(), &mut Tickets::default())
+    }
+
+    /// Starts from what the disk holds.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(disk: &dyn DiskRead, config: ReplicaConfig, now: Now) -> Result<Self, OpenError> {
+        let (log, _repairs) = Log::open(disk, config.log.clone()).map_err(OpenError::Log)?;
+        if log.id() != log_id(&config) {
+            return Err(OpenError::Foreign);
+        }
+        let reference = log.checkpoint();
+        let mut offer = None;
+        let (mut machine, mut conf_state) = if reference.index == 0 {
+            (empty_machine(&config, Settings::empty(config.cluster_id))?, ConfState::default())
+        } else {
+            let reader = CheckpointReader::open(disk, &reference).map_err(OpenError::Checkpoint)?;
+            let machine = restore(disk, &reader, &config)?;
+            let members = reader.manifest().header.members.clone();
+            offer = Some(reader.into_parts());
+            (machine, members)
+        };
+        let commit = log.hard_state().commit;
+        replay(disk, &log, &mut machine, &mut conf_state, commit)?;
+        let files = disk.list().map_err(|error| OpenError::Log(log::OpenError::Disk(error)))?;
+        let stale = stale_files(files.iter().map(|(file, _)| file.as_str()), &reference);
+        let mut replica = Self::assemble(config, now, log, conf_state, machine);
+        if let Some((manifest, table)) = offer {
+            replica.offer_checkpoint(manifest, table);
+        }
+        replica.remove_files(stale);
+        replica.tell_all();
+        Ok(replica)
+    }
+}
+
+const fn log_id(config: &ReplicaConfig) -> LogId {
+    LogId { cluster: config.cluster_id, group: config.group as u32, member: config.id }
+}
+
+/// The operations that make a log.
+fn create_log(config: &ReplicaConfig, checkpoint: CheckpointRef, tickets: &mut Tickets) -> Vec<DiskOp> {
+    let mut log = Log::create(log_id(config), checkpoint, config.log.clone());
+    let mut ops = Vec::new();
+    while let Some(job) = log.poll_job(tickets) {
+        ops.extend(job.ops);
+        log.persisted(job.ticket);
+        if log.is_durable() {
+            break;
+        }
+    }
+    ops
+}
+
+fn restore(disk: &dyn DiskRead, reader: &CheckpointReader, config: &ReplicaConfig) -> Result<Machine, OpenError> {
+    let mut restore = Restore::new(config)?;
+    let mut result = Ok(());
+    reader
+        .for_each_item(disk, |section, item| {
+            if result.is_ok() {
+                result = restore.item(section, item);
+            }
+        })
+        .map_err(OpenError::Checkpoint)?;
+    result?;
+    let header = &reader.manifest().header;
+    Ok(restore.finish((header.index, header.term))?)
+}
+
+/// Applies what the log says is committed.
+fn replay(
+    disk: &dyn DiskRead,
+    log: &Log,
+    machine: &mut Machine,
+    conf_state: &mut ConfState,
+    commit: u64,
+) -> Result<(), OpenError> {
+    let first = machine.applied.0 + 1;
+    if first > commit {
+        return Ok(());
+    }
+    let mut tracker = ConfTracker::new(conf_state);
+    let mut result = Ok(());
+    log.replay(disk, first, commit, |entry| {
+        if result.is_err() {
+            return;
+        }
+        if is_conf_change(&entry) {
+            if let Some(change) = decode_conf_change(&entry.data) {
+                tracker.apply(&change);
+            }
+            machine.apply_empty(entry.index, entry.term);
+        } else if entry.data.is_empty() {
+            machine.apply_empty(entry.index, entry.term);
+        } else {
+            match Entry::decode(&entry.data) {
+                Ok(decoded) => {
+                    machine.apply(entry.index, entry.term, &decoded, None);
+                    machine.publish();
+                }
+                Err(error) => result = Err(OpenError::Version(error)),
+            }
+        }
+    })
+    .map_err(OpenError::Log)?;
+    *conf_state = tracker.conf_state();
+    result
+}

@@ -1,0 +1,54 @@
+//! What happens with time.
+
+use super::Replica;
+use crate::limits::IMPORT_STAGE_ENTRIES_MAX;
+
+/// Ticks between two looks at those who wait.
+const WAITERS_TICKS: u64 = 5;
+/// Ticks between two looks at the membership and at what is stale.
+const SLOW_TICKS: u64 = 10;
+/// Ticks without a record after which the commit index is written by itself, so that a restarted replica knows how
+/// much of its log was committed.
+const QUIET_TICKS: u64 = 10;
+
+impl Replica {
+    pub(super) fn tick(&mut self) {
+        self.ticks += 1;
+        self.check_disk();
+        if !self.driver.log().is_durable() {
+            return;
+        }
+        if !self.fenced || self.driver.is_leader() {
+            self.driver.tick();
+        }
+        self.note_role();
+        self.campaign_when_due();
+        self.tick_reports();
+        self.tick_reads();
+        self.tick_stop();
+        if self.ticks.is_multiple_of(WAITERS_TICKS) {
+            self.tick_waiters();
+            self.tick_admin();
+        }
+        if self.ticks.is_multiple_of(SLOW_TICKS) {
+            self.reconcile_membership();
+            self.tick_transfers();
+            self.serve_stale_when_due();
+            self.abandon_stale_stage();
+        }
+        self.quiet_ticks += 1;
+        if self.quiet_ticks >= QUIET_TICKS && self.driver.log().hard_state().commit > self.recorded_commit {
+            self.driver.log_mut().touch();
+        }
+    }
+
+    /// A stage that nobody touches is given up, by an entry.
+    fn abandon_stale_stage(&mut self) {
+        let index = self.machine.applied.0.saturating_sub(IMPORT_STAGE_ENTRIES_MAX);
+        if self.driver.has_applied_own_term()
+            && let Some(stage) = self.machine.stages.stale_since(index)
+        {
+            self.abandon_stage(stage);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The leader's clockwork: every few ticks it tells the members how far the log is committed and which state hash
+//! belongs to an index; they answer with theirs.
+//!
+//! From it members know how stale they are, a restarted one knows when it may answer, and a replica whose state
+//! differs from what a majority has stops answering.
+
+use crate::io::{NodeId, Output, Serving};
+use crate::limits::REPORT_MS;
+use crate::peer::{FEATURE_LEVEL, Frame, Report, ReportAck};
+use crate::replica::Replica;
+use std::collections::BTreeMap;
+
+/// State of reporting, of both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    sequence: u64,
+    sent_ms: u64,
+    /// Index and hash of the report under way, and of the one after it.
+    subject: Option<(u64, u128)>,
+    next_subject: Option<(u64, u128)>,
+    /// Hashes at the subject's index, by member.
+    votes: BTreeMap<NodeId, u128>,
+    /// When each member last answered, and what it can do.
+    heard: BTreeMap<NodeId, Heard>,
+    /// The oldest report whose commit index is not applied here, and when it came.
+    unconfirmed: Option<(u64, u64)>,
+    /// When a report came last whose commit index is applied.
+    confirmed_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) at_ms: u64,
+    pub(crate) applied: u64,
+    pub(crate) feature_level: u32,
+}
+
+/// A member that answered within this time is alive.
+const HEARD_MS: u64 = 20 * REPORT_MS;
+
+impl Replica {
+    pub(crate) fn was_heard(&self, id: NodeId) -> bool {
+        let heard = self.reports.heard.get(&id);
+        heard.is_some_and(|heard| heard.at_ms + HEARD_MS >= self.now.monotonic_ms)
+    }
+
+    pub(crate) fn heard(&self, id: NodeId) -> Option<Heard> {
+        self.reports.heard.get(&id).copied()
+    }
+
+    /// Another term, another leader: what was counted for the old one is void.
+    pub(crate) fn reset_reports(&mut self) {
+        self.reports.subject = None;
+        self.reports.next_subject = None;
+        self.reports.votes.clear();
+        self.reports.heard.clear();
+        self.reports.unconfirmed = None;
+        self.reports.sent_ms = 0;
+    }
+
+    pub(crate) fn tick_reports(&mut self) {
+        self.confirm();
+        if !self.driver.has_applied_own_term() || self.now.monotonic_ms < self.reports.sent_ms + REPORT_MS {
+            return;
+        }
+        let own = (self.machine.applied.0, self.machine.state_hash());
+        // The hash is of a while ago, so that those who lag a little have it too.
+        self.reports.subject = self.reports.next_subject.take();
+        self.reports.next_subject = Some(own);
+        self.reports.sequence += 1;
+        self.reports.sent_ms = self.now.monotonic_ms;
+        self.reports.votes.clear();
+        let (hash_index, hash) = self.reports.subject.unwrap_or(own);
+        self.reports.votes.insert(self.driver.id(), hash);
+        let report = Report {
+            term: self.driver.term(),
+            sequence: self.reports.sequence,
+            commit: self.driver.commit(),
+            hash_index,
+            hash,
+        };
+        for id in self.driver.others() {
+            self.send(id, &Frame::Report(report));
+        }
+        self.raise_feature_level();
+    }
+
+    pub(crate) fn handle_report(&mut self, from: NodeId, report: Report) {
+        if report.term != self.driver.term() || self.driver.leader() != Some(from) || self.driver.is_leader() {
+            return;
+        }
+        let now = self.now.monotonic_ms;
+        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms);
+        self.reports.unconfirmed.get_or_insert((report.commit, now));
+        self.confirm();
+        let ack = ReportAck {
+            term: report.term,
+            sequence: report.sequence,
+            applied: self.machine.applied.0,
+            feature_level: FEATURE_LEVEL,
+            hash_index: report.hash_index,
+            hash: self.machine.hashes.get(report.hash_index),
+        };
+        self.send(from, &Frame::ReportAck(ack));
+    }
+
+    /// What was committed when a report came is applied: nothing newer was acknowledged before it.
+    fn confirm(&mut self) {
+        if self.driver.has_applied_own_term() {
+            if self.quorum_heard_ms().is_some_and(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+                self.set_serving(Serving::Yes);
+            }
+            return;
+        }
+        if let Some((commit, at_ms)) = self.reports.unconfirmed
+            && self.machine.applied.0 >= commit
+        {
+            self.reports.confirmed_ms = Some(at_ms);
+            self.reports.unconfirmed = None;
+            self.set_serving(Serving::Yes);
+        }
+    }
+
+    /// When this leader last knew that a majority follows it; `None` before the first answers.
+    fn quorum_heard_ms(&self) -> Option<u64> {
+        let voters = self.driver.voters();
+        let own = self.driver.id();
+        let at = |id: &NodeId| {
+            if *id == own { Some(self.now.monotonic_ms) } else { self.heard(*id).map(|heard| heard.at_ms) }
+        };
+        let mut times: Vec<_> = voters.iter().map(at).collect();
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        times.get(voters.len() / 2).copied().flatten()
+    }
+
+    pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
+        if ack.term != self.driver.term() || !self.driver.is_leader() || ack.sequence != self.reports.sequence {
+            return;
+        }
+        let heard = Heard { at_ms: self.now.monotonic_ms, applied: ack.applied, feature_level: ack.feature_level };
+        self.reports.heard.insert(from, heard);
+        let Some((index, own)) = self.reports.subject else { return };
+        if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
+            self.reports.votes.insert(from, hash);
+            if self.reports.votes.values().any(|&hash| hash != own) {
+                self.judge_hashes(index);
+            }
+        }
+    }
+
+    /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.
+    fn judge_hashes(&mut self, index: u64) {
+        self.machine.alarms.hashes_differ += 1;
+        let voters = self.driver.voters();
+        let mut counts: BTreeMap<u128, usize> = BTreeMap::new();
+        for (id, &hash) in &self.reports.votes {
+            if voters.contains(id) {
+                *counts.entry(hash).or_default() += 1;
+            }
+        }
+        let Some((&right, _)) = counts.iter().find(|&(_, &count)| count > voters.len() / 2) else { return };
+        let wrong: Vec<_> = self.reports.votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
+        let own = self.driver.id();
+        for id in wrong {
+            if id == own {
+                self.fence();
+            } else {
+                self.send(id, &Frame::HashVerdict { index, hash: right });
+            }
+        }
+    }
+
+    pub(crate) fn handle_hash_verdict(&mut self, from: NodeId, index: u64, hash: u128) {
+        if self.driver.leader() == Some(from) && self.machine.hashes.get(index).is_some_and(|own| own != hash) {
+            self.machine.alarms.hashes_differ += 1;
+            self.fence();
+        }
+    }
+
+    /// This replica's state is not what a majority has: it stops answering and leading. Its log is sound, so it goes
+    /// on storing and voting.
+    fn fence(&mut self) {
+        self.fenced = true;
+        self.set_serving(Serving::No);
+        if let Some(to) = self.driver.best_successor() {
+            self.driver.transfer_leader(to);
+        }
+    }
+
+    pub(crate) const fn is_fenced(&self) -> bool {
+        self.fenced
+    }
+
+    pub(crate) fn set_serving(&mut self, serving: Serving) {
+        // A fenced replica never answers again; one that answered does so whatever becomes of the leader.
+        let serving = if self.fenced { Serving::No } else { serving };
+        if self.serving != serving {
+            self.serving = serving;
+            self.out.push_back(Output::ServingChanged { serving });
+        }
+    }
+
+    /// A restarted replica that hears nobody answers after a while, marked stale. What it had published is in its
+    /// log; where more is in the log than is known to be committed, some of that may have been published too, and
+    /// it waits for a leader: a serial never goes back.
+    pub(crate) fn serve_stale_when_due(&mut self) {
+        let waited = self.now.monotonic_ms >= self.started_ms + self.config.start_stale_after_ms;
+        let knows_all = self.machine.applied.0 == self.started_last_index.max(self.machine.applied.0);
+        if self.serving == Serving::No && waited && knows_all && !self.machine.settings.members().is_empty() {
+            self.set_serving(Serving::Stale);
+        }
+    }
+
+    /// Milliseconds since a leader last confirmed that nothing newer is committed than what is applied here.
+    #[must_use]
+    pub fn staleness_ms(&self) -> u64 {
+        let now = self.now.monotonic_ms;
+        if self.driver.has_applied_own_term() {
+            return self.quorum_heard_ms().map_or(0, |at_ms| now.saturating_sub(at_ms));
+        }
+        match self.reports.confirmed_ms {
+            Some(at_ms) => now.saturating_sub(at_ms),
+            // The time before the start counts too; a clock that went back does not make it fresh.
+            None => {
+                let since_start = now.saturating_sub(self.started_ms);
+                let contact = self.driver.log().contact_wall_ms();
+                since_start.max(self.now.wall_ms.saturating_sub(contact))
+            }
+        }
+    }
+}
+
+impl Replica {
+    /// The feature level rises, by an entry, when all members can do what it names.
+    fn raise_feature_level(&mut self) {
+        let members = self.machine.settings.members();
+        let own = self.driver.id();
+        let level_of = |id: NodeId| {
+            if id == own { Some(FEATURE_LEVEL) } else { self.heard(id).map(|heard| heard.feature_level) }
+        };
+        let level = members.iter().map(|member| level_of(member.id)).min().flatten();
+        if let Some(level) = level.filter(|&level| level > self.machine.settings.feature_level()) {
+            self.propose_feature_level(level);
+        }
+    }
+}

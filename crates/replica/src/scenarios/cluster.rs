@@ -1,0 +1,387 @@
+//! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
+
+use crate::disk::{DiskJob, DiskQueue, DiskRead};
+use crate::io::{
+    AdminCommand, AdminError, AdminReply, Contents, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
+    ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
+};
+use crate::log::LogConfig;
+use crate::testing::MemoryDisk;
+use crate::update::client::{ClientKey, UpdateBuilder};
+use crate::update::{Authenticated, authenticate};
+use crate::{DataKey, Replica, ReplicaConfig};
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use wire::parse::{Parsed, parse_request};
+use zone::set::StoreConfig;
+use zone::{Record, ZoneId};
+
+pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+const START_WALL_MS: u64 = 1_700_000_000_000;
+
+/// One machine: its disk stays when its process dies.
+#[derive(Default)]
+pub(super) struct Machine {
+    pub(super) disk: MemoryDisk,
+    pub(super) replica: Option<Replica>,
+    pub(super) boot_id: u64,
+    /// Jobs of a log disk that hangs.
+    pub(super) hung: Option<Vec<DiskJob>>,
+    pub(super) serving: Option<Serving>,
+    pub(super) fatal: Option<FatalReason>,
+    pub(super) is_stopped: bool,
+    pub(super) zones_replaced: usize,
+}
+
+pub(super) struct Cluster {
+    pub(super) machines: BTreeMap<NodeId, Machine>,
+    pub(super) now: Now,
+    frames: VecDeque<(NodeId, NodeId, Vec<u8>)>,
+    /// Directions that lose everything.
+    pub(super) cut: BTreeSet<(NodeId, NodeId)>,
+    pub(super) verdicts: BTreeMap<u64, Verdict>,
+    pub(super) admin: BTreeMap<u64, Result<AdminReply, AdminError>>,
+    pub(super) reads: BTreeMap<u64, Result<u64, ReadIndexError>>,
+    next_request: u64,
+    next_id: u16,
+    pub(super) log: LogConfig,
+    pub(super) session_count_max: usize,
+}
+
+pub(super) fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+pub(super) fn zone_id(apex: &str) -> ZoneId {
+    ZoneId { view: 0, apex: name(apex) }
+}
+
+pub(super) fn soa(apex: &str, serial: u32) -> Record {
+    let mut rdata = [name("ns.invalid.").octets(), name("root.invalid.").octets()].concat();
+    for number in [serial, 3_600, 600, 86_400, 300] {
+        rdata.extend_from_slice(&number.to_be_bytes());
+    }
+    Record { owner: name(apex), rtype: Rtype::SOA, ttl: 300, rdata: rdata.into() }
+}
+
+/// The smallest zone.
+pub(super) fn records(apex: &str, serial: u32) -> Vec<Record> {
+    let ns = Record { owner: name(apex), rtype: Rtype::NS, ttl: 300, rdata: name("ns.invalid.").octets().into() };
+    vec![soa(apex, serial), ns]
+}
+
+pub(super) fn address(last: u8) -> Record {
+    let owner = name(&format!("a{last}.example.test."));
+    Record { owner, rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, last].into() }
+}
+
+/// A signed UPDATE that adds a record.
+pub(super) fn add(record: &Record, id: u16, wall_ms: u64) -> Vec<u8> {
+    let builder = UpdateBuilder::new(id, name("example.test.").as_ref());
+    let message = builder.add(record.owner.as_ref(), record.ttl, record.rtype, &record.rdata).finish();
+    sign(message, wall_ms)
+}
+
+pub(super) fn sign(message: Vec<u8>, wall_ms: u64) -> Vec<u8> {
+    let key = ClientKey::new(name("key.").as_ref(), KeyAlgorithm::HmacSha256, SECRET).unwrap();
+    key.sign(message, wall_ms / 1_000).unwrap()
+}
+
+impl Cluster {
+    /// Founders 1 to `count`, started, none elected.
+    pub(super) fn new(count: u64) -> Self {
+        Self::with_log(count, LogConfig { segment_bytes: 1 << 18, ..LogConfig::default() })
+    }
+
+    pub(super) fn with_log(count: u64, log: LogConfig) -> Self {
+        let mut cluster = Self {
+            machines: BTreeMap::new(),
+            now: Now { monotonic_ms: 1_000, wall_ms: START_WALL_MS },
+            frames: VecDeque::new(),
+            cut: BTreeSet::new(),
+            verdicts: BTreeMap::new(),
+            admin: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            next_request: 0,
+            next_id: 0,
+            log,
+            session_count_max: 1_000,
+        };
+        let members: Vec<_> = (1..=count).map(|id| Member { id, address: format!("[::1]:{}", 7_000 + id) }).collect();
+        for id in 1..=count {
+            let mut machine = Machine::default();
+            for op in Replica::init(&cluster.config(id), &members).unwrap() {
+                machine.disk.execute(&op);
+            }
+            cluster.machines.insert(id, machine);
+            cluster.start(id);
+        }
+        cluster
+    }
+
+    pub(super) fn config(&self, id: NodeId) -> ReplicaConfig {
+        let boot_id = self.machines.get(&id).map_or(0, |machine| machine.boot_id);
+        let mut config = ReplicaConfig::new([7; 16], id, id << 32 | boot_id << 16, 5, DataKey::new(1, &[9; 32]));
+        config.log = self.log.clone();
+        config.store = StoreConfig { reserve_bytes: 64 << 20, huge_pages: false };
+        config.session_count_max = self.session_count_max;
+        config
+    }
+
+    pub(super) fn start(&mut self, id: NodeId) {
+        self.machines.get_mut(&id).unwrap().boot_id += 1;
+        let config = self.config(id);
+        let machine = self.machines.get_mut(&id).unwrap();
+        machine.replica = Some(Replica::open(&machine.disk, config, self.now).unwrap());
+        machine.serving = None;
+        machine.is_stopped = false;
+        let boot_id = machine.boot_id;
+        for (&other, machine) in &mut self.machines {
+            if let (true, Some(replica)) = (other != id, &mut machine.replica) {
+                replica.handle(Input::PeerConnected { id, boot_id }, self.now);
+            }
+        }
+        self.settle();
+    }
+
+    /// kill -9: the process is gone, its peers see the connections end and nobody listening.
+    pub(super) fn kill(&mut self, id: NodeId) {
+        self.machines.get_mut(&id).unwrap().replica = None;
+        self.frames.retain(|&(from, to, _)| from != id && to != id);
+        let now = self.now;
+        for machine in self.machines.values_mut() {
+            if let Some(replica) = &mut machine.replica {
+                replica.handle(Input::PeerGone { id, refused: true }, now);
+            }
+        }
+    }
+
+    /// Power is lost: what was not synced arrives in part, the same part each time.
+    pub(super) fn lose_power(&mut self, id: NodeId) {
+        self.kill(id);
+        let mut state = 88_172_645_463_325_252u64;
+        self.machines.get_mut(&id).unwrap().disk.crash(&mut |count| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % count.max(1)
+        });
+    }
+
+    pub(super) fn replica(&self, id: NodeId) -> &Replica {
+        self.machines[&id].replica.as_ref().unwrap()
+    }
+
+    pub(super) fn replica_mut(&mut self, id: NodeId) -> &mut Replica {
+        self.machines.get_mut(&id).unwrap().replica.as_mut().unwrap()
+    }
+
+    pub(super) fn alive(&self) -> Vec<NodeId> {
+        self.machines.iter().filter(|(_, machine)| machine.replica.is_some()).map(|(&id, _)| id).collect()
+    }
+
+    pub(super) fn input(&mut self, id: NodeId, input: Input) {
+        let now = self.now;
+        self.replica_mut(id).handle(input, now);
+    }
+
+    /// Carries out everything until nothing moves.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let mut moved = false;
+            for id in self.alive() {
+                while let Some(output) = self.machines.get_mut(&id).and_then(|m| m.replica.as_mut()?.poll()) {
+                    moved = true;
+                    self.carry_out(id, output);
+                }
+            }
+            while let Some((from, to, frame)) = self.frames.pop_front() {
+                moved = true;
+                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) {
+                    self.input(to, Input::Peer { from, frame });
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("the cluster never comes to rest");
+    }
+
+    fn carry_out(&mut self, id: NodeId, output: Output) {
+        let machine = self.machines.get_mut(&id).unwrap();
+        match output {
+            Output::Send { to, frame, .. } => self.frames.push_back((id, to, frame)),
+            Output::Disk(job) => match &mut machine.hung {
+                Some(hung) if job.queue == DiskQueue::Log => hung.push(job),
+                _ => self.execute(id, &job),
+            },
+            Output::ReadFile(read) => {
+                let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+                self.input(id, Input::FileRead { ticket: read.ticket, octets });
+            }
+            Output::UpdateDone { request_id, verdict } => {
+                assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
+            }
+            Output::AdminDone { request_id, result } => {
+                assert!(self.admin.insert(request_id, result).is_none(), "one reply for each request");
+            }
+            Output::ReadIndexDone { request_id, result } => {
+                self.reads.insert(request_id, result);
+            }
+            Output::ServingChanged { serving } => machine.serving = Some(serving),
+            Output::Fatal { reason } => machine.fatal = Some(reason),
+            Output::Stopped => machine.is_stopped = true,
+            Output::ZonesReplaced => machine.zones_replaced += 1,
+            Output::Published { .. }
+            | Output::RoleChanged { .. }
+            | Output::PeersChanged { .. }
+            | Output::KeysChanged
+            | Output::ZonesChanged => {}
+        }
+    }
+
+    fn execute(&mut self, id: NodeId, job: &DiskJob) {
+        let machine = self.machines.get_mut(&id).unwrap();
+        for op in &job.ops {
+            machine.disk.execute(op);
+        }
+        self.input(id, Input::Persisted { queue: job.queue, ticket: job.ticket });
+    }
+
+    /// The hung disk works again.
+    pub(super) fn unhang(&mut self, id: NodeId) {
+        let hung = self.machines.get_mut(&id).unwrap().hung.take();
+        for job in hung.into_iter().flatten() {
+            self.execute(id, &job);
+        }
+        self.settle();
+    }
+
+    /// Time passes.
+    pub(super) fn run(&mut self, ms: u64) {
+        for _ in 0..ms / 10 {
+            self.now.monotonic_ms += 10;
+            self.now.wall_ms += 10;
+            for id in self.alive() {
+                self.input(id, Input::Tick);
+            }
+            self.settle();
+        }
+    }
+
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        let leads = |id: &NodeId| self.replica(*id).status().role == crate::io::Role::Leader;
+        let term = |id: &NodeId| self.replica(*id).status().term;
+        self.alive().into_iter().filter(leads).max_by_key(term)
+    }
+
+    /// Runs until somebody leads and has applied its first entry.
+    pub(super) fn elect(&mut self) -> NodeId {
+        for _ in 0..500 {
+            if let Some(leader) = self.leader()
+                && self.replica(leader).driver.has_applied_own_term()
+            {
+                return leader;
+            }
+            self.run(10);
+        }
+        panic!("nobody leads");
+    }
+
+    pub(super) fn admin(&mut self, id: NodeId, command: AdminCommand) -> u64 {
+        let request_id = self.next_request;
+        self.next_request += 1;
+        self.input(id, Input::Admin { request_id, command });
+        self.settle();
+        request_id
+    }
+
+    /// A command that must be done within a second.
+    pub(super) fn admin_ok(&mut self, id: NodeId, command: AdminCommand) -> AdminReply {
+        let request = self.admin(id, command);
+        self.run(1_000);
+        self.admin[&request].clone().unwrap()
+    }
+
+    /// Elected, with `example.test.`, and `key.` that may update and transfer everything.
+    pub(super) fn with_zone(count: u64) -> Self {
+        let mut cluster = Self::new(count);
+        cluster.prepare();
+        cluster
+    }
+
+    pub(super) fn prepare(&mut self) {
+        let leader = self.elect();
+        let other = self.alive().into_iter().rfind(|&id| id != leader).unwrap_or(leader);
+        let zone = AdminCommand::AddZone {
+            zone: zone_id("example.test."),
+            options: ZoneOptions::default(),
+            contents: Contents::new(&zone_id("example.test."), records("example.test.", 1)).unwrap(),
+        };
+        assert_eq!(self.admin_ok(other, zone), AdminReply::Done);
+        let (name, secret) = (name("key."), SECRET.to_vec());
+        let key = AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha256, secret, nonce: [1; 12] };
+        assert_eq!(self.admin_ok(leader, key), AdminReply::Done);
+        let grant = AdminCommand::Grant { key: "key.".parse().unwrap(), zone: None, right: Right::Update };
+        assert_eq!(self.admin_ok(other, grant), AdminReply::Done);
+    }
+
+    /// An UPDATE as a client's octets, as the shell would hand it over.
+    pub(super) fn update_octets(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
+        let request_id = self.next_request;
+        self.next_request += 1;
+        let keys = self.replica(id).key_table();
+        let Parsed::Request(request) = parse_request(&message) else { panic!("no request") };
+        let now_s = self.now.wall_ms / 1_000;
+        let Authenticated::Verified { verified, .. } = authenticate(&request, &keys, now_s) else {
+            panic!("not verified")
+        };
+        let source: SocketAddr = source.parse().unwrap();
+        let transport = Transport::Udp;
+        self.input(id, Input::Update(UpdateRequest { request_id, source, transport, message, verified }));
+        request_id
+    }
+
+    /// Sends an UPDATE that adds a record, and lets the cluster come to rest.
+    pub(super) fn add(&mut self, id: NodeId, record: &Record) -> u64 {
+        self.next_id += 1;
+        let message = add(record, self.next_id, self.now.wall_ms);
+        let request = self.update_octets(id, message, "192.0.2.200:4000");
+        self.settle();
+        request
+    }
+
+    pub(super) fn has(&self, id: NodeId, record: &Record) -> bool {
+        let published = self.replica(id).zones().published();
+        let zone = published.zone(&zone_id("example.test.")).unwrap();
+        let rrset = zone.rrset(record.owner.as_ref(), record.rtype);
+        rrset.is_some_and(|rrset| rrset.rdatas().any(|rdata| *rdata == *record.rdata))
+    }
+
+    pub(super) fn serial(&self, id: NodeId) -> u32 {
+        let published = self.replica(id).zones().published();
+        published.zone(&zone_id("example.test.")).unwrap().serial().unwrap().0
+    }
+
+    /// All that are alive and at rest hold the same, without an alarm.
+    pub(super) fn assert_same(&self) {
+        let hashes: BTreeSet<_> = self.alive().into_iter().map(|id| self.replica(id).state_hash()).collect();
+        assert_eq!(hashes.len(), 1, "{hashes:?}");
+        for id in self.alive() {
+            let status = self.replica(id).status();
+            assert_eq!(status.alarms, crate::Alarms::default(), "{id}");
+            assert_eq!(status.fatal, None);
+        }
+    }
+
+    pub(super) fn verdict(&self, request: u64) -> Option<Verdict> {
+        self.verdicts.get(&request).copied()
+    }
+
+    pub(super) fn assert_done(&self, request: u64) {
+        assert_eq!(self.verdict(request), Some(Verdict::Answer(Rcode::NOERROR)));
+    }
+}

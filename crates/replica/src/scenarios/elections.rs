@@ -1,0 +1,176 @@
+//! Who leads, and when somebody else does.
+
+use super::cluster::*;
+use crate::io::{FatalReason, Input, Serving};
+
+#[test]
+fn one_leads_and_all_serve() {
+    for count in [1, 3, 5] {
+        let mut cluster = Cluster::new(count);
+        let leader = cluster.elect();
+        cluster.run(200);
+        for id in cluster.alive() {
+            let status = cluster.replica(id).status();
+            assert_eq!(status.leader, Some(leader));
+            assert_eq!(status.serving, Serving::Yes);
+            assert_eq!(cluster.machines[&id].serving, Some(Serving::Yes));
+            assert!(status.staleness_ms <= 100, "{}", status.staleness_ms);
+        }
+        cluster.assert_same();
+    }
+}
+
+#[test]
+fn a_killed_leader_is_replaced_at_once_by_evidence_and_rank() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let before = cluster.now.monotonic_ms;
+    cluster.kill(leader);
+    cluster.settle();
+    let new = cluster.leader().expect("the first in rank needs no clock");
+    assert_ne!(new, leader);
+    assert_eq!(cluster.now.monotonic_ms, before);
+    let request = cluster.add(new, &address(1));
+    cluster.assert_done(request);
+}
+
+#[test]
+fn another_boot_id_is_evidence_too() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    for id in cluster.alive() {
+        if id != leader {
+            cluster.input(id, Input::PeerConnected { id: leader, boot_id: 1 });
+            cluster.input(id, Input::PeerConnected { id: leader, boot_id: 2 });
+        }
+    }
+    cluster.settle();
+    cluster.run(100);
+    assert!(cluster.leader().is_some_and(|id| id != leader));
+    cluster.run(500);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_partitioned_leader_is_replaced_by_the_time_limit() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    for id in cluster.alive() {
+        cluster.cut.insert((leader, id));
+        cluster.cut.insert((id, leader));
+    }
+    // Gone, and nobody refused a connection: no evidence.
+    for id in cluster.alive().into_iter().filter(|&id| id != leader) {
+        cluster.input(id, Input::PeerGone { id: leader, refused: false });
+    }
+    cluster.run(200);
+    assert_eq!(cluster.leader(), Some(leader));
+    cluster.run(1_000);
+    let new = cluster.leader().unwrap();
+    assert_ne!(new, leader);
+    // The old one has stepped down and knows how stale it is; it still serves.
+    let status = cluster.replica(leader).status();
+    assert_ne!(status.role, crate::io::Role::Leader);
+    assert_eq!(status.serving, Serving::Yes);
+    assert!(status.staleness_ms >= 900, "{}", status.staleness_ms);
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_hands_over_and_then_stops() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.machines.get_mut(&leader).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(leader, &address(1));
+    cluster.run(400);
+    assert_eq!(cluster.leader(), Some(leader));
+    cluster.run(400);
+    assert_ne!(cluster.leader(), Some(leader));
+    assert_eq!(cluster.replica(leader).status().counters.disk_hung_transfers, 1);
+    // Two disks of three work: the update is done there. Here it is not: the disk does not have it.
+    let other = cluster.leader().unwrap();
+    cluster.run(500);
+    assert!(cluster.has(other, &address(1)));
+    assert!(!cluster.has(leader, &address(1)));
+    let mut revived = cluster.machines[&leader].fatal;
+    assert_eq!(revived, None);
+    cluster.run(10_000);
+    revived = cluster.machines[&leader].fatal;
+    assert_eq!(revived, Some(FatalReason::DiskHung));
+    let _ = request;
+}
+
+#[test]
+fn a_disk_that_comes_back_in_time_loses_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.machines.get_mut(&leader).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(leader, &address(1));
+    cluster.run(2_000);
+    cluster.unhang(leader);
+    cluster.run(1_000);
+    cluster.assert_done(request);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_leader_that_stops_hands_over_first() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.input(leader, Input::Stop);
+    cluster.settle();
+    cluster.run(50);
+    assert!(cluster.machines[&leader].is_stopped);
+    assert!(cluster.leader().is_some_and(|id| id != leader));
+    // Alone there is nobody to hand over to.
+    let mut cluster = Cluster::with_zone(1);
+    cluster.input(1, Input::Stop);
+    cluster.settle();
+    cluster.run(50);
+    assert!(cluster.machines[&1].is_stopped);
+}
+
+/// A member remembers an update that nobody made.
+fn corrupt(cluster: &mut Cluster, id: u64) {
+    let sessions = &mut cluster.replica_mut(id).machine.sessions;
+    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR);
+}
+
+#[test]
+fn a_state_that_differs_is_fenced() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let victim = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    corrupt(&mut cluster, victim);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.run(500);
+    let status = cluster.replica(victim).status();
+    assert!(status.is_fenced);
+    assert_eq!(cluster.machines[&victim].serving, Some(Serving::No));
+    assert!(status.alarms.hashes_differ > 0);
+    assert!(cluster.replica(leader).status().alarms.hashes_differ > 0);
+    // Its log is sound: the others still commit with it.
+    let third = cluster.alive().into_iter().find(|&id| id != leader && id != victim).unwrap();
+    cluster.kill(third);
+    let request = cluster.add(leader, &address(2));
+    cluster.run(100);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn a_leader_in_the_minority_hands_over_and_is_fenced() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    corrupt(&mut cluster, leader);
+    let mut rest = cluster.alive();
+    rest.retain(|&id| id != leader);
+    let token = crate::io::AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX };
+    cluster.admin(rest[0], token);
+    cluster.run(1_000);
+    assert!(cluster.replica(leader).status().is_fenced);
+    let new = cluster.leader().unwrap();
+    assert_ne!(new, leader);
+    let request = cluster.add(rest[0], &address(1));
+    cluster.run(100);
+    cluster.assert_done(request);
+}

@@ -1,0 +1,137 @@
+//! Frames that a correct member never sends: they may cost a member its place in the cluster, never its process.
+
+use super::cluster::*;
+use crate::io::{FatalReason, Input};
+use crate::peer::Frame;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
+
+const KINDS: [MessageType; 10] = [
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgSnapshot,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgTimeoutNow,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+];
+
+/// Numbers around those that are true here, and far from them.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0u64..12, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)]
+}
+
+prop_compose! {
+    fn entry()(
+        kind in 0usize..3,
+        term in number(),
+        index in number(),
+        data in vec(any::<u8>(), 0..20),
+    ) -> Entry {
+        let mut entry = Entry { term, index, ..Entry::default() };
+        let kinds = [EntryType::EntryNormal, EntryType::EntryConfChange, EntryType::EntryConfChangeV2];
+        entry.set_entry_type(kinds[kind]);
+        entry.data = data.into();
+        entry
+    }
+}
+
+prop_compose! {
+    fn message()(
+        kind in 0usize..10,
+        from in 1u64..5,
+        numbers in vec(number(), 8),
+        reject in any::<bool>(),
+        entries in vec(entry(), 0..3),
+        contiguous in any::<bool>(),
+        transfer in any::<bool>(),
+    ) -> (u64, Message) {
+        let mut message = Message::default();
+        message.set_msg_type(KINDS[kind]);
+        message.from = from;
+        message.to = 2;
+        message.term = numbers[0];
+        message.log_term = numbers[1];
+        message.index = numbers[2];
+        message.commit = numbers[3];
+        message.commit_term = numbers[4];
+        message.reject = reject;
+        message.reject_hint = numbers[5];
+        message.request_snapshot = if transfer { 0 } else { numbers[6] };
+        if transfer {
+            message.context = b"CampaignTransfer".to_vec().into();
+        }
+        let mut entries = entries;
+        if contiguous {
+            for (place, entry) in entries.iter_mut().enumerate() {
+                entry.index = message.index.wrapping_add(1 + place as u64);
+                entry.term = message.term;
+            }
+        }
+        message.set_entries(entries.into());
+        if kind == 4 {
+            let mut snapshot = Snapshot::default();
+            snapshot.mut_metadata().index = numbers[7].max(1);
+            snapshot.mut_metadata().term = numbers[1];
+            let mut conf_state = ConfState::default();
+            conf_state.set_voters(vec![1, 2]);
+            snapshot.mut_metadata().set_conf_state(conf_state);
+            message.set_snapshot(snapshot);
+        }
+        (from, message)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_message_of_raft_panics_a_member(
+        messages in vec(message(), 1..12),
+        lead in any::<bool>(),
+    ) {
+        let mut cluster = Cluster::new(3);
+        cluster.elect();
+        if lead && cluster.leader() != Some(2) {
+            cluster.admin(2, crate::io::AdminCommand::TransferLeader { to: Some(2) });
+            cluster.run(50);
+        }
+        // What member 2 says to the others from now on is nobody's business.
+        for id in [1, 3] {
+            cluster.cut.insert((2, id));
+            cluster.cut.insert((id, 2));
+        }
+        for (from, message) in messages {
+            let frame = Frame::Raft(Box::new(message)).encode(0);
+            cluster.input(2, Input::Peer { from, frame });
+            cluster.settle();
+        }
+        cluster.run(1_000);
+        let fatal = cluster.machines[&2].fatal;
+        prop_assert!(matches!(
+            fatal,
+            None | Some(FatalReason::LogLost | FatalReason::LogDiverged | FatalReason::EntryUnknown)
+        ), "{:?}", fatal);
+    }
+
+    #[test]
+    fn no_octets_panic_a_member(frames in vec(vec(any::<u8>(), 0..80), 1..20)) {
+        let mut cluster = Cluster::new(1);
+        cluster.elect();
+        for (place, mut frame) in frames.into_iter().enumerate() {
+            if frame.len() > 4 {
+                frame[0] = 1;
+                frame[1] = 1 + (place % 11) as u8;
+                frame[2..4].fill(0);
+            }
+            cluster.input(1, Input::Peer { from: 3, frame });
+            cluster.settle();
+        }
+        cluster.run(100);
+        prop_assert_eq!(cluster.machines[&1].fatal, None);
+    }
+}

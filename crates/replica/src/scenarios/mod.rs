@@ -1,0 +1,10 @@
+//! Scripted cases of whole clusters.
+
+mod chaos;
+mod cluster;
+
+mod elections;
+mod hostile;
+mod membership;
+mod persistence;
+mod updates;

@@ -1,0 +1,269 @@
+//! What the disk holds, and what comes back from it.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, AdminReply, Contents, Replacement, Serving, ZoneOptions};
+use crate::log::LogConfig;
+use wire::number::{Rtype, Serial};
+use zone::Record;
+
+/// Checkpoints come early, and little stays behind them.
+fn small_log() -> LogConfig {
+    LogConfig {
+        segment_bytes: 1 << 16,
+        entries_behind_checkpoint: 5,
+        bytes_behind_checkpoint: 4_096,
+        checkpoint_due_bytes: 1 << 15,
+        ..LogConfig::default()
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_all_lose_power() {
+    let mut cluster = Cluster::with_zone(3);
+    for last in 1..=20 {
+        let request = cluster.add(u64::from(last) % 3 + 1, &address(last));
+        cluster.assert_done(request);
+    }
+    for id in [1, 2, 3] {
+        cluster.lose_power(id);
+    }
+    for id in [1, 2, 3] {
+        cluster.start(id);
+    }
+    cluster.elect();
+    cluster.run(500);
+    for id in [1, 2, 3] {
+        assert!((1..=20).all(|last| cluster.has(id, &address(last))));
+        assert_eq!(cluster.serial(id), 21);
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn a_restarted_member_serves_nothing_older_than_it_served() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let request = cluster.add(follower, &address(1));
+    cluster.assert_done(request);
+    // Killed right after it published, before its log says that the entry is committed.
+    for id in cluster.alive() {
+        cluster.kill(id);
+    }
+    cluster.start(follower);
+    assert_eq!(cluster.replica(follower).serving(), Serving::No);
+    cluster.run(6_000);
+    let knows_all = cluster.has(follower, &address(1));
+    assert_eq!(cluster.replica(follower).serving() == Serving::Stale, knows_all);
+    cluster.start(leader);
+    cluster.elect();
+    cluster.run(200);
+    assert_eq!(cluster.replica(follower).serving(), Serving::Yes);
+    assert!(cluster.has(follower, &address(1)));
+}
+
+#[test]
+fn a_member_alone_serves_stale_once_its_log_is_known_to_be_committed() {
+    let mut cluster = Cluster::with_zone(3);
+    let request = cluster.add(1, &address(1));
+    cluster.assert_done(request);
+    // Quiet for a while: the commit index is on disk too.
+    cluster.run(500);
+    for id in [1, 2, 3] {
+        cluster.kill(id);
+    }
+    cluster.start(1);
+    cluster.run(4_000);
+    assert_eq!(cluster.replica(1).serving(), Serving::No);
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(1).serving(), Serving::Stale);
+    assert!(cluster.has(1, &address(1)));
+    assert!(cluster.replica(1).status().staleness_ms >= 5_000);
+}
+
+#[test]
+fn checkpoints_are_written_and_restored() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    for last in 1..=200u8 {
+        cluster.add(1, &address(last));
+    }
+    cluster.run(500);
+    for id in [1, 2, 3] {
+        let status = cluster.replica(id).status();
+        assert!(status.counters.checkpoints_written >= 1, "{:?}", status.counters);
+        assert!(status.checkpoint_index > 1);
+    }
+    let hash = cluster.replica(1).state_hash();
+    cluster.assert_same();
+    for id in [1, 2, 3] {
+        cluster.lose_power(id);
+    }
+    for id in [1, 2, 3] {
+        cluster.start(id);
+        assert!(cluster.replica(id).state_hash().0 <= hash.0);
+    }
+    cluster.elect();
+    cluster.run(500);
+    assert!((1..=200).all(|last| cluster.has(3, &address(last))));
+    // The past of the zone is part of it, the same everywhere.
+    let past = |id: u64| cluster.replica(id).history(&zone_id("example.test."), Serial(150)).unwrap();
+    assert_eq!(past(1).len(), 51);
+    assert_eq!(past(1), past(3));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_lags_behind_the_log_gets_a_checkpoint() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.kill(lagging);
+    let writer = cluster.elect();
+    for last in 1..=250u8 {
+        let request = cluster.add(writer, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    cluster.start(lagging);
+    cluster.run(2_000);
+    assert_eq!(cluster.machines[&lagging].zones_replaced, 1);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
+    assert!((1..=250).all(|last| cluster.has(lagging, &address(last))));
+    assert_eq!(cluster.replica(lagging).serving(), Serving::Yes);
+    let request = cluster.add(lagging, &address(251));
+    cluster.assert_done(request);
+    cluster.run(200);
+    cluster.assert_same();
+    // What was installed survives a loss of power.
+    cluster.lose_power(lagging);
+    cluster.start(lagging);
+    cluster.run(1_000);
+    assert!((1..=251).all(|last| cluster.has(lagging, &address(last))));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_big_zone_is_imported_in_chunks_and_replaced_at_once() {
+    let mut cluster = Cluster::with_zone(3);
+    let apex = "big.test.";
+    let zone = |serial: u32, rdata: u8| {
+        let mut all = records(apex, serial);
+        all.extend((0..20_000u32).map(|number| Record {
+            owner: name(&format!("host-{number}.{apex}")),
+            rtype: Rtype::TXT,
+            ttl: 60,
+            rdata: vec![20; 21].into_iter().chain([1, rdata]).collect(),
+        }));
+        all
+    };
+    let add_zone = |records| AdminCommand::AddZone {
+        zone: zone_id(apex),
+        options: ZoneOptions::default(),
+        contents: Contents::new(&zone_id(apex), records).unwrap(),
+    };
+    let add = add_zone(zone(7, 1));
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    assert_eq!(cluster.admin_ok(follower, add.clone()), AdminReply::Done);
+    let count = |cluster: &Cluster, id: u64| {
+        let published = cluster.replica(id).zones().published();
+        published.zone(&zone_id(apex)).map(|zone| (zone.record_count(), zone.serial().unwrap().0, zone.hash()))
+    };
+    for id in cluster.alive() {
+        assert_eq!(count(&cluster, id).map(|(count, serial, _)| (count, serial)), Some((20_002, 7)));
+    }
+    let again = cluster.admin(leader, add);
+    assert_eq!(cluster.admin[&again], Err(crate::io::AdminError::ZoneExists));
+    // The same again changes nothing; other contents under an old serial go one step on.
+    let replace = |cluster: &Cluster, records| {
+        let published = cluster.replica(leader).zones().published();
+        let replacement = Replacement::new(&published.zone(&zone_id(apex)).unwrap(), records).unwrap();
+        AdminCommand::ReplaceZone { zone: zone_id(apex), replacement }
+    };
+    let same = replace(&cluster, zone(7, 1));
+    assert_eq!(cluster.admin_ok(follower, same), AdminReply::Unchanged);
+    let (other, late) = (replace(&cluster, zone(3, 2)), replace(&cluster, zone(3, 3)));
+    assert_eq!(cluster.admin_ok(follower, other), AdminReply::Done);
+    assert!(cluster.alive().into_iter().all(|id| count(&cluster, id).unwrap().1 == 8));
+    let late = cluster.admin(follower, late);
+    assert_eq!(cluster.admin[&late], Err(crate::io::AdminError::ZoneChanged));
+    // One record differs: a change of one entry, with a past.
+    let mut small = zone(9, 2);
+    small.pop();
+    let small = replace(&cluster, small);
+    assert_eq!(cluster.admin_ok(follower, small), AdminReply::Done);
+    assert_eq!(cluster.replica(leader).history(&zone_id(apex), Serial(8)).unwrap().len(), 1);
+    // Removed and added again it does not go back.
+    assert_eq!(cluster.admin_ok(leader, AdminCommand::RemoveZone { zone: zone_id(apex) }), AdminReply::Done);
+    assert!(cluster.alive().into_iter().all(|id| count(&cluster, id).is_none()));
+    assert_eq!(cluster.admin_ok(follower, add_zone(records(apex, 1))), AdminReply::Done);
+    assert!(cluster.alive().into_iter().all(|id| count(&cluster, id).unwrap().1 == 10));
+    cluster.assert_same();
+}
+
+#[test]
+fn an_import_survives_the_leaders_that_it_meets() {
+    let mut cluster = Cluster::with_zone(3);
+    let apex = "big.test.";
+    let mut all = records(apex, 7);
+    all.extend((0..40_000u32).map(|number| Record {
+        owner: name(&format!("host-{number}.{apex}")),
+        rtype: Rtype::TXT,
+        ttl: 60,
+        rdata: vec![20; 21].into(),
+    }));
+    let contents = Contents::new(&zone_id(apex), all).unwrap();
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // Nothing commits: two of three disks hang while the first steps are on their way.
+    for id in [leader, others[1]] {
+        cluster.machines.get_mut(&id).unwrap().hung = Some(Vec::new());
+    }
+    let add = AdminCommand::AddZone { zone: zone_id(apex), options: ZoneOptions::default(), contents };
+    let request = cluster.admin(others[0], add);
+    cluster.run(300);
+    cluster.kill(leader);
+    cluster.unhang(others[1]);
+    cluster.run(5_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    cluster.machines.get_mut(&leader).unwrap().hung = None;
+    cluster.start(leader);
+    cluster.run(2_000);
+    for id in cluster.alive() {
+        let published = cluster.replica(id).zones().published();
+        assert_eq!(published.zone(&zone_id(apex)).unwrap().record_count(), 40_002);
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn old_repeats_are_refused_after_their_session_is_gone() {
+    let mut cluster = Cluster::new(3);
+    cluster.session_count_max = 4;
+    for id in [1, 2, 3] {
+        cluster.kill(id);
+    }
+    for id in [1, 2, 3] {
+        cluster.start(id);
+    }
+    cluster.prepare();
+    let old = add(&address(1), 9, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, old.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    for last in 2..=9 {
+        cluster.run(1_000);
+        cluster.add(2, &address(last));
+    }
+    cluster.run(100);
+    let serial = cluster.serial(1);
+    for id in [1, 2, 3] {
+        let again = cluster.update_octets(id, old.clone(), "192.0.2.200:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(again), Some(crate::io::Verdict::BadTime));
+    }
+    assert_eq!(cluster.serial(1), serial);
+    cluster.assert_same();
+}

@@ -1,0 +1,282 @@
+//! Updates through any member, and what becomes of them when leaders come and go.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, Input, Right, Verdict};
+use crate::update::client::UpdateBuilder;
+use wire::number::{Rcode, Rtype};
+
+#[test]
+fn an_update_through_each_member_is_on_all() {
+    let mut cluster = Cluster::with_zone(3);
+    for id in [1, 2, 3] {
+        let request = cluster.add(id, &address(id as u8));
+        cluster.assert_done(request);
+        assert!(cluster.has(id, &address(id as u8)), "visible where it is acknowledged");
+    }
+    cluster.run(100);
+    for id in [1, 2, 3] {
+        assert_eq!(cluster.serial(id), 4);
+        assert!((1..=3).all(|last| cluster.has(id, &address(last))));
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn a_single_member_is_a_cluster_too() {
+    let mut cluster = Cluster::with_zone(1);
+    let request = cluster.add(1, &address(1));
+    cluster.assert_done(request);
+    cluster.kill(1);
+    cluster.start(1);
+    cluster.elect();
+    assert!(cluster.has(1, &address(1)));
+    cluster.assert_same();
+}
+
+#[test]
+fn five_members_take_a_burst_as_one_history() {
+    let mut cluster = Cluster::with_zone(5);
+    let wall_ms = cluster.now.wall_ms;
+    let mut requests = Vec::new();
+    // Nobody works before all of them are in.
+    for last in 1..=100u8 {
+        let message = add(&address(last), u16::from(last) + 500, wall_ms);
+        requests.push(cluster.update_octets(u64::from(last) % 5 + 1, message, "192.0.2.200:4000"));
+    }
+    cluster.settle();
+    cluster.run(100);
+    for request in requests {
+        cluster.assert_done(request);
+    }
+    assert!((1..=5).all(|id| cluster.serial(id) == 101));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_is_answered_from_the_table_on_every_member() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.run(100);
+    cluster.assert_done(first);
+    for id in [1, 2, 3] {
+        // From another port of the same address, as knsupdate does it.
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.assert_done(again);
+        let replay = cluster.update_octets(id, message.clone(), "192.0.2.201:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
+    }
+    assert_eq!(cluster.serial(2), 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn repeats_in_flight_share_one_execution() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    // Three members get the same octets before any of them is done, one of them from another address.
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    let second = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
+    let same = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
+    let other = cluster.update_octets(2, message.clone(), "192.0.2.201:4000");
+    let third = cluster.update_octets(3, message, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.run(100);
+    for request in [first, second, same, third] {
+        cluster.assert_done(request);
+    }
+    assert_eq!(cluster.verdict(other), Some(Verdict::BadTime));
+    assert_eq!(cluster.serial(1), 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn failures_are_durable_outcomes_too() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let missing = address(9);
+    let builder = UpdateBuilder::new(5, name("example.test.").as_ref());
+    let builder = builder.require_rrset(missing.owner.as_ref(), Rtype::A);
+    let message = builder.add(missing.owner.as_ref(), 60, Rtype::A, &missing.rdata).finish();
+    let message = sign(message, cluster.now.wall_ms);
+    let before = cluster.replica(leader).status().applied_index;
+    let request = cluster.update_octets(follower, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::NXRRSET)));
+    assert_eq!(cluster.replica(leader).status().applied_index, before + 1, "an entry of its own");
+    // The record comes; the repeat still gets the first outcome, from a new leader too.
+    cluster.add(leader, &missing);
+    cluster.kill(leader);
+    cluster.elect();
+    let again = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    cluster.settle();
+    assert_eq!(cluster.verdict(again), Some(Verdict::Answer(Rcode::NXRRSET)));
+}
+
+#[test]
+fn rights_are_the_leaders_to_judge() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let revoke = AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update };
+    cluster.admin_ok(leader, revoke);
+    let request = cluster.add(follower, &address(1));
+    assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::REFUSED)));
+    let transfer = AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer };
+    cluster.admin_ok(follower, transfer);
+    let request = cluster.add(leader, &address(2));
+    assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::REFUSED)));
+    let grant = AdminCommand::Grant { key: name("key."), zone: Some(zone_id("example.test.")), right: Right::Update };
+    cluster.admin_ok(follower, grant);
+    let request = cluster.add(follower, &address(3));
+    cluster.assert_done(request);
+    assert_eq!(cluster.serial(1), 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn no_such_zone_is_notauth() {
+    let mut cluster = Cluster::with_zone(3);
+    let owner = name("www.other.test.");
+    let builder = UpdateBuilder::new(5, name("other.test.").as_ref());
+    let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
+    let request = cluster.update_octets(2, sign(message, cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.settle();
+    assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::NOTAUTH)));
+}
+
+#[test]
+fn without_a_majority_the_client_hears_nothing_or_the_truth() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // The leader is alone: what it proposes may survive it, so its client must not hear SERVFAIL.
+    for &id in &followers {
+        cluster.cut.insert((leader, id));
+        cluster.cut.insert((id, leader));
+    }
+    let proposed = cluster.add(leader, &address(1));
+    cluster.run(3_000);
+    assert_eq!(cluster.verdict(proposed), Some(Verdict::Unknown));
+    // By now it knows that it does not lead; nothing leaves it, so nothing can come of this one.
+    let not_proposed = cluster.add(leader, &address(2));
+    cluster.run(3_000);
+    assert_eq!(cluster.verdict(not_proposed), Some(Verdict::NotProposed));
+    // The others have gone on.
+    let new = cluster.elect();
+    assert_ne!(new, leader);
+    let request = cluster.add(followers[0], &address(3));
+    cluster.assert_done(request);
+    cluster.cut.clear();
+    cluster.run(1_000);
+    assert!(cluster.alive().into_iter().all(|id| cluster.has(id, &address(3))));
+    assert!(cluster.alive().into_iter().all(|id| !cluster.has(id, &address(1)) && !cluster.has(id, &address(2))));
+    cluster.assert_same();
+}
+
+#[test]
+fn an_update_survives_the_election_that_it_meets() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // It reaches the leader, which dies before anybody hears of it.
+    let message = add(&address(1), 9, cluster.now.wall_ms);
+    let request = cluster.update_octets(followers[0], message.clone(), "192.0.2.200:4000");
+    cluster.kill(leader);
+    cluster.run(1_000);
+    cluster.assert_done(request);
+    assert!(cluster.has(followers[1], &address(1)));
+    // The client repeats its octets at the other member: executed once.
+    let again = cluster.update_octets(followers[1], message, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(again);
+    assert_eq!(cluster.serial(followers[0]), 2);
+    cluster.start(leader);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn heads_of_a_deposed_leader_are_dropped() {
+    let mut cluster = Cluster::with_zone(3);
+    let old = cluster.elect();
+    let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != old).collect();
+    for &id in &followers {
+        cluster.cut.insert((old, id));
+        cluster.cut.insert((id, old));
+    }
+    // Three on the head of the old leader, none of them committed; each builds on the one before.
+    for last in 1..=3 {
+        cluster.add(old, &address(last));
+    }
+    assert_eq!(cluster.replica(old).head.uncommitted_count(), 3);
+    assert_eq!(cluster.serial(old), 1, "nothing of it is published");
+    // The new leader goes another way.
+    for _ in 0..100 {
+        cluster.run(10);
+        if cluster.leader().is_some_and(|id| id != old) {
+            break;
+        }
+    }
+    let other = cluster.add(followers[0], &address(9));
+    cluster.run(200);
+    cluster.assert_done(other);
+    cluster.cut.clear();
+    cluster.run(1_000);
+    assert_eq!(cluster.replica(old).head.uncommitted_count(), 0);
+    assert!(cluster.has(old, &address(9)));
+    // Their clients still wait at the old leader, which asks the new one: executed after all, once.
+    cluster.run(3_000);
+    cluster.assert_same();
+    assert!(cluster.alive().into_iter().all(|id| cluster.serial(id) == cluster.serial(old)));
+}
+
+#[test]
+fn a_dropped_proposal_rewinds_the_zones() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    for &id in &followers {
+        cluster.cut.insert((id, leader));
+    }
+    // In the log, and not committed.
+    let first = cluster.add(leader, &address(1));
+    assert_eq!(cluster.replica(leader).head.uncommitted_count(), 1);
+    // Raft takes no more: its limit of uncommitted octets is reached.
+    cluster.replica_mut(leader).driver.drop_next_proposal();
+    let second = cluster.add(leader, &address(2));
+    assert_eq!(cluster.replica(leader).status().counters.proposals_dropped, 1);
+    assert_eq!(cluster.verdict(second), None);
+    cluster.cut.clear();
+    cluster.run(500);
+    cluster.assert_done(first);
+    cluster.assert_done(second);
+    assert_eq!(cluster.serial(leader), 3);
+    cluster.assert_same();
+}
+
+#[test]
+fn reads_wait_for_what_was_acknowledged_before_them() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    for (request_id, id) in [(900, leader), (901, follower)] {
+        cluster.input(id, Input::ReadIndex { request_id });
+        cluster.settle();
+        assert!(cluster.reads[&request_id].is_ok());
+        assert!(cluster.has(id, &address(1)));
+    }
+    // A leader that is cut off confirms nothing.
+    for id in cluster.alive() {
+        cluster.cut.insert((id, leader));
+    }
+    cluster.input(leader, Input::ReadIndex { request_id: 902 });
+    cluster.run(3_000);
+    assert!(cluster.reads[&902].is_err());
+}

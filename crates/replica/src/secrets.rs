@@ -1,0 +1,111 @@
+//! Secrets sealed under the cluster data key (ChaCha20-Poly1305, RFC 8439): entries, checkpoints and backups
+//! carry nothing else.
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use core::fmt;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+
+/// Octets that sealing adds.
+const TAG_OCTETS: usize = 16;
+
+/// A secret that only a member can read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// Which data key; it is rotated when a node leaves.
+    pub data_key_number: u32,
+    /// The nonce, random, from outside.
+    pub nonce: [u8; 12],
+    /// Ciphertext and tag.
+    pub octets: Vec<u8>,
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed(data key {}, {} octets)", self.data_key_number, self.octets.len())
+    }
+}
+
+impl Sealed {
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        out.u32(self.data_key_number);
+        out.fixed(&self.nonce);
+        out.octets(&self.octets);
+    }
+
+    /// Reads what [`Sealed::encode`] wrote; `plain_octets_max` bounds the secret.
+    pub(crate) fn decode(from: &mut Decoder<'_>, plain_octets_max: usize) -> Result<Self, DecodeError> {
+        Ok(Self {
+            data_key_number: from.u32()?,
+            nonce: from.array()?,
+            octets: from.octets(plain_octets_max + TAG_OCTETS)?.to_vec(),
+        })
+    }
+}
+
+/// The key that seals secrets; each node holds it wrapped by its own, the shell unwraps it.
+pub struct DataKey {
+    number: u32,
+    key: LessSafeKey,
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DataKey({})", self.number)
+    }
+}
+
+impl DataKey {
+    /// Takes the octets of the key and its number in the order of rotations.
+    ///
+    /// # Panics
+    /// Never: 32 octets are what the algorithm takes.
+    #[must_use]
+    pub fn new(number: u32, octets: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, octets).expect("32 octets are a key of this algorithm");
+        Self { number, key: LessSafeKey::new(key) }
+    }
+
+    /// Seals `secret`; `context` (what the secret is, and whose) must be the same when it is opened.
+    ///
+    /// # Panics
+    /// Never: only messages of 256 GiB and more cannot be sealed.
+    #[must_use]
+    pub fn seal(&self, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Sealed {
+        let mut octets = secret.to_vec();
+        self.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut octets)
+            .expect("secrets are short");
+        Sealed { data_key_number: self.number, nonce, octets }
+    }
+
+    /// Opens what [`DataKey::seal`] made; `None` under another key, for another context, or when it was altered.
+    #[must_use]
+    pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Vec<u8>> {
+        if sealed.data_key_number != self.number {
+            return None;
+        }
+        let mut octets = sealed.octets.clone();
+        let nonce = Nonce::assume_unique_for_key(sealed.nonce);
+        let plain = self.key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?;
+        Some(plain.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_only_what_it_sealed() {
+        let key = DataKey::new(1, &[7; 32]);
+        let sealed = key.seal([9; 12], b"tsig a.", b"secret");
+        assert_eq!(key.open(&sealed, b"tsig a.").as_deref(), Some(&b"secret"[..]));
+        assert_eq!(key.open(&sealed, b"tsig b."), None);
+        assert_eq!(DataKey::new(1, &[8; 32]).open(&sealed, b"tsig a."), None);
+        assert_eq!(DataKey::new(2, &[7; 32]).open(&sealed, b"tsig a."), None);
+        let mut altered = sealed.clone();
+        altered.octets[0] ^= 1;
+        assert_eq!(key.open(&altered, b"tsig a."), None);
+        assert!(!format!("{sealed:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,229 @@
+//! Past changes of each zone, bounded: what IXFR is answered from (RFC 1995), the same on every replica.
+
+use super::hash::{Item, item_hash};
+use crate::codec::{DecodeError, Decoder, Encoder};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use wire::number::Serial;
+use zone::{Changeset, ZoneId};
+
+/// One change of one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Difference {
+    /// Index of the entry that made it.
+    index: u64,
+    serial_from: Serial,
+    /// The encoded changeset.
+    octets: Arc<[u8]>,
+}
+
+type ZoneHistory = Arc<VecDeque<Difference>>;
+
+/// Bounds of a [`History`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryLimits {
+    pub(crate) zone_count_max: usize,
+    pub(crate) zone_octets_max: usize,
+    pub(crate) total_octets_max: usize,
+}
+
+/// The changes of all zones.
+#[derive(Debug)]
+pub(crate) struct History {
+    zones: BTreeMap<ZoneId, ZoneHistory>,
+    zone_octets: BTreeMap<ZoneId, usize>,
+    /// Zone by index of its change, to drop the oldest of all first. A zone that went may have left entries.
+    order: BTreeMap<u64, ZoneId>,
+    total_octets: usize,
+    limits: HistoryLimits,
+    hash: u128,
+}
+
+/// A copy that does not change.
+#[derive(Clone, Debug)]
+pub(crate) struct FrozenHistory {
+    zones: BTreeMap<ZoneId, ZoneHistory>,
+}
+
+impl History {
+    pub(crate) const fn new(limits: HistoryLimits) -> Self {
+        Self {
+            zones: BTreeMap::new(),
+            zone_octets: BTreeMap::new(),
+            order: BTreeMap::new(),
+            total_octets: 0,
+            limits,
+            hash: 0,
+        }
+    }
+
+    pub(crate) const fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    /// Notes a change. `index` grows from call to call.
+    pub(crate) fn push(&mut self, index: u64, zone: &ZoneId, changeset: &Changeset) {
+        let Some(serial_from) = changeset.serial_from else { return };
+        let mut out = Encoder::new();
+        out.changeset(changeset);
+        let octets: Arc<[u8]> = out.finish().into();
+        self.put(zone, Difference { index, serial_from, octets });
+        let zone_is_full = |history: &Self| {
+            history.zones.get(zone).is_some_and(|past| past.len() > history.limits.zone_count_max)
+                || history.zone_octets.get(zone).is_some_and(|&octets| octets > history.limits.zone_octets_max)
+        };
+        while zone_is_full(self) {
+            self.drop_oldest_of(&zone.clone());
+        }
+        while self.total_octets > self.limits.total_octets_max {
+            let Some((_, oldest)) = self.order.first_key_value() else { break };
+            let oldest = oldest.clone();
+            self.drop_oldest_of(&oldest);
+        }
+    }
+
+    /// Forgets a zone: what comes before a gap cannot be part of an IXFR.
+    pub(crate) fn clear(&mut self, zone: &ZoneId) {
+        while self.zones.contains_key(zone) {
+            self.drop_oldest_of(zone);
+        }
+    }
+
+    /// The changes that lead from `serial` to the present, oldest first; `None` when they do not reach back.
+    pub(crate) fn since(&self, zone: &ZoneId, serial: Serial) -> Option<Vec<Changeset>> {
+        let past = self.zones.get(zone)?;
+        let start = past.iter().position(|difference| difference.serial_from == serial)?;
+        past.iter().skip(start).map(|difference| Decoder::new(&difference.octets).changeset().ok()).collect()
+    }
+
+    fn put(&mut self, zone: &ZoneId, difference: Difference) {
+        self.hash = self.hash.wrapping_add(difference_hash(zone, &difference));
+        self.total_octets += difference.octets.len();
+        *self.zone_octets.entry(zone.clone()).or_default() += difference.octets.len();
+        self.order.insert(difference.index, zone.clone());
+        Arc::make_mut(self.zones.entry(zone.clone()).or_default()).push_back(difference);
+    }
+
+    fn drop_oldest_of(&mut self, zone: &ZoneId) {
+        let Some(past) = self.zones.get_mut(zone) else { return };
+        let oldest = Arc::make_mut(past).pop_front();
+        if past.is_empty() {
+            self.zones.remove(zone);
+        }
+        if let Some(difference) = oldest {
+            self.hash = self.hash.wrapping_sub(difference_hash(zone, &difference));
+            self.total_octets -= difference.octets.len();
+            self.order.remove(&difference.index);
+            if let Some(octets) = self.zone_octets.get_mut(zone) {
+                *octets -= difference.octets.len();
+            }
+        }
+        if !self.zones.contains_key(zone) {
+            self.zone_octets.remove(zone);
+        }
+    }
+
+    pub(crate) fn freeze(&self) -> FrozenHistory {
+        FrozenHistory { zones: self.zones.clone() }
+    }
+
+    /// Takes one item of a checkpoint.
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        let zone = from.zone_id()?;
+        let index = from.u64()?;
+        let octets = from.rest();
+        let changeset = from.changeset()?;
+        let serial_from = changeset.serial_from.ok_or(DecodeError::Unknown)?;
+        let used = octets.len() - from.rest().len();
+        self.put(&zone, Difference { index, serial_from, octets: octets[..used].into() });
+        Ok(())
+    }
+}
+
+impl FrozenHistory {
+    /// Zones that have a past, in order.
+    pub(crate) fn zones(&self) -> Vec<ZoneId> {
+        self.zones.keys().cloned().collect()
+    }
+
+    /// Writes the past of one zone as items.
+    pub(crate) fn encode_zone(&self, zone: &ZoneId, mut item: impl FnMut(Encoder)) {
+        for difference in self.zones.get(zone).into_iter().flat_map(|past| past.iter()) {
+            let mut out = Encoder::new();
+            out.zone_id(zone);
+            out.u64(difference.index);
+            out.fixed(&difference.octets);
+            item(out);
+        }
+    }
+}
+
+fn difference_hash(zone: &ZoneId, difference: &Difference) -> u128 {
+    item_hash(
+        Item::History,
+        &[&zone.view.to_be_bytes(), zone.apex.octets(), &difference.index.to_be_bytes(), &difference.octets],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HistoryLimits = HistoryLimits { zone_count_max: 3, zone_octets_max: 1_000, total_octets_max: 100 };
+
+    fn zone(apex: &str) -> ZoneId {
+        ZoneId { view: 0, apex: apex.parse().unwrap() }
+    }
+
+    fn step(serial: u32) -> Changeset {
+        Changeset {
+            serial_from: Some(Serial(serial)),
+            serial_to: Serial(serial + 1),
+            deleted: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn reaches_back_as_far_as_the_limits_let_it() {
+        let mut history = History::new(LIMITS);
+        for serial in 1..=5 {
+            history.push(u64::from(serial), &zone("a."), &step(serial));
+        }
+        let serials = |from| {
+            let past = history.since(&zone("a."), Serial(from))?;
+            Some(past.iter().map(|changeset| changeset.serial_to.0).collect::<Vec<_>>())
+        };
+        assert_eq!(serials(2), None);
+        assert_eq!(serials(3), Some(vec![4, 5, 6]));
+        assert_eq!(serials(5), Some(vec![6]));
+        assert_eq!(serials(6), None);
+    }
+
+    #[test]
+    fn the_oldest_of_all_zones_goes_first_and_the_hash_follows() {
+        let mut history = History::new(LIMITS);
+        for index in 0..10u32 {
+            history.push(u64::from(index), &zone(&format!("z{index}.")), &step(index));
+        }
+        // A change without records has 17 octets: five of them fit.
+        assert_eq!(history.zones.len(), 5);
+        assert!(history.since(&zone("z4."), Serial(4)).is_none());
+        assert!(history.since(&zone("z5."), Serial(5)).is_some());
+        let frozen = history.freeze();
+        let mut copy = History::new(LIMITS);
+        for zone in frozen.zones() {
+            frozen.encode_zone(&zone, |item| {
+                let octets = item.finish();
+                let mut from = Decoder::new(&octets);
+                copy.restore(&mut from).unwrap();
+                from.finish().unwrap();
+            });
+        }
+        assert_eq!(copy.hash(), history.hash());
+        for zone in frozen.zones() {
+            history.clear(&zone);
+        }
+        assert_eq!((history.hash(), history.total_octets, history.order.len()), (0, 0, 0));
+    }
+}

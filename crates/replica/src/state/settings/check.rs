@@ -1,0 +1,90 @@
+//! Whether a change of the settings makes sense, before it is proposed.
+
+use super::Settings;
+use crate::entry::SettingsChange;
+use crate::io::{AdminError, Right};
+use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
+use wire::name::Name;
+use zone::ZoneId;
+
+impl Settings {
+    /// Whether a change makes sense here; `Ok(false)` when it would change nothing.
+    ///
+    /// # Errors
+    /// What the administrator is told.
+    pub(crate) fn check(&self, change: &SettingsChange, now_wall_ms: u64) -> Result<bool, AdminError> {
+        let full = |full: bool| if full { Err(AdminError::TooLarge) } else { Ok(true) };
+        match change {
+            SettingsChange::ZoneOptions { zone, options } => match self.zones.get(zone) {
+                None => Err(AdminError::ZoneUnknown),
+                Some(old) => Ok(old != options),
+            },
+            SettingsChange::ZoneRemove { zone } => {
+                if self.zones.contains_key(zone) {
+                    Ok(true)
+                } else {
+                    Err(AdminError::ZoneUnknown)
+                }
+            }
+            SettingsChange::KeyAdd { name, algorithm, secret } => match self.keys.get(name) {
+                Some(old) if old.algorithm == *algorithm && old.secret == *secret => Ok(false),
+                Some(_) => Err(AdminError::KeyExists),
+                None => full(self.keys.len() >= KEYS_MAX),
+            },
+            SettingsChange::KeyRemove { name } => {
+                if self.keys.contains_key(name) {
+                    Ok(true)
+                } else {
+                    Err(AdminError::KeyUnknown)
+                }
+            }
+            SettingsChange::Grant { key, zone, right } => self.check_grant(key, zone.as_ref(), *right),
+            SettingsChange::Revoke { key, zone, right } => {
+                if !self.keys.contains_key(key) {
+                    return Err(AdminError::KeyUnknown);
+                }
+                Ok(self.grants.contains(&(key.clone(), zone.clone(), *right)))
+            }
+            SettingsChange::MemberAdd { id, token, .. } => {
+                if self.members.contains_key(id) {
+                    return Err(AdminError::NodeExists);
+                }
+                if let Some(digest) = token
+                    && self.tokens.get(digest).is_none_or(|&expires| expires < now_wall_ms)
+                {
+                    return Err(AdminError::TokenInvalid);
+                }
+                full(self.members.len() >= MEMBERS_MAX)
+            }
+            SettingsChange::MemberRemove { id } => {
+                if self.members.contains_key(id) {
+                    Ok(true)
+                } else {
+                    Err(AdminError::NodeUnknown)
+                }
+            }
+            SettingsChange::TokenAdd { digest, .. } => {
+                if self.tokens.contains_key(digest) {
+                    Ok(false)
+                } else {
+                    full(self.tokens.len() >= TOKENS_MAX)
+                }
+            }
+            SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+        }
+    }
+
+    fn check_grant(&self, key: &Name, zone: Option<&ZoneId>, right: Right) -> Result<bool, AdminError> {
+        if !self.keys.contains_key(key) {
+            Err(AdminError::KeyUnknown)
+        } else if zone.is_some_and(|zone| !self.zones.contains_key(zone)) {
+            Err(AdminError::ZoneUnknown)
+        } else if self.grants.contains(&(key.clone(), zone.cloned(), right)) {
+            Ok(false)
+        } else if self.grants.len() >= GRANTS_MAX {
+            Err(AdminError::TooLarge)
+        } else {
+            Ok(true)
+        }
+    }
+}

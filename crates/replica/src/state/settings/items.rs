@@ -1,0 +1,111 @@
+//! The settings as items of a checkpoint.
+
+use super::{KeyEntry, Settings};
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::entry::{decode_algorithm, decode_grant, decode_options, encode_algorithm, encode_grant, encode_options};
+use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::secrets::Sealed;
+use wire::number::Serial;
+
+impl Settings {
+    /// Writes everything as items of a checkpoint.
+    pub(crate) fn encode_items(&self, mut item: impl FnMut(Encoder)) {
+        let mut each = |kind: u8, write: &dyn Fn(&mut Encoder)| {
+            let mut out = Encoder::new();
+            out.u8(kind);
+            write(&mut out);
+            item(out);
+        };
+        each(1, &|out| {
+            out.fixed(&self.cluster_id);
+            out.u64(self.epoch);
+            out.u32(self.feature_level);
+        });
+        for (zone, options) in &self.zones {
+            each(2, &|out| {
+                out.zone_id(zone);
+                encode_options(*options, out);
+            });
+        }
+        for (zone, serial) in &self.retired {
+            each(3, &|out| {
+                out.zone_id(zone);
+                out.u32(serial.0);
+            });
+        }
+        for (name, key) in &self.keys {
+            each(4, &|out| {
+                out.name(name);
+                encode_algorithm(key.algorithm, out);
+                key.secret.encode(out);
+                out.u64(key.generation);
+            });
+        }
+        for (key, zone, right) in &self.grants {
+            each(5, &|out| encode_grant(key, zone.as_ref(), *right, out));
+        }
+        for (&id, address) in &self.members {
+            each(6, &|out| {
+                out.u64(id);
+                out.text(address);
+            });
+        }
+        for (&node, &next) in &self.incarnations {
+            each(7, &|out| {
+                out.u32(node);
+                out.u32(next);
+            });
+        }
+        for (digest, &expires) in &self.tokens {
+            each(8, &|out| {
+                out.fixed(digest);
+                out.u64(expires);
+            });
+        }
+    }
+
+    /// Takes one item of a checkpoint.
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        match from.u8()? {
+            1 => {
+                let (cluster_id, epoch, feature_level) = (from.array()?, from.u64()?, from.u32()?);
+                self.with_scalars(|settings| {
+                    settings.cluster_id = cluster_id;
+                    settings.epoch = epoch;
+                    settings.feature_level = feature_level;
+                });
+            }
+            2 => {
+                let (zone, options) = (from.zone_id()?, decode_options(from)?);
+                self.put_zone(&zone, options);
+            }
+            3 => {
+                let (zone, serial) = (from.zone_id()?, Serial(from.u32()?));
+                self.put_retired(&zone, serial);
+            }
+            4 => {
+                let (name, algorithm) = (from.name()?, decode_algorithm(from)?);
+                let (secret, generation) = (Sealed::decode(from, SECRET_OCTETS_MAX)?, from.u64()?);
+                self.put_key(&name, KeyEntry { algorithm, secret, generation });
+            }
+            5 => {
+                let grant = decode_grant(from)?;
+                self.put_grant(grant);
+            }
+            6 => {
+                let (id, address) = (from.u64()?, from.text(ADDRESS_OCTETS_MAX)?);
+                self.put_member(id, address);
+            }
+            7 => {
+                let (node, next) = (from.u32()?, from.u32()?);
+                self.put_incarnation(node, next);
+            }
+            8 => {
+                let (digest, expires) = (from.array()?, from.u64()?);
+                self.put_token(digest, expires);
+            }
+            _ => return Err(DecodeError::Unknown),
+        }
+        Ok(())
+    }
+}

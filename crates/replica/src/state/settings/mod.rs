@@ -1,0 +1,425 @@
+//! The settings: zones and their options, keys, grants, members, join tokens, feature level.
+
+mod check;
+mod items;
+
+use super::hash::{Item, item_hash};
+use crate::codec::Encoder;
+use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options};
+use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
+use crate::secrets::Sealed;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::name::Name;
+use wire::number::Serial;
+use zone::ZoneId;
+
+/// A TSIG key as the cluster holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyEntry {
+    pub(crate) algorithm: KeyAlgorithm,
+    pub(crate) secret: Sealed,
+    /// Index of the entry that made it: two keys of one name are told apart by it.
+    pub(crate) generation: u64,
+}
+
+/// What administrators decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    cluster_id: [u8; 16],
+    /// Raised by each change: what was decided under one epoch is not applied under another.
+    epoch: u64,
+    feature_level: u32,
+    zones: BTreeMap<ZoneId, ZoneOptions>,
+    /// Last serials of removed zones: a zone that is added again jumps ahead of them.
+    retired: BTreeMap<ZoneId, Serial>,
+    keys: BTreeMap<Name, KeyEntry>,
+    grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
+    members: BTreeMap<NodeId, String>,
+    /// Next incarnation of each node number that was ever in use.
+    incarnations: BTreeMap<u32, u32>,
+    /// Digest and expiry, in milliseconds since 1970.
+    tokens: BTreeMap<[u8; 32], u64>,
+    hash: u128,
+}
+
+impl Settings {
+    /// The settings that a cluster begins with.
+    pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member]) -> Self {
+        let mut settings = Self::empty(cluster_id);
+        for member in members {
+            settings.put_member(member.id, member.address.clone());
+        }
+        settings
+    }
+
+    pub(crate) fn empty(cluster_id: [u8; 16]) -> Self {
+        let mut settings = Self {
+            cluster_id,
+            epoch: 1,
+            feature_level: 1,
+            zones: BTreeMap::new(),
+            retired: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            grants: BTreeSet::new(),
+            members: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            hash: 0,
+        };
+        settings.hash = settings.scalars_hash();
+        settings
+    }
+
+    pub(crate) const fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    pub(crate) const fn cluster_id(&self) -> [u8; 16] {
+        self.cluster_id
+    }
+
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) const fn feature_level(&self) -> u32 {
+        self.feature_level
+    }
+
+    pub(crate) const fn zones(&self) -> &BTreeMap<ZoneId, ZoneOptions> {
+        &self.zones
+    }
+
+    pub(crate) fn retired_serial(&self, zone: &ZoneId) -> Option<Serial> {
+        self.retired.get(zone).copied()
+    }
+
+    pub(crate) const fn keys(&self) -> &BTreeMap<Name, KeyEntry> {
+        &self.keys
+    }
+
+    pub(crate) fn members(&self) -> Vec<Member> {
+        self.members.iter().map(|(&id, address)| Member { id, address: address.clone() }).collect()
+    }
+
+    pub(crate) fn is_member(&self, id: NodeId) -> bool {
+        self.members.contains_key(&id)
+    }
+
+    /// Whether a key may do something in a zone.
+    pub(crate) fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
+        // Two look-ups instead of a scan: a grant for all zones, and one for this.
+        self.grants.contains(&(key.clone(), None, right))
+            || self.grants.contains(&(key.clone(), Some(zone.clone()), right))
+    }
+
+    pub(crate) const fn grants(&self) -> &BTreeSet<(Name, Option<ZoneId>, Right)> {
+        &self.grants
+    }
+
+    /// The id for a node: its number with the next incarnation, or the next free number.
+    pub(crate) fn next_id(&self, node: Option<u32>) -> NodeId {
+        let node =
+            node.unwrap_or_else(|| self.incarnations.keys().next_back().map_or(1, |last| last.saturating_add(1)));
+        let incarnation = self.incarnations.get(&node).copied().unwrap_or(0);
+        u64::from(incarnation) << 32 | u64::from(node)
+    }
+
+    /// Applies a change that was made for this epoch. Total: whatever the change says, something sane results,
+    /// the same on every replica.
+    pub(crate) fn apply(&mut self, change: &SettingsChange, index: u64, time_ms: u64) {
+        match change {
+            SettingsChange::ZoneOptions { zone, options } => {
+                if self.zones.contains_key(zone) {
+                    self.put_zone(zone, *options);
+                }
+            }
+            SettingsChange::ZoneRemove { zone } => self.remove_zone(zone),
+            SettingsChange::KeyAdd { name, algorithm, secret } => {
+                self.put_key(name, KeyEntry { algorithm: *algorithm, secret: secret.clone(), generation: index });
+            }
+            SettingsChange::KeyRemove { name } => self.remove_key(name),
+            SettingsChange::Grant { key, zone, right } => self.put_grant((key.clone(), zone.clone(), *right)),
+            SettingsChange::Revoke { key, zone, right } => self.remove_grant(&(key.clone(), zone.clone(), *right)),
+            SettingsChange::MemberAdd { id, address, token } => {
+                self.put_member(*id, address.clone());
+                if let Some(digest) = token {
+                    self.remove_token(digest);
+                }
+            }
+            SettingsChange::MemberRemove { id } => {
+                if let Some(address) = self.members.remove(id) {
+                    self.sub(member_hash(*id, &address));
+                }
+            }
+            SettingsChange::TokenAdd { digest, expires_wall_ms } => {
+                let void = |(digest, &expires): (&[u8; 32], &u64)| (expires < time_ms).then_some(*digest);
+                for digest in self.tokens.iter().filter_map(void).collect::<Vec<_>>() {
+                    self.remove_token(&digest);
+                }
+                self.put_token(*digest, *expires_wall_ms);
+            }
+            SettingsChange::FeatureLevel { level } => {
+                let level = self.feature_level.max(*level);
+                self.with_scalars(|settings| settings.feature_level = level);
+            }
+        }
+        self.raise_epoch();
+    }
+
+    /// Makes a zone known; its contents are the business of the zone set.
+    pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions) {
+        self.put_zone(zone, options);
+        if let Some(serial) = self.retired.remove(zone) {
+            self.sub(retired_hash(zone, serial));
+        }
+        self.raise_epoch();
+    }
+
+    /// Remembers the last serial of a zone that goes.
+    pub(crate) fn retire(&mut self, zone: &ZoneId, serial: Serial) {
+        if self.retired.len() >= RETIRED_ZONES_MAX
+            && let Some((oldest, serial)) = self.retired.pop_first()
+        {
+            self.sub(retired_hash(&oldest, serial));
+        }
+        self.put_retired(zone, serial);
+    }
+
+    pub(crate) fn has_room_for_zone(&self) -> bool {
+        self.zones.len() < ZONES_MAX
+    }
+
+    fn raise_epoch(&mut self) {
+        self.with_scalars(|settings| settings.epoch += 1);
+    }
+
+    fn with_scalars(&mut self, change: impl FnOnce(&mut Self)) {
+        self.sub(self.scalars_hash());
+        change(self);
+        self.add(self.scalars_hash());
+    }
+
+    fn scalars_hash(&self) -> u128 {
+        let numbers = [&self.epoch.to_be_bytes()[..], &self.feature_level.to_be_bytes()[..]];
+        item_hash(Item::Scalars, &[&self.cluster_id, numbers[0], numbers[1]])
+    }
+
+    const fn add(&mut self, hash: u128) {
+        self.hash = self.hash.wrapping_add(hash);
+    }
+
+    const fn sub(&mut self, hash: u128) {
+        self.hash = self.hash.wrapping_sub(hash);
+    }
+
+    fn put_zone(&mut self, zone: &ZoneId, options: ZoneOptions) {
+        self.add(zone_hash(zone, options));
+        if let Some(old) = self.zones.insert(zone.clone(), options) {
+            self.sub(zone_hash(zone, old));
+        }
+    }
+
+    fn remove_zone(&mut self, zone: &ZoneId) {
+        let Some(options) = self.zones.remove(zone) else { return };
+        self.sub(zone_hash(zone, options));
+        let of_zone = |grant: &&(Name, Option<ZoneId>, Right)| grant.1.as_ref() == Some(zone);
+        for grant in self.grants.iter().filter(of_zone).cloned().collect::<Vec<_>>() {
+            self.remove_grant(&grant);
+        }
+    }
+
+    fn put_retired(&mut self, zone: &ZoneId, serial: Serial) {
+        self.add(retired_hash(zone, serial));
+        if let Some(old) = self.retired.insert(zone.clone(), serial) {
+            self.sub(retired_hash(zone, old));
+        }
+    }
+
+    fn put_key(&mut self, name: &Name, key: KeyEntry) {
+        self.add(key_hash(name, &key));
+        if let Some(old) = self.keys.insert(name.clone(), key) {
+            self.sub(key_hash(name, &old));
+        }
+    }
+
+    fn remove_key(&mut self, name: &Name) {
+        let Some(key) = self.keys.remove(name) else { return };
+        self.sub(key_hash(name, &key));
+        let of_key = |grant: &&(Name, Option<ZoneId>, Right)| grant.0 == *name;
+        for grant in self.grants.iter().filter(of_key).cloned().collect::<Vec<_>>() {
+            self.remove_grant(&grant);
+        }
+    }
+
+    fn put_grant(&mut self, grant: (Name, Option<ZoneId>, Right)) {
+        let hash = grant_hash(&grant);
+        if self.grants.insert(grant) {
+            self.add(hash);
+        }
+    }
+
+    fn remove_grant(&mut self, grant: &(Name, Option<ZoneId>, Right)) {
+        if self.grants.remove(grant) {
+            self.sub(grant_hash(grant));
+        }
+    }
+
+    fn put_member(&mut self, id: NodeId, address: String) {
+        self.add(member_hash(id, &address));
+        if let Some(old) = self.members.insert(id, address) {
+            self.sub(member_hash(id, &old));
+        }
+        let (node, incarnation) = (id as u32, (id >> 32) as u32);
+        let next = self.incarnations.get(&node).copied().unwrap_or(0).max(incarnation.saturating_add(1));
+        self.put_incarnation(node, next);
+    }
+
+    fn put_incarnation(&mut self, node: u32, next: u32) {
+        self.add(incarnation_hash(node, next));
+        if let Some(old) = self.incarnations.insert(node, next) {
+            self.sub(incarnation_hash(node, old));
+        }
+    }
+
+    fn put_token(&mut self, digest: [u8; 32], expires: u64) {
+        self.add(token_hash(&digest, expires));
+        if let Some(old) = self.tokens.insert(digest, expires) {
+            self.sub(token_hash(&digest, old));
+        }
+    }
+
+    fn remove_token(&mut self, digest: &[u8; 32]) {
+        if let Some(expires) = self.tokens.remove(digest) {
+            self.sub(token_hash(digest, expires));
+        }
+    }
+}
+
+fn zone_hash(zone: &ZoneId, options: ZoneOptions) -> u128 {
+    let mut out = Encoder::new();
+    encode_options(options, &mut out);
+    item_hash(Item::Zone, &[&zone.view.to_be_bytes(), zone.apex.octets(), &out.finish()])
+}
+
+fn retired_hash(zone: &ZoneId, serial: Serial) -> u128 {
+    item_hash(Item::Retired, &[&zone.view.to_be_bytes(), zone.apex.octets(), &serial.0.to_be_bytes()])
+}
+
+fn key_hash(name: &Name, key: &KeyEntry) -> u128 {
+    let mut out = Encoder::new();
+    encode_algorithm(key.algorithm, &mut out);
+    // Of the sealed octets: nobody who sees a hash can test guesses of a secret against it.
+    key.secret.encode(&mut out);
+    out.u64(key.generation);
+    item_hash(Item::Key, &[name.octets(), &out.finish()])
+}
+
+fn grant_hash((key, zone, right): &(Name, Option<ZoneId>, Right)) -> u128 {
+    let mut out = Encoder::new();
+    encode_grant(key, zone.as_ref(), *right, &mut out);
+    item_hash(Item::Grant, &[&out.finish()])
+}
+
+fn member_hash(id: NodeId, address: &str) -> u128 {
+    item_hash(Item::Member, &[&id.to_be_bytes(), address.as_bytes()])
+}
+
+fn incarnation_hash(node: u32, next: u32) -> u128 {
+    item_hash(Item::Incarnation, &[&node.to_be_bytes(), &next.to_be_bytes()])
+}
+
+fn token_hash(digest: &[u8; 32], expires: u64) -> u128 {
+    item_hash(Item::Token, &[digest, &expires.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Decoder;
+    use crate::io::AdminError;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn zone() -> ZoneId {
+        ZoneId { view: 0, apex: name("a.test.") }
+    }
+
+    fn key_add(secret: u8) -> SettingsChange {
+        SettingsChange::KeyAdd {
+            name: name("key."),
+            algorithm: KeyAlgorithm::HmacSha256,
+            secret: Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] },
+        }
+    }
+
+    fn sample() -> Settings {
+        let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }]);
+        settings.add_zone(&zone(), ZoneOptions::default());
+        settings.apply(&key_add(1), 5, 0);
+        let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
+        settings.apply(&grant, 6, 0);
+        settings.apply(&SettingsChange::TokenAdd { digest: [2; 32], expires_wall_ms: 100 }, 7, 0);
+        settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9));
+        settings
+    }
+
+    #[test]
+    fn checkpoint_items_restore_the_same_hash() {
+        let settings = sample();
+        let mut copy = Settings::empty([0; 16]);
+        settings.encode_items(|item| {
+            let octets = item.finish();
+            let mut from = Decoder::new(&octets);
+            copy.restore(&mut from).unwrap();
+            from.finish().unwrap();
+        });
+        assert_eq!(copy.hash(), settings.hash());
+        assert_eq!(copy.members(), settings.members());
+        assert_eq!(copy.epoch(), settings.epoch());
+    }
+
+    #[test]
+    fn grants_go_with_their_key_and_with_their_zone() {
+        let mut settings = sample();
+        assert!(settings.is_granted(&name("KEY."), &zone(), Right::Update));
+        assert!(!settings.is_granted(&name("key."), &zone(), Right::Transfer));
+        let mut other = settings.clone();
+        settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 8, 0);
+        assert!(settings.grants().is_empty());
+        other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
+        assert!(other.grants().is_empty());
+        // A key of the same name is another key.
+        settings.apply(&key_add(1), 9, 0);
+        assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
+        assert_eq!(settings.keys()[&name("key.")].generation, 9);
+    }
+
+    #[test]
+    fn changes_are_checked_before_they_are_proposed() {
+        let settings = sample();
+        assert_eq!(settings.check(&key_add(1), 0), Ok(false));
+        assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
+        let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
+        assert_eq!(settings.check(&join(1, None), 0), Err(AdminError::NodeExists));
+        assert_eq!(settings.check(&join(2, Some([2; 32])), 100), Ok(true));
+        assert_eq!(settings.check(&join(2, Some([2; 32])), 101), Err(AdminError::TokenInvalid));
+        assert_eq!(settings.check(&join(2, Some([3; 32])), 0), Err(AdminError::TokenInvalid));
+    }
+
+    #[test]
+    fn a_token_is_used_once_and_an_id_never_comes_back() {
+        let mut settings = sample();
+        assert_eq!(settings.next_id(Some(1)), 1 << 32 | 1);
+        assert_eq!(settings.next_id(None), 2);
+        let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([2; 32]) };
+        settings.apply(&join, 8, 0);
+        settings.apply(&SettingsChange::MemberRemove { id: 2 }, 9, 0);
+        assert_eq!(settings.next_id(Some(2)), 1 << 32 | 2);
+        let again = SettingsChange::MemberAdd { id: 3, address: "x".to_owned(), token: Some([2; 32]) };
+        assert_eq!(settings.check(&again, 0), Err(AdminError::TokenInvalid));
+    }
+}

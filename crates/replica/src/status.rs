@@ -1,0 +1,210 @@
+//! What a replica says about itself.
+
+use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, ZoneOptions};
+use crate::machine::Alarms;
+use crate::replica::{Counters, Replica};
+use crate::update::{KeyTable, TsigKey};
+use wire::name::Name;
+use wire::number::Serial;
+use zone::{Changeset, ZoneId};
+
+/// A replica's view of itself and of its cluster.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The cluster.
+    pub cluster_id: [u8; 16],
+    /// This member.
+    pub id: NodeId,
+    /// What it is.
+    pub role: Role,
+    /// The term.
+    pub term: u64,
+    /// The leader, if known.
+    pub leader: Option<NodeId>,
+    /// Index of the last entry that is known to be committed.
+    pub commit_index: u64,
+    /// Index of the last entry that is applied and published.
+    pub applied_index: u64,
+    /// Index of the last entry of the log.
+    pub last_index: u64,
+    /// Index of the newest checkpoint.
+    pub checkpoint_index: u64,
+    /// Hash of the state at `applied_index`; equal on all members that applied it.
+    pub state_hash: u128,
+    /// Milliseconds since a leader last confirmed that nothing newer is committed.
+    pub staleness_ms: u64,
+    /// Whether it answers queries.
+    pub serving: Serving,
+    /// Its state differs from what a majority has.
+    pub is_fenced: bool,
+    /// Why it cannot go on.
+    pub fatal: Option<FatalReason>,
+    /// The feature level of the cluster.
+    pub feature_level: u32,
+    /// The members.
+    pub members: Vec<MemberStatus>,
+    /// The zones, by view and apex.
+    pub zones: Vec<ZoneStatus>,
+    /// Repeats that are remembered.
+    pub session_count: usize,
+    /// Updates and commands of own clients that wait.
+    pub waiting_count: usize,
+    /// Things that must never happen, counted.
+    pub alarms: Alarms,
+    /// Counts of what went on.
+    pub counters: Counters,
+}
+
+/// One member as this one sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Id and address.
+    pub member: Member,
+    /// Whether it votes.
+    pub is_voter: bool,
+    /// The index that it applied, as the leader heard; unknown elsewhere.
+    pub applied_index: Option<u64>,
+}
+
+/// One zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneStatus {
+    /// Which.
+    pub id: ZoneId,
+    /// Its serial.
+    pub serial: Option<Serial>,
+    /// Number of records.
+    pub record_count: u64,
+    /// Hash of its contents.
+    pub hash: u128,
+    /// Its options.
+    pub options: ZoneOptions,
+}
+
+/// A TSIG key without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyStatus {
+    /// Its name.
+    pub name: Name,
+    /// Its algorithm.
+    pub algorithm: crate::io::KeyAlgorithm,
+    /// What it may do, and where; `None` is everywhere.
+    pub grants: Vec<(Option<ZoneId>, Right)>,
+}
+
+impl Replica {
+    /// Everything about this replica, for people and for `/v1/status`. Costs a walk over all zones.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status { zones: self.zone_statuses(), ..self.brief_status() }
+    }
+
+    /// As [`Self::status`], without the zones: cheap however many there are.
+    #[must_use]
+    pub fn brief_status(&self) -> Status {
+        let driver = &self.driver;
+        let settings = &self.machine.settings;
+        let voters = driver.voters();
+        let members = settings.members().into_iter().map(|member| MemberStatus {
+            is_voter: voters.contains(&member.id),
+            applied_index: if member.id == driver.id() {
+                Some(self.machine.applied.0)
+            } else {
+                self.heard(member.id).map(|heard| heard.applied)
+            },
+            member,
+        });
+        Status {
+            cluster_id: settings.cluster_id(),
+            id: driver.id(),
+            role: self.role_now(),
+            term: driver.term(),
+            leader: driver.leader(),
+            commit_index: driver.commit(),
+            applied_index: self.machine.applied.0,
+            last_index: driver.last_index(),
+            checkpoint_index: driver.log().checkpoint().index,
+            state_hash: self.machine.state_hash(),
+            staleness_ms: self.staleness_ms(),
+            serving: self.serving,
+            is_fenced: self.is_fenced(),
+            fatal: self.fatal_reason(),
+            feature_level: settings.feature_level(),
+            members: members.collect(),
+            zones: Vec::new(),
+            session_count: self.machine.sessions.len(),
+            waiting_count: self.waiters.len(),
+            alarms: self.machine.alarms,
+            counters: self.counters,
+        }
+    }
+
+    fn zone_statuses(&self) -> Vec<ZoneStatus> {
+        let published = self.machine.zones.published();
+        let of = |(id, &options): (&ZoneId, &ZoneOptions)| {
+            let zone = published.zone(id)?;
+            let (serial, record_count, hash) = (zone.serial(), zone.record_count(), zone.hash());
+            Some(ZoneStatus { id: id.clone(), serial, record_count, hash, options })
+        };
+        self.machine.settings.zones().iter().filter_map(of).collect()
+    }
+
+    /// Hash of the state and the index that it belongs to: what simulations compare.
+    #[must_use]
+    pub fn state_hash(&self) -> (u64, u128) {
+        (self.machine.applied.0, self.machine.state_hash())
+    }
+
+    /// Whether this replica may answer queries.
+    #[must_use]
+    pub const fn serving(&self) -> Serving {
+        self.serving
+    }
+
+    /// The options of a zone, if it is known.
+    #[must_use]
+    pub fn zone_options(&self, zone: &ZoneId) -> Option<ZoneOptions> {
+        self.machine.settings.zones().get(zone).copied()
+    }
+
+    /// Whether a key may do something in a zone, as far as this replica knows; for updates the leader's word counts.
+    #[must_use]
+    pub fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
+        self.machine.settings.is_granted(key, zone, right)
+    }
+
+    /// All keys with their secrets opened, to verify requests with. Asked for again after
+    /// [`Output::KeysChanged`](crate::io::Output::KeysChanged).
+    #[must_use]
+    pub fn key_table(&self) -> KeyTable {
+        let mut table = KeyTable::default();
+        for (name, key) in self.machine.settings.keys() {
+            let secret = self.open_secret(name, &key.secret);
+            let key = secret.and_then(|secret| TsigKey::new(name.as_ref(), key.algorithm, &[&secret]).ok());
+            if let Some(key) = key {
+                // A full table leaves keys out; limits keep the settings from holding more.
+                let _ = table.insert(key);
+            }
+        }
+        table
+    }
+
+    /// All keys and what they may do, without secrets.
+    #[must_use]
+    pub fn keys(&self) -> Vec<KeyStatus> {
+        let settings = &self.machine.settings;
+        let grants_of = |name: &Name| {
+            let of_key = settings.grants().iter().filter(|(key, _, _)| key == name);
+            of_key.map(|(_, zone, right)| (zone.clone(), *right)).collect()
+        };
+        let keys = settings.keys().iter();
+        keys.map(|(name, key)| KeyStatus { name: name.clone(), algorithm: key.algorithm, grants: grants_of(name) })
+            .collect()
+    }
+
+    /// The changes of a zone that lead from `serial` to the present (RFC 1995); `None` when they do not reach back.
+    #[must_use]
+    pub fn history(&self, zone: &ZoneId, serial: Serial) -> Option<Vec<Changeset>> {
+        self.machine.history.since(zone, serial)
+    }
+}

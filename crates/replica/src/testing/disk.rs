@@ -1,0 +1,240 @@
+//! A disk in memory that forgets on a crash what was not synced, in the ways in which disks and file systems do:
+//! any subset of the unsynced sectors arrives, files end anywhere between their old and new size, and names change
+//! in the order in which they were changed, up to some point.
+
+use super::Choose;
+use crate::disk::{DiskError, DiskOp, DiskRead};
+use crate::log::limits::SECTOR_BYTES;
+use std::collections::BTreeMap;
+
+/// Files, what of them is durable, and what is on its way.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    files: BTreeMap<u64, Contents>,
+    names: BTreeMap<String, u64>,
+    durable_names: BTreeMap<String, u64>,
+    /// Changes of names that are not durable, oldest first.
+    unsynced_names: Vec<NameChange>,
+    file_count: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    /// Writes that are not durable, oldest first.
+    unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Set(String, u64),
+    Move(String, String),
+    Remove(String),
+}
+
+impl MemoryDisk {
+    /// Carries one operation out.
+    ///
+    /// # Panics
+    /// When it names a file that is not there: the core never does that.
+    pub fn execute(&mut self, op: &DiskOp) {
+        match op {
+            DiskOp::Create { file, zeroed_bytes } => {
+                self.file_count += 1;
+                let octets = vec![0; *zeroed_bytes as usize];
+                let contents = Contents { current: octets.clone(), durable: Vec::new(), unsynced: vec![(0, octets)] };
+                self.files.insert(self.file_count, contents);
+                self.rename(NameChange::Set(file.clone(), self.file_count));
+            }
+            DiskOp::Write { file, offset, octets } => {
+                let contents = self.contents_mut(file);
+                write(&mut contents.current, *offset as usize, octets);
+                contents.unsynced.push((*offset as usize, octets.clone()));
+            }
+            DiskOp::Sync { file } => {
+                let contents = self.contents_mut(file);
+                for (offset, octets) in std::mem::take(&mut contents.unsynced) {
+                    write(&mut contents.durable, offset, &octets);
+                }
+            }
+            DiskOp::Rename { from, to } => {
+                assert!(self.names.contains_key(from), "{from} is renamed and not there");
+                self.rename(NameChange::Move(from.clone(), to.clone()));
+            }
+            DiskOp::Remove { file } => self.rename(NameChange::Remove(file.clone())),
+            DiskOp::SyncDir => {
+                self.durable_names = self.names.clone();
+                self.unsynced_names.clear();
+                self.forget_unnamed();
+            }
+        }
+    }
+
+    /// Power is lost: what was not synced arrives in part.
+    pub fn crash(&mut self, choose: Choose<'_>) {
+        let arrived = choose(self.unsynced_names.len() as u64 + 1) as usize;
+        for change in std::mem::take(&mut self.unsynced_names).into_iter().take(arrived) {
+            apply(&mut self.durable_names, change);
+        }
+        self.names = self.durable_names.clone();
+        self.forget_unnamed();
+        for contents in self.files.values_mut() {
+            contents.crash(choose);
+        }
+    }
+
+    /// Flips one bit of a file, on the medium.
+    ///
+    /// # Panics
+    /// When there is no such file or bit.
+    pub fn flip(&mut self, file: &str, bit: usize) {
+        let contents = self.contents_mut(file);
+        contents.current[bit / 8] ^= 1 << (bit % 8);
+        if let Some(octet) = contents.durable.get_mut(bit / 8) {
+            *octet ^= 1 << (bit % 8);
+        }
+    }
+
+    /// Loses a file for good.
+    pub fn lose(&mut self, file: &str) {
+        self.names.remove(file);
+        self.durable_names.remove(file);
+    }
+
+    /// Whether nothing waits for a sync.
+    pub fn is_synced(&self) -> bool {
+        self.unsynced_names.is_empty() && self.names.values().all(|number| self.files[number].unsynced.is_empty())
+    }
+
+    /// Octets of a file as a process sees them.
+    pub fn octets(&self, file: &str) -> Option<&[u8]> {
+        self.names.get(file).map(|number| self.files[number].current.as_slice())
+    }
+
+    fn contents_mut(&mut self, file: &str) -> &mut Contents {
+        let number = self.names.get(file).unwrap_or_else(|| panic!("{file} is not there"));
+        self.files.get_mut(number).expect("names name files")
+    }
+
+    fn rename(&mut self, change: NameChange) {
+        apply(&mut self.names, change.clone());
+        self.unsynced_names.push(change);
+    }
+
+    fn forget_unnamed(&mut self) {
+        let Self { files, names, durable_names, unsynced_names, .. } = self;
+        if unsynced_names.is_empty() {
+            let used: std::collections::BTreeSet<u64> = names.values().chain(durable_names.values()).copied().collect();
+            files.retain(|number, _| used.contains(number));
+        }
+    }
+}
+
+impl DiskRead for MemoryDisk {
+    fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
+        let size = |number: &u64| self.files[number].current.len() as u64;
+        Ok(self.names.iter().map(|(name, number)| (name.clone(), size(number))).collect())
+    }
+
+    fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+        let octets = self.octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
+        let start = (offset as usize).min(octets.len());
+        let end = start.saturating_add(len).min(octets.len());
+        Ok(octets[start..end].to_vec())
+    }
+}
+
+impl Contents {
+    fn crash(&mut self, choose: Choose<'_>) {
+        let fate = choose(4);
+        for (offset, octets) in std::mem::take(&mut self.unsynced) {
+            let mut at = 0;
+            while at < octets.len() {
+                // Sectors are those of the disk, wherever the write begins.
+                let len = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(octets.len() - at);
+                let arrives = match fate {
+                    0 => false,
+                    1 => true,
+                    _ => choose(2) == 1,
+                };
+                if arrives {
+                    write(&mut self.durable, offset + at, &octets[at..at + len]);
+                }
+                at += len;
+            }
+        }
+        self.current = self.durable.clone();
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, u64>, change: NameChange) {
+    match change {
+        NameChange::Set(name, number) => {
+            names.insert(name, number);
+        }
+        NameChange::Move(from, to) => {
+            if let Some(number) = names.remove(&from) {
+                names.insert(to, number);
+            }
+        }
+        NameChange::Remove(name) => {
+            names.remove(&name);
+        }
+    }
+}
+
+fn write(octets: &mut Vec<u8>, offset: usize, new: &[u8]) {
+    let end = offset + new.len();
+    if octets.len() < end {
+        octets.resize(end, 0);
+    }
+    octets[offset..end].copy_from_slice(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op_write(octets: Vec<u8>) -> DiskOp {
+        DiskOp::Write { file: "a".into(), offset: 0, octets }
+    }
+
+    #[test]
+    fn synced_octets_and_names_survive_and_the_rest_may_not() {
+        let mut disk = MemoryDisk::default();
+        disk.execute(&DiskOp::Create { file: "a".into(), zeroed_bytes: 2048 });
+        disk.execute(&DiskOp::Sync { file: "a".into() });
+        let mut unnamed = disk.clone();
+        unnamed.crash(&mut |_| 0);
+        assert_eq!(unnamed.list().unwrap(), []);
+        disk.execute(&DiskOp::SyncDir);
+        disk.execute(&op_write(vec![7; 2048]));
+        let mut lost = disk.clone();
+        lost.crash(&mut |_| 0);
+        assert_eq!(lost.read("a", 0, 4096).unwrap(), vec![0; 2048]);
+        let mut draw = 0;
+        disk.crash(&mut |below| {
+            draw += 1;
+            if below == 4 { 2 } else { draw % 2 % below }
+        });
+        let torn = disk.read("a", 0, 4096).unwrap();
+        let sectors: Vec<u8> = torn.chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
+        assert_eq!(sectors.iter().filter(|first| **first == 7).count(), 2);
+        assert!(torn.chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|octet| *octet == sector[0])));
+    }
+
+    #[test]
+    fn a_rename_that_was_not_synced_leaves_either_name() {
+        let mut disk = MemoryDisk::default();
+        disk.execute(&DiskOp::Create { file: "a".into(), zeroed_bytes: 512 });
+        disk.execute(&DiskOp::Sync { file: "a".into() });
+        disk.execute(&DiskOp::SyncDir);
+        disk.execute(&DiskOp::Rename { from: "a".into(), to: "b".into() });
+        for (draw, name) in [(0, "a"), (1, "b")] {
+            let mut crashed = disk.clone();
+            crashed.crash(&mut |below| draw % below);
+            assert_eq!(crashed.list().unwrap(), [(name.to_string(), 512)]);
+        }
+    }
+}

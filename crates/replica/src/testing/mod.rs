@@ -1,0 +1,9 @@
+//! What tests and the simulator need to run a replica without a machine. Not part of the daemon.
+
+// A disk that forgets what was not synced.
+mod disk;
+
+pub use disk::MemoryDisk;
+
+/// Draws a number below its argument, which is at least 1. The caller brings the source: a seed, or a test's input.
+pub type Choose<'c> = &'c mut dyn FnMut(u64) -> u64;

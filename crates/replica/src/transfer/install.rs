@@ -1,0 +1,218 @@
+//! A checkpoint of a leader takes the place of what this replica has.
+
+use super::Transfers;
+use crate::checkpoint::{
+    CheckpointFetcher, CheckpointLoader, FetchOutput, FetchState, Manifest, Table, TransferFrame, items,
+};
+use crate::io::{NodeId, Output};
+use crate::log::CheckpointRef;
+use crate::machine::{Machine, Restore, RestoreError, SettingsEffect};
+use crate::peer::Frame;
+use crate::replica::Replica;
+use raft::eraftpb::{Message, Snapshot};
+
+/// A checkpoint on its way in.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    /// The message that announced it; raft sees it once the checkpoint is here.
+    held: Option<(NodeId, Message)>,
+    stage: Stage,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    None,
+    Fetching(Box<CheckpointFetcher>),
+    Loading(Box<(Manifest, CheckpointLoader, Restore)>),
+    /// Whole and loaded; in force once the log's record is durable.
+    Ready(Box<(Manifest, Table, Machine)>),
+}
+
+impl Incoming {
+    pub(super) const fn is_under_way(&self) -> bool {
+        !matches!(self.stage, Stage::None)
+    }
+}
+
+impl Transfers {
+    /// Which checkpoint a snapshot that raft hands out is.
+    pub(crate) fn reference(&self, snapshot: &Snapshot) -> CheckpointRef {
+        match &self.incoming.stage {
+            Stage::Ready(ready) if ready.0.header.index == snapshot.get_metadata().index => ready.0.reference(),
+            _ => unreachable!("raft sees a snapshot only after its checkpoint was loaded"),
+        }
+    }
+}
+
+impl Replica {
+    /// Takes a message that announces a checkpoint. Raft sees it once the checkpoint is durable here.
+    pub(crate) fn handle_snapshot_message(&mut self, from: NodeId, message: Message) {
+        let metadata = message.get_snapshot().get_metadata();
+        let is_news = message.term >= self.driver.term() && metadata.index > self.driver.commit();
+        let manifest = Manifest::decode(&message.get_snapshot().data);
+        let fits = |manifest: &Manifest| {
+            manifest.header.cluster == self.config.cluster_id
+                && (manifest.header.index, manifest.header.term) == (metadata.index, metadata.term)
+        };
+        let Some(manifest) = manifest.filter(fits).filter(|_| is_news) else {
+            // Raft tells the sender how far this member is.
+            let message = if is_news { None } else { Some(message) };
+            return match message {
+                Some(message) => self.step(from, message),
+                None => self.send(from, &Frame::SnapshotResult { ok: false }),
+            };
+        };
+        let now = self.now.monotonic_ms;
+        match &mut self.transfers.incoming.stage {
+            Stage::Fetching(fetcher) if fetcher.manifest().id == manifest.id => fetcher.set_source(from, now),
+            Stage::Loading(loading) if loading.0.id == manifest.id => {}
+            // On its way into force: the next message finds it there.
+            Stage::Ready(_) => return,
+            stage => *stage = Stage::Fetching(Box::new(CheckpointFetcher::new(manifest, from, now))),
+        }
+        self.transfers.incoming.held = Some((from, message));
+    }
+
+    /// Takes a frame of a transfer, of either side.
+    pub(crate) fn handle_checkpoint_frame(&mut self, from: NodeId, octets: &[u8]) {
+        let Ok(frame) = TransferFrame::decode(octets) else {
+            self.machine.alarms.frames_malformed += 1;
+            return;
+        };
+        let now = self.now.monotonic_ms;
+        if matches!(frame, TransferFrame::Get { .. }) {
+            self.note_snapshot_heard(from);
+            self.transfers.server.handle(from, &frame, now);
+        } else if let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage {
+            fetcher.handle(from, frame, now);
+        }
+    }
+
+    pub(super) fn incoming_peer_gone(&mut self, id: NodeId) {
+        if let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage {
+            fetcher.peer_gone(id);
+        }
+    }
+
+    pub(super) fn tick_incoming(&mut self) {
+        if let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage {
+            fetcher.tick(self.now.monotonic_ms);
+        }
+    }
+
+    pub(super) fn drive_incoming(&mut self) {
+        if let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage {
+            while let Some(output) = fetcher.poll(&mut self.tickets) {
+                match output {
+                    FetchOutput::Disk(job) => self.out.push_back(Output::Disk(job)),
+                    FetchOutput::Send { to, frame } => {
+                        let mut octets = Vec::new();
+                        frame.encode(&mut octets);
+                        let frame = Frame::Checkpoint(octets).encode(self.config.group);
+                        self.out.push_back(Output::Send { to, lane: crate::io::Lane::Bulk, frame });
+                    }
+                }
+            }
+            match fetcher.state() {
+                FetchState::UnderWay { .. } => {}
+                FetchState::Failed(_) => self.incoming_failed(),
+                FetchState::Whole => self.begin_load(),
+            }
+        }
+        if let Stage::Loading(loading) = &mut self.transfers.incoming.stage {
+            while let Some(read) = loading.1.poll(&mut self.tickets) {
+                self.out.push_back(Output::ReadFile(read));
+            }
+        }
+    }
+
+    fn begin_load(&mut self) {
+        let stage = core::mem::take(&mut self.transfers.incoming.stage);
+        let Stage::Fetching(fetcher) = stage else { return };
+        match (fetcher.into_parts(), Restore::new(&self.config)) {
+            (Some((manifest, table)), Ok(restore)) => {
+                let loader = CheckpointLoader::new(&manifest, table);
+                self.transfers.incoming.stage = Stage::Loading(Box::new((manifest, loader, restore)));
+            }
+            _ => self.incoming_failed(),
+        }
+    }
+
+    pub(super) fn incoming_persisted(&mut self, ticket: u64) -> bool {
+        match &mut self.transfers.incoming.stage {
+            Stage::Fetching(fetcher) => fetcher.persisted(ticket),
+            _ => false,
+        }
+    }
+
+    /// Takes a read; gives the octets back when they are not for the incoming checkpoint.
+    pub(super) fn incoming_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<(), Vec<u8>> {
+        let Stage::Loading(loading) = &mut self.transfers.incoming.stage else { return Err(octets) };
+        let (_, loader, restore) = &mut **loading;
+        if !loader.is_reading(ticket) {
+            return Err(octets);
+        }
+        let mut loaded = loader.file_read(ticket, octets).is_ok();
+        while let (true, Some((number, section, block))) = (loaded, loader.next_block()) {
+            loaded = items(number, &block).all(|item| item.is_ok_and(|item| restore.item(section, item).is_ok()));
+        }
+        if !loaded {
+            self.incoming_failed();
+        } else if loader.is_done() {
+            self.finish_load();
+        }
+        Ok(())
+    }
+
+    fn finish_load(&mut self) {
+        let stage = core::mem::take(&mut self.transfers.incoming.stage);
+        let Stage::Loading(loading) = stage else { return };
+        let (manifest, loader, restore) = *loading;
+        let applied = (manifest.header.index, manifest.header.term);
+        let machine: Result<Machine, RestoreError> = restore.finish(applied);
+        let held = self.transfers.incoming.held.take();
+        let (Ok(machine), Some((from, message))) = (machine, held) else { return self.incoming_failed() };
+        self.transfers.incoming.stage = Stage::Ready(Box::new((manifest, loader.into_table(), machine)));
+        self.step(from, message);
+        self.work_raft();
+        // Raft had it already, or has moved on: what was loaded is of no use.
+        if !self.is_installing {
+            self.transfers.incoming.stage = Stage::None;
+        }
+    }
+
+    fn incoming_failed(&mut self) {
+        self.transfers.incoming.stage = Stage::None;
+        if let Some((from, _)) = self.transfers.incoming.held.take() {
+            self.send(from, &Frame::SnapshotResult { ok: false });
+        }
+    }
+
+    /// The log's record of the checkpoint is durable: its state takes the place of ours.
+    pub(crate) fn install_when_durable(&mut self) {
+        if !self.is_installing || !self.driver.is_snapshot_persisted() {
+            return;
+        }
+        self.is_installing = false;
+        let Stage::Ready(ready) = core::mem::take(&mut self.transfers.incoming.stage) else { return };
+        let (manifest, table, machine) = *ready;
+        let alarms = self.machine.alarms;
+        self.drop_head();
+        self.machine = machine;
+        self.machine.alarms = alarms;
+        let index = manifest.header.index;
+        self.driver.applied(index);
+        self.driver.log_mut().set_applied(index);
+        self.offer_checkpoint(manifest, table);
+        self.counters.checkpoints_installed += 1;
+        self.out.push_back(Output::ZonesReplaced);
+        self.out.push_back(Output::Published { index });
+        self.tell_effect(SettingsEffect { keys: true, zones: true, members: true });
+        self.settle_installed(index);
+        self.answer_reads();
+        if let Some(leader) = self.driver.leader() {
+            self.send(leader, &Frame::SnapshotResult { ok: true });
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Checkpoints of this replica: written when the log has grown, offered to members that lag, fetched from a leader.
+//!
+//! ```text
+//!   due --> frozen state --> CheckpointWriter --> durable --> offered, log compacted
+//!   MsgSnapshot (held back) --> CheckpointFetcher --> durable --> loaded --> stepped --> one log record --> in force
+//! ```
+
+mod install;
+
+use crate::checkpoint::{CheckpointHeader, CheckpointServer, CheckpointWriter, Manifest, ServerOutput, Table, Written};
+use crate::disk::{DiskJob, DiskOp, DiskQueue};
+use crate::io::{NodeId, Output};
+use crate::machine::FrozenState;
+use crate::peer::Frame;
+use crate::replica::Replica;
+pub(crate) use install::Incoming;
+use raft::eraftpb::Snapshot;
+use std::collections::BTreeMap;
+
+/// How long a member that was sent a manifest may be silent before the transfer counts as failed.
+const SENT_SILENT_MS: u64 = 15_000;
+
+/// What goes on with checkpoints.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    writer: Option<Box<(CheckpointWriter, FrozenState)>>,
+    /// Octets of the newest checkpoint.
+    last_bytes: u64,
+    /// Somebody needs a checkpoint from this index on.
+    wanted: Option<u64>,
+    server: CheckpointServer,
+    /// Members that were sent a manifest, and when they were heard of last.
+    sent: BTreeMap<NodeId, u64>,
+    incoming: Incoming,
+    /// Files to remove once the log has a durable record that no longer refers to them.
+    doomed: Vec<String>,
+    /// The ticket of that record.
+    doomed_after: Option<u64>,
+}
+
+/// The manifest as raft carries it.
+fn snapshot_of(manifest: &Manifest) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let metadata = snapshot.mut_metadata();
+    metadata.index = manifest.header.index;
+    metadata.term = manifest.header.term;
+    metadata.set_conf_state(manifest.header.members.clone());
+    snapshot.data = manifest.encode().into();
+    snapshot
+}
+
+impl Replica {
+    /// Offers a durable checkpoint to members that lag.
+    pub(crate) fn offer_checkpoint(&mut self, manifest: Manifest, table: Table) {
+        self.transfers.last_bytes = manifest.file_bytes();
+        self.driver.set_offer(Some(snapshot_of(&manifest)));
+        self.transfers.server.offer(manifest, table);
+    }
+
+    /// Begins a checkpoint when one is due, and moves those under way.
+    pub(crate) fn drive_transfers(&mut self) {
+        self.begin_checkpoint_when_due();
+        if let Some(writing) = &mut self.transfers.writer {
+            let (writer, state) = &mut **writing;
+            if let Some(job) = writer.poll(state, &mut self.tickets) {
+                self.out.push_back(Output::Disk(job));
+            }
+        }
+        while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
+            match output {
+                ServerOutput::Read(read) => self.out.push_back(Output::ReadFile(read)),
+                ServerOutput::Send { to, frame } => {
+                    let mut octets = Vec::new();
+                    frame.encode(&mut octets);
+                    self.send(to, &Frame::Checkpoint(octets));
+                }
+            }
+        }
+        self.drive_incoming();
+    }
+
+    fn begin_checkpoint_when_due(&mut self) {
+        let newest = self.driver.log().checkpoint().index;
+        if let Some(wanted) = self.driver.take_checkpoint_wanted() {
+            self.transfers.wanted = Some(wanted);
+        }
+        let is_wanted = self.transfers.wanted.is_some_and(|wanted| wanted > newest);
+        let is_due = is_wanted || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
+        let (index, term) = self.machine.applied;
+        if !is_due || self.transfers.writer.is_some() || index <= newest || self.transfers.incoming.is_under_way() {
+            return;
+        }
+        self.transfers.wanted = None;
+        let header = CheckpointHeader {
+            cluster: self.config.cluster_id,
+            group: u32::from(self.config.group),
+            index,
+            term,
+            feature_level: self.machine.settings.feature_level(),
+            members: self.driver.conf_state(),
+        };
+        let state = self.machine.freeze();
+        self.transfers.writer = Some(Box::new((CheckpointWriter::new(header), state)));
+    }
+
+    /// Takes the answer to a job of the bulk queue; whether it was about a checkpoint.
+    pub(crate) fn transfer_persisted(&mut self, ticket: u64) -> bool {
+        if self.incoming_persisted(ticket) {
+            return true;
+        }
+        let Some(writing) = &mut self.transfers.writer else { return false };
+        match writing.0.persisted(ticket) {
+            Written::NotOurs => false,
+            Written::More => true,
+            Written::Whole(whole) => {
+                let (manifest, table) = *whole;
+                self.transfers.writer = None;
+                self.counters.checkpoints_written += 1;
+                self.driver.log_mut().checkpointed(manifest.reference());
+                self.offer_checkpoint(manifest, table);
+                self.compact();
+                true
+            }
+        }
+    }
+
+    /// Lets go of what the newest checkpoint holds, but for what stays behind it and what a transfer needs.
+    fn compact(&mut self) {
+        let now = self.now.monotonic_ms;
+        let pinned = self.transfers.server.pinned_index(now).unwrap_or(u64::MAX);
+        let target = self.driver.log().compact_target().min(pinned);
+        self.driver.log_mut().compact(target);
+        let doomed = self.transfers.server.retire(now);
+        if !doomed.is_empty() {
+            self.transfers.doomed.extend(doomed);
+            self.transfers.doomed_after = None;
+        }
+    }
+
+    /// A job of the log was polled: a record in it refers to the newest checkpoint.
+    pub(crate) fn note_log_job(&mut self, ticket: u64) {
+        if !self.transfers.doomed.is_empty() && self.transfers.doomed_after.is_none() {
+            self.transfers.doomed_after = Some(ticket);
+        }
+    }
+
+    /// A job of the log is durable: files that nothing refers to may go.
+    pub(crate) fn remove_doomed(&mut self, ticket: u64) {
+        if self.transfers.doomed_after.is_some_and(|after| ticket >= after) {
+            self.transfers.doomed_after = None;
+            let files = core::mem::take(&mut self.transfers.doomed);
+            self.remove_files(files);
+        }
+    }
+
+    pub(crate) fn remove_files(&mut self, files: Vec<String>) {
+        if files.is_empty() {
+            return;
+        }
+        let mut ops: Vec<_> = files.into_iter().map(|file| DiskOp::Remove { file }).collect();
+        ops.push(DiskOp::SyncDir);
+        let ticket = self.tickets.draw();
+        self.out.push_back(Output::Disk(DiskJob { queue: DiskQueue::Bulk, ticket, ops }));
+    }
+
+    /// A member was sent a manifest.
+    pub(crate) fn note_snapshot_sent(&mut self, to: NodeId) {
+        self.transfers.sent.insert(to, self.now.monotonic_ms);
+    }
+
+    /// A member asks for blocks.
+    pub(super) fn note_snapshot_heard(&mut self, from: NodeId) {
+        if let Some(at_ms) = self.transfers.sent.get_mut(&from) {
+            *at_ms = self.now.monotonic_ms;
+        }
+    }
+
+    /// A member said what became of a checkpoint; raft always hears it, or it would wait for ever.
+    pub(crate) fn handle_snapshot_result(&mut self, from: NodeId, ok: bool) {
+        self.transfers.sent.remove(&from);
+        if self.driver.is_leader() {
+            self.driver.report_snapshot(from, ok);
+        }
+    }
+
+    pub(crate) fn tick_transfers(&mut self) {
+        let now = self.now.monotonic_ms;
+        let is_silent = |(&id, &at_ms): (&NodeId, &u64)| (now >= at_ms + SENT_SILENT_MS).then_some(id);
+        let silent: Vec<_> = self.transfers.sent.iter().filter_map(is_silent).collect();
+        for id in silent {
+            self.handle_snapshot_result(id, false);
+        }
+        self.tick_incoming();
+    }
+
+    pub(crate) fn checkpoint_peer_gone(&mut self, id: NodeId) {
+        self.transfers.server.peer_gone(id);
+        self.incoming_peer_gone(id);
+        if self.transfers.sent.contains_key(&id) {
+            self.handle_snapshot_result(id, false);
+        }
+    }
+
+    /// Takes what the disk read for a checkpoint.
+    pub(crate) fn transfer_read(&mut self, ticket: u64, octets: Vec<u8>) {
+        let octets = match self.incoming_read(ticket, octets) {
+            Ok(()) => return,
+            Err(octets) => octets,
+        };
+        // A damaged checkpoint of our own is withdrawn; a new one takes its place.
+        if self.transfers.server.file_read(ticket, octets).is_err() {
+            self.driver.set_offer(None);
+            self.transfers.wanted = Some(self.machine.applied.0);
+        }
+    }
+}

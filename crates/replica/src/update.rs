@@ -1,0 +1,34 @@
+//! An UPDATE (RFC 2136) on its way from octets to the change it makes. Pure functions: the time comes in.
+//!
+//! ```text
+//!   octets --> authenticate (who) --> prescan (form) --> evaluate (outcome on one version of the zone) --> sign
+//! ```
+//!
+//! `authenticate` and `sign` serve QUERY and AXFR too.
+
+pub mod limits;
+
+// Who sent it: TSIG.
+mod authenticate;
+mod keys;
+mod mac;
+pub use authenticate::{Authenticated, TsigReject, authenticate};
+pub use keys::{KeyError, KeyTable, TsigKey};
+
+// What it says.
+mod prescan;
+pub use prescan::{Parsed, Prerequisite, Step, prescan};
+
+// What it does.
+mod evaluate;
+pub mod serial;
+mod working;
+pub use evaluate::{Evaluated, Refusal, evaluate};
+pub use working::{LimitReached, ZoneRead};
+
+// What goes back.
+mod sign;
+pub use sign::{NoRoom, SequenceSigner, Signer};
+
+// The other side, for tests and tools.
+pub mod client;

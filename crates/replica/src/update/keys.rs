@@ -1,0 +1,198 @@
+//! The TSIG keys that a replica knows (RFC 8945 6).
+
+use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_OCTETS_MAX};
+use crate::io::KeyAlgorithm;
+use ring::hmac;
+use std::collections::BTreeMap;
+use wire::limits::NAME_OCTETS_MAX;
+use wire::name::{Name, NameRef};
+
+impl KeyAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
+
+    /// The algorithm's name in wire form (RFC 8945 6).
+    #[must_use]
+    pub const fn name_octets(self) -> &'static [u8] {
+        match self {
+            Self::HmacSha256 => b"\x0bhmac-sha256\0",
+            Self::HmacSha384 => b"\x0bhmac-sha384\0",
+            Self::HmacSha512 => b"\x0bhmac-sha512\0",
+        }
+    }
+
+    /// Octets of a MAC that is not truncated.
+    #[must_use]
+    pub const fn mac_octets(self) -> usize {
+        match self {
+            Self::HmacSha256 => 32,
+            Self::HmacSha384 => 48,
+            Self::HmacSha512 => 64,
+        }
+    }
+
+    /// Octets of the shortest MAC that the protocol knows: "the larger of 10 (octets) and half the length of the hash
+    /// function in use" (RFC 8945 5.2.2.1).
+    #[must_use]
+    pub const fn mac_octets_min(self) -> usize {
+        let half = self.mac_octets() / 2;
+        if half > MAC_OCTETS_MIN { half } else { MAC_OCTETS_MIN }
+    }
+
+    const fn hmac(self) -> hmac::Algorithm {
+        match self {
+            Self::HmacSha256 => hmac::HMAC_SHA256,
+            Self::HmacSha384 => hmac::HMAC_SHA384,
+            Self::HmacSha512 => hmac::HMAC_SHA512,
+        }
+    }
+}
+
+/// Why a key cannot be in a [`KeyTable`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyError {
+    /// No secret, or more than [`KEY_SECRETS_MAX`].
+    SecretCount,
+    /// An empty secret, or one of more than [`SECRET_OCTETS_MAX`] octets.
+    SecretLength,
+    /// A shortest MAC that the algorithm does not allow.
+    MacLength,
+    /// [`KEYS_MAX`] keys are there.
+    TableFull,
+}
+
+/// A TSIG key: a name, an algorithm that is fixed for it, and one secret, or two while it is rolled over.
+#[derive(Clone, Debug)]
+pub struct TsigKey {
+    pub(super) name: Name,
+    pub(super) algorithm: KeyAlgorithm,
+    /// The newest first; never empty.
+    pub(super) secrets: Vec<hmac::Key>,
+    /// Octets of the shortest MAC that is accepted.
+    pub(super) mac_octets_min: usize,
+}
+
+impl TsigKey {
+    /// A key that accepts whole MACs only.
+    ///
+    /// # Errors
+    /// [`KeyError`] when there are too few or too many secrets, or one has no fit length.
+    pub fn new(name: NameRef<'_>, algorithm: KeyAlgorithm, secrets: &[&[u8]]) -> Result<Self, KeyError> {
+        if !(1..=KEY_SECRETS_MAX).contains(&secrets.len()) {
+            return Err(KeyError::SecretCount);
+        }
+        if secrets.iter().any(|secret| secret.is_empty() || secret.len() > SECRET_OCTETS_MAX) {
+            return Err(KeyError::SecretLength);
+        }
+        Ok(Self {
+            name: name.to_canonical(),
+            algorithm,
+            secrets: secrets.iter().map(|secret| hmac::Key::new(algorithm.hmac(), secret)).collect(),
+            mac_octets_min: algorithm.mac_octets(),
+        })
+    }
+
+    /// Lets clients truncate their MACs down to `octets` (RFC 8945 5.2.4 "local policy").
+    ///
+    /// # Errors
+    /// [`KeyError::MacLength`] outside of what RFC 8945 5.2.2.1 allows.
+    pub fn accept_mac_octets(mut self, octets: usize) -> Result<Self, KeyError> {
+        if !(self.algorithm.mac_octets_min()..=self.algorithm.mac_octets()).contains(&octets) {
+            return Err(KeyError::MacLength);
+        }
+        self.mac_octets_min = octets;
+        Ok(self)
+    }
+
+    /// Its name, in lower case.
+    #[must_use]
+    pub const fn name(&self) -> NameRef<'_> {
+        self.name.as_ref()
+    }
+
+    /// Its algorithm.
+    #[must_use]
+    pub const fn algorithm(&self) -> KeyAlgorithm {
+        self.algorithm
+    }
+}
+
+/// All keys by name. A key's rights are not its business: who asks for something with a key looks up its grants.
+#[derive(Clone, Debug, Default)]
+pub struct KeyTable {
+    /// By name in lower case.
+    keys: BTreeMap<Box<[u8]>, TsigKey>,
+}
+
+impl KeyTable {
+    /// A table without keys.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { keys: BTreeMap::new() }
+    }
+
+    /// Puts a key in; one of the same name is replaced.
+    ///
+    /// # Errors
+    /// [`KeyError::TableFull`].
+    pub fn insert(&mut self, key: TsigKey) -> Result<(), KeyError> {
+        if self.keys.len() >= KEYS_MAX && self.get(key.name()).is_none() {
+            return Err(KeyError::TableFull);
+        }
+        self.keys.insert(key.name.octets().into(), key);
+        Ok(())
+    }
+
+    /// The key of this name, in any case.
+    #[must_use]
+    pub fn get(&self, name: NameRef<'_>) -> Option<&TsigKey> {
+        let mut lower = [0; NAME_OCTETS_MAX];
+        let lower = &mut lower[..name.octets().len()];
+        lower.copy_from_slice(name.octets());
+        lower.make_ascii_lowercase();
+        self.keys.get(&*lower)
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_key_has_one_or_two_secrets_and_a_policy_within_the_algorithm() {
+        let of = |secrets: &[&[u8]]| TsigKey::new(name("k").as_ref(), KeyAlgorithm::HmacSha384, secrets);
+        assert_eq!(of(&[]).err(), Some(KeyError::SecretCount));
+        assert_eq!(of(&[b"a", b"b", b"c"]).err(), Some(KeyError::SecretCount));
+        assert_eq!(of(&[b""]).err(), Some(KeyError::SecretLength));
+        assert_eq!(of(&[&[0; SECRET_OCTETS_MAX + 1]]).err(), Some(KeyError::SecretLength));
+        let key = of(&[b"new", b"old"]).unwrap();
+        for (octets, fits) in [(23, false), (24, true), (48, true), (49, false)] {
+            assert_eq!(key.clone().accept_mac_octets(octets).is_ok(), fits, "{octets}");
+        }
+    }
+
+    #[test]
+    fn names_of_keys_ignore_case() {
+        let mut table = KeyTable::new();
+        table.insert(TsigKey::new(name("Key.Test").as_ref(), KeyAlgorithm::HmacSha256, &[b"s"]).unwrap()).unwrap();
+        assert!(table.get(name("kEY.tEST").as_ref()).is_some());
+        assert!(table.get(name("test").as_ref()).is_none());
+        assert_eq!(table.len(), 1);
+    }
+}

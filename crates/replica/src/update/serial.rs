@@ -1,0 +1,82 @@
+//! The step of a zone's serial when an update changes the zone (RFC 2136 3.6, RFC 1982).
+
+use crate::io::SerialPolicyOption;
+use wire::number::Serial;
+
+/// The serial after `current`. It is newer than `current` in the arithmetic of RFC 1982 whatever the clock says, and
+/// never 0, which some software takes for "no serial": 4294967295 is followed by 1.
+#[must_use]
+pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
+    match policy {
+        SerialPolicyOption::Increment => current.next(),
+        SerialPolicyOption::UnixTime => {
+            // The lower 32 bits: from 2106 on the time goes round as serials do.
+            let time = Serial(now_s as u32);
+            if time.0 != 0 && time.is_newer_than(current) { time } else { current.next() }
+        }
+    }
+}
+
+/// The serial in the rdata of an SOA (RFC 1035 3.3.13): the first of the five numbers behind two names. `None` when the
+/// rdata is too short to be an SOA's.
+#[must_use]
+pub fn of_soa(rdata: &[u8]) -> Option<Serial> {
+    let at = serial_at(rdata)?;
+    rdata[at..].first_chunk().map(|&octets| Serial(u32::from_be_bytes(octets)))
+}
+
+/// The rdata of an SOA with another serial; `None` when the rdata is too short to be an SOA's.
+#[must_use]
+pub fn with_serial(rdata: &[u8], serial: Serial) -> Option<Box<[u8]>> {
+    let at = serial_at(rdata)?;
+    let mut rdata: Box<[u8]> = rdata.into();
+    rdata[at..at + 4].copy_from_slice(&serial.0.to_be_bytes());
+    Some(rdata)
+}
+
+/// Octets of SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM, which end the rdata.
+const NUMBERS_OCTETS: usize = 20;
+
+const fn serial_at(rdata: &[u8]) -> Option<usize> {
+    rdata.len().checked_sub(NUMBERS_OCTETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SerialPolicyOption::{Increment, UnixTime};
+
+    #[test]
+    fn steps_are_newer_and_leave_zero_out() {
+        let cases = [
+            (Increment, 1, 0, 2),
+            (Increment, u32::MAX, 0, 1),
+            (Increment, u32::MAX - 1, 0, u32::MAX),
+            (UnixTime, 1, 1_700_000_000, 1_700_000_000),
+            // Two updates in one second, and a clock that went back.
+            (UnixTime, 1_700_000_000, 1_700_000_000, 1_700_000_001),
+            (UnixTime, 1_700_000_009, 1_700_000_000, 1_700_000_010),
+            // A serial of the form YYYYMMDDnn is ahead of the time until it comes round.
+            (UnixTime, 2_026_112_100, 1_795_000_000, 2_026_112_101),
+            // More than half the circle behind counts as ahead.
+            (UnixTime, 3_900_000_000, 1_700_000_000, 1_700_000_000),
+            (UnixTime, u32::MAX, 1 << 32, 1),
+        ];
+        for (policy, current, now_s, next) in cases {
+            let got = step(Serial(current), policy, now_s);
+            assert_eq!(got, Serial(next), "{policy:?} {current} at {now_s}");
+            assert!(got.is_newer_than(Serial(current)));
+        }
+    }
+
+    #[test]
+    fn the_serial_of_an_soa_is_read_and_replaced() {
+        let mut rdata = b"\x01a\0\x01b\0".to_vec();
+        rdata.extend([0, 0, 0, 7].iter().chain(&[9; 16]));
+        assert_eq!(of_soa(&rdata), Some(Serial(7)));
+        let replaced = with_serial(&rdata, Serial(u32::MAX)).unwrap();
+        assert_eq!(of_soa(&replaced), Some(Serial(u32::MAX)));
+        assert_eq!((&replaced[..6], &replaced[10..]), (&rdata[..6], &rdata[10..]));
+        assert_eq!(of_soa(&[0; 19]), None);
+    }
+}

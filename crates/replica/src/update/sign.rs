@@ -1,0 +1,190 @@
+//! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
+
+use super::mac::{self, Cover, Mac, Variables, time_octets};
+use ring::hmac;
+use wire::limits::HEADER_OCTETS;
+use wire::number::{Class, Rcode, Rtype};
+use wire::parse::NameBuf;
+
+/// The buffer has no room for the TSIG record behind the message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRoom;
+
+/// Octets of TYPE, CLASS, TTL and RDLENGTH.
+const RECORD_FIXED_OCTETS: usize = 10;
+/// Octets of Time Signed, Fudge, MAC Size, Original ID, Error and Other Len.
+const RDATA_FIXED_OCTETS: usize = 16;
+/// Octets of Other Data in a BADTIME response.
+const SERVER_TIME_OCTETS: usize = 6;
+
+/// Signs the response to one request. It owns all that it needs, so it can wait for the outcome while keys change.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    /// As the client wrote it.
+    pub(super) key_name: NameBuf,
+    /// As the client wrote it.
+    pub(super) algorithm: NameBuf,
+    /// `None`: the response has a TSIG record with an empty MAC (RFC 8945 5.3.2).
+    pub(super) secret: Option<hmac::Key>,
+    /// Octets of a MAC of ours: never truncated.
+    pub(super) mac_octets: usize,
+    /// The MAC of the request as it was sent.
+    pub(super) request_mac: Mac,
+    /// Time Signed of the request.
+    pub(super) time_signed: u64,
+    /// Fudge of the request, as sent.
+    pub(super) fudge: u16,
+    /// Fudge of what is signed here.
+    pub(super) own_fudge: u16,
+    /// The TSIG error.
+    pub(super) error: Rcode,
+}
+
+impl Signer {
+    /// Octets to keep free behind a message for [`Signer::sign`].
+    #[must_use]
+    pub fn reserve_octets(&self) -> usize {
+        self.record_octets(SERVER_TIME_OCTETS)
+    }
+
+    /// Whether the response will have a MAC; one for a wrong key or a wrong MAC has none (RFC 8945 5.3.2).
+    #[must_use]
+    pub const fn is_signing(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// The error of the TSIG record; NOERROR for a request that was verified.
+    #[must_use]
+    pub const fn error(&self) -> Rcode {
+        self.error
+    }
+
+    /// Makes the response say BADTIME: for a request that was verified and then turned out to be a repeat.
+    pub const fn set_bad_time(&mut self) {
+        self.error = Rcode::BADTIME;
+    }
+
+    /// Writes the TSIG record behind the first `len` octets of `buffer`, which are the response, and returns its new
+    /// length.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the record does not fit; the response is then as it was.
+    pub fn sign(&self, buffer: &mut [u8], len: usize, now_s: u64) -> Result<usize, NoRoom> {
+        self.append(buffer, len, now_s, Some(&self.request_mac), Cover::Variables).map(|(len, _)| len)
+    }
+
+    fn record_octets(&self, other_octets: usize) -> usize {
+        let mac_octets = if self.is_signing() { self.mac_octets } else { 0 };
+        let names = self.key_name.octets().len() + self.algorithm.octets().len();
+        names + RECORD_FIXED_OCTETS + RDATA_FIXED_OCTETS + mac_octets + other_octets
+    }
+
+    pub(super) fn append(
+        &self,
+        buffer: &mut [u8],
+        len: usize,
+        now_s: u64,
+        prior: Option<&Mac>,
+        cover: Cover,
+    ) -> Result<(usize, Mac), NoRoom> {
+        let server_time = time_octets(now_s);
+        // RFC 8945 5.2.3: BADTIME repeats Time Signed and Fudge of the client, and tells our time in Other Data.
+        let (time_signed, fudge, other): (u64, u16, &[u8]) = match self.error {
+            Rcode::BADTIME => (self.time_signed, self.fudge, &server_time),
+            _ => (now_s, self.own_fudge, &[]),
+        };
+        let end = len + self.record_octets(other.len());
+        if len < HEADER_OCTETS || end > buffer.len().min(usize::from(u16::MAX)) {
+            return Err(NoRoom);
+        }
+        let arcount = u16::from_be_bytes([buffer[10], buffer[11]]).checked_add(1).ok_or(NoRoom)?;
+        let (message, rest) = buffer.split_at_mut(len);
+        let variables = Variables {
+            key_name: self.key_name.as_ref(),
+            algorithm: self.algorithm.as_ref(),
+            time_signed,
+            fudge,
+            error: self.error.0,
+            other,
+        };
+        let made = self
+            .secret
+            .as_ref()
+            .map_or(Mac::NONE, |secret| mac::compute(secret, prior, [message, &[]], &variables, cover));
+        let mut out = Out { buffer: rest, at: 0 };
+        write_record(&mut out, &variables, &made, [message[0], message[1]]);
+        debug_assert_eq!(len + out.at, end);
+        message[10..12].copy_from_slice(&arcount.to_be_bytes());
+        Ok((end, made))
+    }
+}
+
+/// Signs the messages of one transfer, one after the other: each of them (RFC 8945 5.3.1 lets some be unsigned; some
+/// clients do not).
+#[derive(Clone, Debug)]
+pub struct SequenceSigner {
+    signer: Signer,
+    /// The MAC of the message before; `None` before the first.
+    prior: Option<Mac>,
+}
+
+impl From<Signer> for SequenceSigner {
+    fn from(signer: Signer) -> Self {
+        Self { signer, prior: None }
+    }
+}
+
+impl SequenceSigner {
+    /// Octets to keep free behind a message for [`SequenceSigner::sign`].
+    #[must_use]
+    pub fn reserve_octets(&self) -> usize {
+        self.signer.reserve_octets()
+    }
+
+    /// Signs the next message, as [`Signer::sign`] does.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the record does not fit; the same message can then be signed again in a larger buffer.
+    pub fn sign(&mut self, buffer: &mut [u8], len: usize, now_s: u64) -> Result<usize, NoRoom> {
+        let (prior, cover) = match &self.prior {
+            None => (&self.signer.request_mac, Cover::Variables),
+            Some(prior) => (prior, Cover::Timers),
+        };
+        let (len, made) = self.signer.append(buffer, len, now_s, Some(prior), cover)?;
+        self.prior = Some(made);
+        Ok(len)
+    }
+}
+
+/// Writes into a buffer whose length was checked.
+struct Out<'b> {
+    buffer: &'b mut [u8],
+    at: usize,
+}
+
+impl Out<'_> {
+    fn put(&mut self, octets: &[u8]) {
+        self.buffer[self.at..self.at + octets.len()].copy_from_slice(octets);
+        self.at += octets.len();
+    }
+}
+
+/// RFC 8945 4.2.
+fn write_record(out: &mut Out<'_>, variables: &Variables<'_>, made: &Mac, id: [u8; 2]) {
+    let rdlength =
+        variables.algorithm.octets().len() + RDATA_FIXED_OCTETS + made.octets().len() + variables.other.len();
+    out.put(variables.key_name.octets());
+    out.put(&Rtype::TSIG.0.to_be_bytes());
+    out.put(&Class::ANY.0.to_be_bytes());
+    out.put(&0u32.to_be_bytes());
+    out.put(&(rdlength as u16).to_be_bytes());
+    out.put(variables.algorithm.octets());
+    out.put(&time_octets(variables.time_signed));
+    out.put(&variables.fudge.to_be_bytes());
+    out.put(&(made.octets().len() as u16).to_be_bytes());
+    out.put(made.octets());
+    out.put(&id);
+    out.put(&variables.error.to_be_bytes());
+    out.put(&(variables.other.len() as u16).to_be_bytes());
+    out.put(variables.other);
+}

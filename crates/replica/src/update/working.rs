@@ -1,0 +1,338 @@
+//! The part of a zone that one update touches, as it was and as it is becoming.
+//!
+//! Each owner is read from the zone once, when it is first named. Every operation costs the logarithm of what the owner
+//! holds, or is paid for by records that it removes, so a thousand steps at one owner are no worse than at many.
+
+use super::limits::{
+    CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
+    UPDATE_TOUCHED_RECORDS_MAX,
+};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use wire::name::{Name, NameRef};
+use wire::number::Rtype;
+use wire::rdata::rdata_lowercase;
+use zone::Record;
+use zone::set::{RecordRef, Zone};
+
+/// What an update reads of a zone.
+pub trait ZoneRead {
+    /// The apex.
+    fn apex(&self) -> NameRef<'_>;
+    /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
+    fn is_presigned(&self) -> bool;
+    /// Shows every record of this very owner, RRSIGs too, the records of an RRset one after the other, until `visit`
+    /// breaks off. Wildcards and zone cuts mean nothing here (RFC 2136 1.1.3, 1.1.4).
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>);
+}
+
+impl ZoneRead for Zone<'_> {
+    fn apex(&self) -> NameRef<'_> {
+        Zone::apex(self)
+    }
+
+    fn is_presigned(&self) -> bool {
+        Zone::is_presigned(self)
+    }
+
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
+        let _ = Zone::records_at(self, owner).try_for_each(visit);
+    }
+}
+
+/// Which limit an update would break; it is refused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LimitReached {
+    /// [`UPDATE_TOUCHED_RECORDS_MAX`]
+    TouchedRecords,
+    /// [`RRSET_RECORDS_MAX`]
+    RrsetRecords,
+    /// [`RRSET_OCTETS_MAX`]
+    RrsetOctets,
+    /// [`OWNER_RRSETS_MAX`]
+    OwnerRrsets,
+    /// [`OWNER_OCTETS_MAX`]
+    OwnerOctets,
+    /// [`CHANGE_OCTETS_MAX`]
+    ChangeOctets,
+}
+
+/// Rdata of one RRset: as compared (names in lower case where RFC 4034 6.2 says so) to as stored.
+type Rdatas = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
+
+/// The form of rdata in which equal records are equal octets (RFC 2136 1.1.1, 1.1.2).
+pub(super) fn comparable(rtype: Rtype, rdata: &[u8]) -> Arc<[u8]> {
+    let mut lower = rdata.to_vec();
+    rdata_lowercase(rtype, &mut lower);
+    lower.into()
+}
+
+/// Type, and the type covered of RRSIGs, which are as many RRsets with as many TTLs (RFC 4034 3). Clients cannot write
+/// RRSIGs, but they can delete an owner that has some.
+pub(super) type RrsetKey = (Rtype, Rtype);
+
+fn rrset_key(rtype: Rtype, rdata: &[u8]) -> RrsetKey {
+    match (rtype, rdata.first_chunk()) {
+        (Rtype::RRSIG, Some(&covered)) => (rtype, Rtype(u16::from_be_bytes(covered))),
+        _ => (rtype, Rtype(0)),
+    }
+}
+
+/// One RRset as it was and as it is.
+#[derive(Default)]
+pub(super) struct WorkingRrset {
+    rtype: Rtype,
+    ttl_before: u32,
+    before: Rdatas,
+    ttl: u32,
+    now: Rdatas,
+}
+
+impl WorkingRrset {
+    pub(super) fn is_empty(&self) -> bool {
+        self.now.is_empty()
+    }
+
+    /// The records as stored.
+    pub(super) fn rdatas(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.now.values()
+    }
+
+    /// Adds a record, or takes over its TTL when it is there. A record that the zone has, or had until this update,
+    /// keeps the form in which it was stored first.
+    pub(super) fn put(&mut self, ttl: u32, rdata: &[u8]) {
+        self.ttl = ttl;
+        if let Entry::Vacant(vacant) = self.now.entry(comparable(self.rtype, rdata)) {
+            let stored = match self.before.get(vacant.key()) {
+                Some(stored) => Arc::clone(stored),
+                None if **vacant.key() == *rdata => Arc::clone(vacant.key()),
+                None => rdata.into(),
+            };
+            vacant.insert(stored);
+        }
+    }
+
+    pub(super) fn remove(&mut self, rdata: &[u8]) {
+        self.now.remove(&comparable(self.rtype, rdata));
+    }
+
+    pub(super) fn contains(&self, rdata: &[u8]) -> bool {
+        self.now.contains_key(&comparable(self.rtype, rdata))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.now.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.now.clear();
+    }
+
+    /// Puts another record in the place of all that are there; the TTL stays.
+    pub(super) fn replace(&mut self, rdata: &[u8]) {
+        self.now.clear();
+        self.put(self.ttl, rdata);
+    }
+
+    /// Removes the records whose comparable rdata starts with `prefix`.
+    pub(super) fn remove_prefix(&mut self, prefix: &[u8]) {
+        let range = self.now.range::<[u8], _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
+        let found: Vec<_> = range.map(|(key, _)| key.clone()).take_while(|key| key.starts_with(prefix)).collect();
+        for key in found {
+            self.now.remove(&key);
+        }
+    }
+
+    /// A new TTL makes every record of the RRset a changed one (RFC 2181 5.2).
+    fn is_ttl_changed(&self) -> bool {
+        self.ttl != self.ttl_before && !self.before.is_empty() && !self.now.is_empty()
+    }
+
+    fn is_changed(&self) -> bool {
+        self.is_ttl_changed() || !self.now.keys().eq(self.before.keys())
+    }
+
+    fn octets(rdatas: &Rdatas) -> usize {
+        rdatas.keys().map(|rdata| rdata.len() + RRSET_RECORD_OVERHEAD).sum()
+    }
+
+    /// What grew beyond a limit; what the zone brought along may stay, and shrink.
+    fn check(&self) -> Result<(), LimitReached> {
+        if self.now.len() > self.before.len().max(RRSET_RECORDS_MAX) {
+            return Err(LimitReached::RrsetRecords);
+        }
+        // Counted only where it can be too much: most RRsets are small.
+        let octets = Self::octets(&self.now);
+        if octets > RRSET_OCTETS_MAX && octets > Self::octets(&self.before) {
+            return Err(LimitReached::RrsetOctets);
+        }
+        Ok(())
+    }
+}
+
+/// One owner: its name in the case of its first writer, and its RRsets.
+pub(super) struct Owner {
+    name: Name,
+    rrsets: BTreeMap<RrsetKey, WorkingRrset>,
+    /// How many RRsets the zone has.
+    rrsets_before: usize,
+    /// Whether `name` is that of a record, and not only of a prerequisite or a deletion that named the owner before.
+    has_writer: bool,
+}
+
+impl Owner {
+    /// The types of RRsets that are not empty.
+    pub(super) fn rtypes(&self) -> impl Iterator<Item = Rtype> {
+        self.rrsets.iter().filter(|(_, rrset)| !rrset.is_empty()).map(|(&(rtype, _), _)| rtype)
+    }
+
+    /// Whether these are exactly the records of a type.
+    pub(super) fn equals(&self, rtype: Rtype, comparable: &BTreeSet<Arc<[u8]>>) -> bool {
+        let mut of_rtype = self.rrsets.range((rtype, Rtype(0))..=(rtype, Rtype(u16::MAX)));
+        let count: usize = of_rtype.clone().map(|(_, rrset)| rrset.len()).sum();
+        count == comparable.len() && of_rtype.all(|(_, rrset)| rrset.now.keys().all(|key| comparable.contains(key)))
+    }
+
+    /// All RRsets, empty ones among them, by type.
+    pub(super) fn rrsets_mut(&mut self) -> impl Iterator<Item = (Rtype, &mut WorkingRrset)> {
+        self.rrsets.iter_mut().map(|(&(rtype, _), rrset)| (rtype, rrset))
+    }
+
+    /// What grew beyond a limit; what the zone brought along may stay, and shrink.
+    fn check(&self) -> Result<(), LimitReached> {
+        let rrsets = self.rtypes().count();
+        if rrsets > self.rrsets_before.max(OWNER_RRSETS_MAX) {
+            return Err(LimitReached::OwnerRrsets);
+        }
+        let octets = |of: fn(&WorkingRrset) -> &Rdatas| -> usize {
+            self.rrsets.values().map(|rrset| WorkingRrset::octets(of(rrset))).sum()
+        };
+        let now = octets(|rrset| &rrset.now);
+        if now > OWNER_OCTETS_MAX && now > octets(|rrset| &rrset.before) {
+            return Err(LimitReached::OwnerOctets);
+        }
+        self.rrsets.values().try_for_each(WorkingRrset::check)
+    }
+}
+
+/// Deleted and added records, in canonical order of owners, then by type and rdata.
+#[derive(Default)]
+pub(super) struct Difference {
+    pub(super) deleted: Vec<Record>,
+    pub(super) added: Vec<Record>,
+    octets: usize,
+}
+
+impl Difference {
+    fn collect(&mut self, owner: &Name, rrset: &WorkingRrset) -> Result<(), LimitReached> {
+        let all = rrset.is_ttl_changed();
+        let mut record = |ttl: u32, rdata: &Arc<[u8]>| {
+            self.octets += rdata.len();
+            if self.octets > CHANGE_OCTETS_MAX {
+                return Err(LimitReached::ChangeOctets);
+            }
+            Ok(Record { owner: owner.clone(), rtype: rrset.rtype, ttl, rdata: (**rdata).into() })
+        };
+        for (_, rdata) in rrset.before.iter().filter(|(key, _)| all || !rrset.now.contains_key(*key)) {
+            self.deleted.push(record(rrset.ttl_before, rdata)?);
+        }
+        for (_, rdata) in rrset.now.iter().filter(|(key, _)| all || !rrset.before.contains_key(*key)) {
+            self.added.push(record(rrset.ttl, rdata)?);
+        }
+        Ok(())
+    }
+}
+
+/// All owners that an update has named so far.
+pub(super) struct Working<'z, Z> {
+    zone: &'z Z,
+    /// By name in lower case.
+    owners: BTreeMap<Box<[u8]>, Owner>,
+    touched: usize,
+}
+
+impl<'z, Z: ZoneRead> Working<'z, Z> {
+    pub(super) const fn new(zone: &'z Z) -> Self {
+        Self { zone, owners: BTreeMap::new(), touched: 0 }
+    }
+
+    /// An owner, read from the zone when it is named first.
+    pub(super) fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
+        let owner = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
+            Entry::Occupied(occupied) => occupied.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, &mut self.touched)?),
+        };
+        Ok(owner)
+    }
+
+    /// One RRset of any type but RRSIG; empty if there is none.
+    pub(super) fn rrset(&mut self, name: &Name, rtype: Rtype) -> Result<&mut WorkingRrset, LimitReached> {
+        let rrsets = &mut self.owner(name)?.rrsets;
+        Ok(rrsets.entry((rtype, Rtype(0))).or_insert_with(|| WorkingRrset { rtype, ..WorkingRrset::default() }))
+    }
+
+    /// One RRset that gets a record: an owner that has none yet takes the case in which it is written here.
+    pub(super) fn rrset_to_write(&mut self, name: &Name, rtype: Rtype) -> Result<&mut WorkingRrset, LimitReached> {
+        let owner = self.owner(name)?;
+        if !owner.has_writer {
+            owner.name = name.clone();
+            owner.has_writer = true;
+        }
+        self.rrset(name, rtype)
+    }
+
+    /// Whether there is any difference.
+    pub(super) fn is_changed(&self) -> bool {
+        self.owners.values().flat_map(|owner| owner.rrsets.values()).any(WorkingRrset::is_changed)
+    }
+
+    /// The net difference between the zone as it was and as it is now.
+    pub(super) fn difference(&self) -> Result<Difference, LimitReached> {
+        let mut owners: Vec<_> = self.owners.values().collect();
+        owners.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let mut difference = Difference::default();
+        for owner in owners {
+            owner.check()?;
+            for rrset in owner.rrsets.values() {
+                difference.collect(&owner.name, rrset)?;
+            }
+        }
+        Ok(difference)
+    }
+}
+
+/// Reads an owner with all that it has; `touched` counts records over the whole update.
+fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<Owner, LimitReached> {
+    let mut owner = Owner { name: name.clone(), rrsets: BTreeMap::new(), rrsets_before: 0, has_writer: false };
+    zone.records_at(name.as_ref(), &mut |record| {
+        *touched += 1;
+        if *touched > UPDATE_TOUCHED_RECORDS_MAX {
+            return ControlFlow::Break(());
+        }
+        if owner.rrsets.is_empty() {
+            owner.name = record.owner.to_name();
+        }
+        let RecordRef { rtype, ttl, rdata, .. } = record;
+        let rrset = owner.rrsets.entry(rrset_key(rtype, rdata)).or_insert_with(|| WorkingRrset {
+            rtype,
+            ttl,
+            ttl_before: ttl,
+            ..WorkingRrset::default()
+        });
+        let key = comparable(rtype, rdata);
+        let stored = if *key == *rdata { Arc::clone(&key) } else { rdata.into() };
+        rrset.before.insert(key, stored);
+        ControlFlow::Continue(())
+    });
+    if *touched > UPDATE_TOUCHED_RECORDS_MAX {
+        return Err(LimitReached::TouchedRecords);
+    }
+    for rrset in owner.rrsets.values_mut() {
+        rrset.now = rrset.before.clone();
+    }
+    owner.rrsets_before = owner.rrsets.len();
+    owner.has_writer = owner.rrsets_before > 0;
+    Ok(owner)
+}

@@ -1,0 +1,191 @@
+//! Limits: what is refused, and how long the worst that is allowed takes.
+#![expect(clippy::disallowed_methods, reason = "a bound on time is measured with a clock")]
+#![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
+
+mod support;
+
+use catamaran_replica::io::SerialPolicyOption;
+use catamaran_replica::update::client::UpdateBuilder;
+use catamaran_replica::update::limits::*;
+use catamaran_replica::update::{Evaluated, LimitReached, Refusal, ZoneRead, evaluate, prescan};
+use std::ops::ControlFlow;
+use support::name;
+use support::test_zone::TestZone;
+use wire::name::{Name, NameRef};
+use wire::number::{Rcode, Rtype};
+use wire::parse::{Parsed, parse_request};
+use zone::Record;
+use zone::set::RecordRef;
+
+fn apex() -> Name {
+    name("example.test")
+}
+
+fn builder() -> UpdateBuilder {
+    UpdateBuilder::new(1, apex().as_ref())
+}
+
+fn soa() -> Record {
+    let rdata = [b"\x01a\0\x01b\0".as_slice(), &[0, 0, 0, 1], &[0; 16]].concat().into();
+    Record { owner: apex(), rtype: Rtype::SOA, ttl: 300, rdata }
+}
+
+fn a(owner: &str, number: u32) -> Record {
+    Record { owner: name(owner), rtype: Rtype::A, ttl: 300, rdata: number.to_be_bytes().into() }
+}
+
+fn zone(records: Vec<Record>) -> TestZone {
+    let records = std::iter::once(soa()).chain(records).collect();
+    TestZone { apex: apex(), records }
+}
+
+fn run(zone: &impl ZoneRead, builder: UpdateBuilder) -> Evaluated {
+    let octets = builder.finish();
+    let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
+    match prescan(&request) {
+        Ok(parsed) => evaluate(zone, &parsed, SerialPolicyOption::Increment, 0),
+        Err(rcode) => Evaluated { rcode, changeset: None, refusal: None },
+    }
+}
+
+fn refused(evaluated: &Evaluated, limit: LimitReached) {
+    assert_eq!((evaluated.rcode, evaluated.refusal), (Rcode::REFUSED, Some(Refusal::Limit(limit))));
+    assert_eq!(evaluated.changeset, None);
+}
+
+#[test]
+fn a_thousand_records_and_no_more() {
+    let www = name("www.example.test");
+    let of = |count: usize| {
+        (0..count as u32).fold(builder(), |builder, at| builder.add(www.as_ref(), 60, Rtype::A, &at.to_be_bytes()))
+    };
+    let evaluated = run(&zone(vec![]), of(UPDATE_RECORDS_MAX));
+    assert_eq!(evaluated.rcode, Rcode::NOERROR);
+    assert_eq!(evaluated.changeset.unwrap().added.len(), 1 + UPDATE_RECORDS_MAX);
+    assert_eq!(run(&zone(vec![]), of(UPDATE_RECORDS_MAX + 1)).rcode, Rcode::REFUSED);
+    // Prerequisites count.
+    let evaluated = run(&zone(vec![]), {
+        let all = (0..UPDATE_RECORDS_MAX).fold(builder(), |builder, _| builder.require_no_name(www.as_ref()));
+        all.add(www.as_ref(), 60, Rtype::A, &[0; 4])
+    });
+    assert_eq!(evaluated.rcode, Rcode::REFUSED);
+}
+
+#[test]
+fn an_rrset_grows_to_its_limits() {
+    let www = name("www.example.test");
+    let full = || zone((0..RRSET_RECORDS_MAX as u32).map(|at| a("www.example.test", at)).collect());
+    refused(&run(&full(), builder().add(www.as_ref(), 300, Rtype::A, &[9; 4])), LimitReached::RrsetRecords);
+    // One for one is possible, and so is shrinking one that came in larger.
+    let swap = builder().delete_record(www.as_ref(), Rtype::A, &[0; 4]).add(www.as_ref(), 300, Rtype::A, &[9; 4]);
+    assert_eq!(run(&full(), swap).rcode, Rcode::NOERROR);
+    let mut larger = full();
+    larger.records.extend([a("www.example.test", 1 << 30), a("www.example.test", 1 << 29)]);
+    let evaluated = run(&larger, builder().delete_record(www.as_ref(), Rtype::A, &[0; 4]));
+    assert_eq!(evaluated.changeset.unwrap().deleted.len(), 2);
+
+    let text = |at: u8| [vec![255; 256], vec![255; 256], vec![1, at]].concat();
+    let record = |at: u8| Record { owner: www.clone(), rtype: Rtype::TXT, ttl: 300, rdata: text(at).into() };
+    let half = zone((0..60).map(record).collect());
+    let add =
+        |up_to: u8| (60..up_to).fold(builder(), |builder, at| builder.add(www.as_ref(), 300, Rtype::TXT, &text(at)));
+    assert_eq!(run(&half, add(121)).rcode, Rcode::NOERROR);
+    refused(&run(&half, add(122)), LimitReached::RrsetOctets);
+}
+
+#[test]
+fn an_owner_has_so_many_rrsets() {
+    let www = name("www.example.test");
+    let types = |count: usize| {
+        let types = (0..count as u16).map(|at| Rtype(60_000 + at));
+        types.fold(builder(), |builder, rtype| builder.add(www.as_ref(), 300, rtype, b"x"))
+    };
+    assert_eq!(run(&zone(vec![]), types(OWNER_RRSETS_MAX)).rcode, Rcode::NOERROR);
+    refused(&run(&zone(vec![]), types(OWNER_RRSETS_MAX + 1)), LimitReached::OwnerRrsets);
+}
+
+/// Every owner has an RRset of the same size.
+struct Endless {
+    apex: Name,
+    records: u32,
+    octets: usize,
+}
+
+impl ZoneRead for Endless {
+    fn apex(&self) -> NameRef<'_> {
+        self.apex.as_ref()
+    }
+    fn is_presigned(&self) -> bool {
+        false
+    }
+    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
+        if owner == self.apex.as_ref() {
+            let _ = visit(RecordRef { owner, rtype: Rtype::SOA, ttl: 300, rdata: &soa().rdata });
+            return;
+        }
+        let mut rdata = vec![0; self.octets];
+        for at in 0..self.records {
+            rdata[..4].copy_from_slice(&at.to_be_bytes());
+            if visit(RecordRef { owner, rtype: Rtype(65_400), ttl: 300, rdata: &rdata }).is_break() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_update_reads_and_changes_is_bounded() {
+    let deletes =
+        (0..900).fold(builder(), |builder, at| builder.delete_name(name(&format!("n{at}.example.test")).as_ref()));
+    let of = |records, octets| Endless { apex: apex(), records, octets };
+    refused(&run(&of(4_000, 4), deletes.clone()), LimitReached::TouchedRecords);
+    refused(&run(&of(100, 60), deletes.clone()), LimitReached::ChangeOctets);
+    let evaluated = run(&of(100, 4), deletes);
+    assert_eq!(evaluated.changeset.unwrap().deleted.len(), 1 + 90_000);
+}
+
+#[test]
+fn rdata_that_grows_when_it_is_written_out_is_bounded() {
+    // Each target is a pointer to one long name.
+    let long = name(&format!("{0}.{0}.{0}.{1}.example.test", "a".repeat(63), "b".repeat(45)));
+    let mut octets = builder().add(long.as_ref(), 60, Rtype::MX, &[&[0, 0], long.octets()].concat()).finish();
+    let long_at = 12 + apex().octets().len() + 4;
+    for at in 0..999u16 {
+        let [high, low] = (0xC000 | long_at as u16).to_be_bytes();
+        let [a, b] = at.to_be_bytes();
+        octets.extend([high, low, 0, 15, 0, 1, 0, 0, 0, 60, 0, 4, a, b, high, low]);
+    }
+    octets[8..10].copy_from_slice(&1000u16.to_be_bytes());
+    let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
+    let parsed = prescan(&request).unwrap();
+    assert_eq!(parsed.steps.len(), 1000);
+    // 1000 * 257 octets are no RRset that could be answered.
+    let evaluated = evaluate(&zone(vec![]), &parsed, SerialPolicyOption::Increment, 0);
+    refused(&evaluated, LimitReached::RrsetOctets);
+}
+
+#[test]
+fn a_thousand_steps_at_one_owner_are_not_a_million() {
+    let www = name("www.example.test");
+    let zone = zone((0..RRSET_RECORDS_MAX as u32).map(|at| a("www.example.test", at)).collect());
+    let rdata = |at: u32| (at + (1 << 30)).to_be_bytes();
+    let alternating = (0..500).fold(builder(), |builder, at| {
+        builder.delete_rrset(www.as_ref(), Rtype::A).add(www.as_ref(), 300, Rtype::A, &rdata(at))
+    });
+    let wks = |at: u32| [vec![1, 1, (at >> 8) as u8, at as u8, 6], vec![0x80; 3]].concat();
+    let services = (0..1000).fold(builder(), |builder, at| builder.add(www.as_ref(), 300, Rtype::WKS, &wks(at)));
+    let aliases = (0..1000).fold(builder(), |builder, at: u32| {
+        let target = name(&format!("t{at}.example.test"));
+        builder.add(name("alias.example.test").as_ref(), 300, Rtype::CNAME, target.octets())
+    });
+    let values =
+        (0..1000).fold(builder(), |builder, at: u32| builder.require_record(www.as_ref(), Rtype::A, &at.to_be_bytes()));
+    for (what, builder) in [("alternating", alternating), ("wks", services), ("cname", aliases), ("values", values)] {
+        let start = std::time::Instant::now();
+        let evaluated = run(&zone, builder);
+        // An unoptimised build on a busy machine; a quadratic step would take seconds.
+        let took = start.elapsed();
+        println!("{what}: {:?} in {took:?}", evaluated.rcode);
+        assert!(took.as_millis() < 500, "{what} took {took:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Errors as JSON, with a hint.
+
+use super::types::ErrorJson;
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use replica::io::AdminError;
+
+/// What a handler gives when it cannot do as asked.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    error: String,
+    hint: String,
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status, error: error.into(), hint: hint.into() }
+    }
+
+    /// The replica's thread is gone: the process is about to end.
+    pub(super) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping", "ask another node")
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = Json(ErrorJson { error: self.error, hint: self.hint });
+        let mut response = (self.status, body).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            // RFC 7235 3.1: a 401 says what would be accepted.
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<AdminError> for ApiError {
+    fn from(error: AdminError) -> Self {
+        use StatusCode as S;
+        let (status, error, hint) = match error {
+            AdminError::ZoneExists => {
+                (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it")
+            }
+            AdminError::ZoneUnknown => (S::NOT_FOUND, "there is no such zone", "see `catamaran zone list`"),
+            AdminError::ZoneChanged => (S::CONFLICT, "the zone changed since it was compared", "compare again"),
+            AdminError::ZoneInvalid => (
+                S::UNPROCESSABLE_ENTITY,
+                "the records are no zone: it needs one SOA, at its apex, and no owner outside",
+                "see `catamaran zone check FILE`",
+            ),
+            AdminError::KeyExists => (
+                S::CONFLICT,
+                "a key of that name exists with another secret",
+                "remove it first, or choose another name",
+            ),
+            AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
+            AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran status`"),
+            AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
+            AdminError::MembershipBusy => {
+                (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
+            }
+            AdminError::LeaderWouldGo => {
+                (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
+            }
+            AdminError::LastVoter => (S::CONFLICT, "the last voter cannot be removed", "stop the cluster instead"),
+            AdminError::TokenInvalid => (
+                S::FORBIDDEN,
+                "the token is unknown, used or expired",
+                "make a new one with `catamaran join --make-token`",
+            ),
+            AdminError::TooLarge => (
+                S::PAYLOAD_TOO_LARGE,
+                "it is larger than a limit allows",
+                "make it smaller; the limits are in limits.rs",
+            ),
+            AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many commands wait", "try again in a second"),
+            AdminError::NotProposed => (
+                S::SERVICE_UNAVAILABLE,
+                "no leader took it; nothing was done",
+                "more than half of the nodes must run; see `catamaran status`",
+            ),
+            AdminError::Unknown => {
+                (S::GATEWAY_TIMEOUT, "nobody knows whether it was done", "look before you try again")
+            }
+            AdminError::Malformed => {
+                (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses")
+            }
+        };
+        Self::new(status, error, hint)
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(
+            rejection.status(),
+            rejection.body_text(),
+            "name the zone or key in the query, as in ?zone=example.org.",
+        )
+    }
+}
+
+impl From<BytesRejection> for ApiError {
+    fn from(rejection: BytesRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text(), "send a smaller body")
+    }
+}
+
+pub(super) async fn no_such_path() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "there is no such path",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/tokens",
+    )
+}
+
+pub(super) async fn no_such_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path has no such method",
+        "use GET to read, POST to add, PUT to replace, DELETE to remove",
+    )
+}

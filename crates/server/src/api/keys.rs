@@ -1,0 +1,122 @@
+//! `/v1/keys`
+
+use super::Api;
+use super::error::ApiError;
+use super::types::{DoneJson, GrantJson, KeyJson};
+use crate::files::key_file::Algorithm;
+use crate::files::token::fill_random;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use replica::io::{AdminCommand, AdminReply, KeyAlgorithm, Right};
+use serde::Deserialize;
+use std::sync::Arc;
+use wire::Name;
+use zone::record::ZoneId;
+
+/// Which key.
+#[derive(Deserialize)]
+pub(super) struct KeyQuery {
+    name: String,
+}
+
+pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
+    let rights = api.handle.shared().rights();
+    let keys = rights.statuses().map(|key| KeyJson {
+        name: key.name.to_string(),
+        algorithm: mnemonic(key.algorithm).to_owned(),
+        secret: None,
+        grants: key
+            .grants
+            .iter()
+            .map(|(zone, right)| GrantJson {
+                zone: zone.as_ref().map(|zone| zone.apex.to_string()),
+                right: right_label(*right).to_owned(),
+            })
+            .collect(),
+    });
+    Json(keys.collect())
+}
+
+/// Makes the key if it is not there, then each grant that is not there.
+pub(super) async fn add(
+    State(api): State<Arc<Api>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
+    // Whatever type the client says the body has.
+    let key: KeyJson = serde_json::from_slice(&body?).map_err(|error| {
+        bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
+    })?;
+    let name = parse_name(&key.name)?;
+    let algorithm = Algorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
+        bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512")
+    })?;
+    let mut commands = Vec::new();
+    if let Some(secret) = &key.secret {
+        let secret = data_encoding::BASE64.decode(secret.as_bytes()).map_err(|error| {
+            bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it")
+        })?;
+        let mut nonce = [0; 12];
+        fill_random(&mut nonce)
+            .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
+        commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
+    }
+    for grant in &key.grants {
+        let right = match grant.right.as_str() {
+            "update" => Right::Update,
+            "transfer" => Right::Transfer,
+            other => return Err(bad(format!("`{other}` is no right"), "update or transfer")),
+        };
+        let zone = grant.zone.as_deref().map(parse_name).transpose()?.map(|apex| ZoneId { view: 0, apex });
+        commands.push(AdminCommand::Grant { key: name.clone(), zone, right });
+    }
+    let mut changed = false;
+    for command in commands {
+        changed |= api.handle.admin(command).await? != AdminReply::Unchanged;
+    }
+    Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
+}
+
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let name = parse_name(&query?.name)?;
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveKey { name }).await?))
+}
+
+fn parse_name(text: &str) -> Result<Name, ApiError> {
+    let name: Name = text
+        .parse()
+        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in `dhcp.example.`"))?;
+    Ok(name.as_ref().to_canonical())
+}
+
+fn bad(error: String, hint: &str) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, error, hint)
+}
+
+const fn wire_algorithm(algorithm: Algorithm) -> KeyAlgorithm {
+    match algorithm {
+        Algorithm::HmacSha256 => KeyAlgorithm::HmacSha256,
+        Algorithm::HmacSha384 => KeyAlgorithm::HmacSha384,
+        Algorithm::HmacSha512 => KeyAlgorithm::HmacSha512,
+    }
+}
+
+const fn mnemonic(algorithm: KeyAlgorithm) -> &'static str {
+    match algorithm {
+        KeyAlgorithm::HmacSha256 => Algorithm::HmacSha256.mnemonic(),
+        KeyAlgorithm::HmacSha384 => Algorithm::HmacSha384.mnemonic(),
+        KeyAlgorithm::HmacSha512 => Algorithm::HmacSha512.mnemonic(),
+    }
+}
+
+const fn right_label(right: Right) -> &'static str {
+    match right {
+        Right::Update => "update",
+        Right::Transfer => "transfer",
+    }
+}

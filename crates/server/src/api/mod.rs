@@ -1,0 +1,85 @@
+//! The HTTP API: health, status and metrics for everyone on this machine, changes for who has the token.
+//!
+//! | method and path | does | token |
+//! |---|---|---|
+//! | `GET /healthz` | 200 when the node answers queries and knows a leader, else 503 | from elsewhere |
+//! | `GET /metrics` | Prometheus text | from elsewhere |
+//! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones | from elsewhere |
+//! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |
+//! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
+//! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
+//! | `DELETE /v1/zone?zone=NAME` | removes it | always |
+//! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
+//! | `POST /v1/tokens` | a token with which one node may join | always |
+//!
+//! Every error is JSON: `{"error": what, "hint": what to do}`.
+
+pub(crate) mod types;
+
+mod error;
+mod guard;
+mod keys;
+mod page;
+mod status;
+mod tokens;
+mod zones;
+
+use crate::files::token::Token;
+use crate::limits::{API_BODY_BYTES_MAX, API_ZONE_BYTES_MAX};
+use crate::node::handle::ReplicaHandle;
+use crate::node::metrics::NodeMetrics;
+use crate::node::readers::Zones;
+use crate::service::serving::ServingState;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// What all handlers share.
+pub(crate) struct Api {
+    pub(crate) node: u64,
+    pub(crate) started_at: Instant,
+    pub(crate) token: Token,
+    pub(crate) handle: ReplicaHandle,
+    pub(crate) serving: Arc<ServingState>,
+    pub(crate) metrics: NodeMetrics,
+    pub(crate) zones: Mutex<Zones>,
+    /// What a joining node must know besides its token.
+    pub(crate) join: tokens::JoinOffer,
+}
+
+pub(crate) use tokens::JoinOffer;
+
+/// All routes.
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    let open = Router::new()
+        .route("/healthz", get(status::health))
+        .route("/metrics", get(page::metrics))
+        .route("/v1/status", get(status::status))
+        .route("/v1/zones", get(zones::list))
+        .route_layer(from_fn_with_state(api.clone(), guard::local_or_token));
+    let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
+    let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
+    let guarded = Router::new()
+        .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
+        .route("/v1/tokens", axum::routing::post(tokens::make))
+        .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
+        .merge(zone)
+        .route_layer(from_fn_with_state(api.clone(), guard::token));
+    open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(api)
+}
+
+/// Serves until the runtime ends.
+pub(crate) async fn serve(listener: tokio::net::TcpListener, api: Arc<Api>) {
+    let service = router(api).into_make_service_with_connect_info::<SocketAddr>();
+    if let Err(error) = axum::serve(listener, service).await {
+        tracing::error!(%error, "the API has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! `GET /healthz`, `GET /v1/status`
+
+use super::Api;
+use super::error::ApiError;
+use super::types::{HealthJson, MemberJson, StatusJson};
+use crate::node::handle::WithZones;
+use crate::peer::node_number;
+use crate::service::serving::label;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use replica::Status;
+use replica::io::{Role, Serving};
+use serde::Deserialize;
+use std::sync::Arc;
+
+pub(super) async fn health(State(api): State<Arc<Api>>) -> Result<(StatusCode, Json<HealthJson>), ApiError> {
+    let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
+    let serving = api.serving.get();
+    let healthy = serving == Serving::Yes && status.leader.is_some();
+    let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = HealthJson {
+        healthy,
+        serving: label(serving).to_owned(),
+        leader: status.leader.map(node_number),
+        staleness_ms: status.staleness_ms,
+    };
+    Ok((code, Json(body)))
+}
+
+/// `?zones=false` leaves the zones out: for who asks often.
+#[derive(Deserialize)]
+pub(super) struct StatusQuery {
+    zones: Option<bool>,
+}
+
+pub(super) async fn status(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<StatusQuery>, QueryRejection>,
+) -> Result<Json<StatusJson>, ApiError> {
+    let with_zones = if query?.zones == Some(false) { WithZones::No } else { WithZones::Yes };
+    let Status {
+        id, role, term, leader, commit_index, applied_index, staleness_ms, state_hash, members, zones, ..
+    } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
+    let members = members
+        .into_iter()
+        .map(|of| MemberJson {
+            node: node_number(of.member.id),
+            raft_id: of.member.id,
+            address: of.member.address,
+            voter: of.is_voter,
+            applied_index: of.applied_index,
+        })
+        .collect();
+    Ok(Json(StatusJson {
+        node: api.node,
+        raft_id: id,
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        role: match role {
+            Role::Leader => "leader",
+            Role::Follower => "follower",
+            Role::Candidate => "candidate",
+        }
+        .to_owned(),
+        term,
+        leader: leader.map(node_number),
+        commit_index,
+        applied_index,
+        serving: label(api.serving.get()).to_owned(),
+        staleness_ms,
+        state_hash: format!("{state_hash:032x}"),
+        members,
+        zones: super::zones::describe_all(&api, &zones),
+        uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }))
+}

@@ -1,0 +1,90 @@
+//! Who may ask what, from where. What the handlers do is tested with real processes (`tests/it/commands.rs`).
+
+use super::*;
+use crate::node::handle::Shared;
+use crate::node::readers::Readers;
+use crate::service::deferred::Desk;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, StatusCode};
+use tower::ServiceExt;
+use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+/// An API whose replica is gone: a request that may pass gets 503, or what needs no replica.
+fn api(dir: &std::path::Path) -> Arc<Api> {
+    let (events, _) = std::sync::mpsc::channel();
+    let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
+    let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+    let metrics = NodeMetrics {
+        transports: Vec::new(),
+        listen: Vec::new(),
+        peer: Arc::default(),
+        replica: Arc::default(),
+        log_sync: Arc::default(),
+        bulk_sync: Arc::default(),
+        desk: Desk::new(1).0,
+    };
+    Arc::new(Api {
+        node: 1,
+        started_at: Instant::now(),
+        token: Token::load_or_make(&dir.join("api.token")).unwrap(),
+        handle: ReplicaHandle::new(events, Arc::<Shared>::default()),
+        serving: Arc::default(),
+        metrics,
+        zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
+        join: JoinOffer(None),
+    })
+}
+
+fn ask(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Option<&str>) -> StatusCode {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(authorization) = authorization {
+        request = request.header("authorization", authorization);
+    }
+    let mut request = request.body(Body::empty()).unwrap();
+    let from: SocketAddr = from.parse().unwrap();
+    request.extensions_mut().insert(ConnectInfo(from));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(router(api.clone()).oneshot(request)).unwrap().status()
+}
+
+#[test]
+fn what_is_open_on_this_machine_needs_the_token_from_elsewhere() {
+    let dir = crate::test_dir("api");
+    let api = api(dir.path());
+    let token = api.token.authorization();
+    for path in ["/healthz", "/metrics", "/v1/status", "/v1/zones"] {
+        for local in ["127.0.0.1:5", "127.9.9.9:5", "[::1]:5", "[::ffff:127.0.0.1]:5"] {
+            assert_eq!(ask(&api, local, "GET", path, None), StatusCode::SERVICE_UNAVAILABLE, "{path} from {local}");
+        }
+        for remote in ["192.0.2.1:5", "[2001:db8::1]:5", "[::ffff:192.0.2.1]:5"] {
+            assert_eq!(ask(&api, remote, "GET", path, None), StatusCode::UNAUTHORIZED, "{path} from {remote}");
+            assert_eq!(ask(&api, remote, "GET", path, Some("Bearer x")), StatusCode::UNAUTHORIZED);
+            assert_eq!(ask(&api, remote, "GET", path, Some(&token)), StatusCode::SERVICE_UNAVAILABLE);
+        }
+    }
+}
+
+#[test]
+fn changes_and_secrets_need_the_token_everywhere() {
+    let dir = crate::test_dir("api-token");
+    let api = api(dir.path());
+    let token = api.token.authorization();
+    let zone = "/v1/zone?zone=example.test.";
+    for (method, path, passed) in [
+        ("GET", zone, StatusCode::SERVICE_UNAVAILABLE),
+        ("DELETE", zone, StatusCode::SERVICE_UNAVAILABLE),
+        ("PATCH", zone, StatusCode::SERVICE_UNAVAILABLE),
+        ("POST", zone, StatusCode::UNPROCESSABLE_ENTITY),
+        ("PUT", zone, StatusCode::BAD_REQUEST),
+        ("GET", "/v1/keys", StatusCode::OK),
+        ("POST", "/v1/keys", StatusCode::BAD_REQUEST),
+        ("DELETE", "/v1/keys?name=a", StatusCode::SERVICE_UNAVAILABLE),
+        ("POST", "/v1/tokens", StatusCode::CONFLICT),
+    ] {
+        assert_eq!(ask(&api, "127.0.0.1:5", method, path, None), StatusCode::UNAUTHORIZED, "{method} {path}");
+        assert_eq!(ask(&api, "127.0.0.1:5", method, path, Some(&token)), passed, "{method} {path}");
+    }
+    assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/", None), StatusCode::NOT_FOUND);
+    assert_eq!(ask(&api, "127.0.0.1:5", "PUT", "/healthz", None), StatusCode::METHOD_NOT_ALLOWED);
+}

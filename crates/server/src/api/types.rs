@@ -1,0 +1,126 @@
+//! What goes over the API, as JSON; the server and the command line both use these.
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /v1/status`
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct StatusJson {
+    /// Number of the node.
+    pub(crate) node: u64,
+    /// Its raft id: node number and incarnation.
+    pub(crate) raft_id: u64,
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    /// `leader`, `follower` or `candidate`.
+    pub(crate) role: String,
+    pub(crate) term: u64,
+    /// Number of the leader's node; null while none is known.
+    pub(crate) leader: Option<u64>,
+    pub(crate) commit_index: u64,
+    pub(crate) applied_index: u64,
+    /// `yes`, `stale` or `no`: whether it answers queries.
+    pub(crate) serving: String,
+    /// Milliseconds since a leader last confirmed that nothing newer is committed.
+    pub(crate) staleness_ms: u64,
+    /// Additive hash of the replicated state, 32 hexadecimal digits.
+    pub(crate) state_hash: String,
+    pub(crate) members: Vec<MemberJson>,
+    pub(crate) zones: Vec<ZoneJson>,
+    pub(crate) uptime_ms: u64,
+}
+
+/// A member of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct MemberJson {
+    pub(crate) node: u64,
+    pub(crate) raft_id: u64,
+    /// Where its peers connect to it.
+    pub(crate) address: String,
+    /// Whether it votes; one that joined learns first.
+    pub(crate) voter: bool,
+    /// How far it is, as the leader heard; null elsewhere.
+    pub(crate) applied_index: Option<u64>,
+}
+
+/// A zone, in `GET /v1/status` and `GET /v1/zones`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ZoneJson {
+    /// Its apex, absolute.
+    pub(crate) zone: String,
+    pub(crate) serial: u32,
+    pub(crate) records: u64,
+    /// Signed elsewhere: refuses updates.
+    pub(crate) presigned: bool,
+    /// Additive hash of its contents, 32 hexadecimal digits.
+    pub(crate) hash: String,
+    #[serde(flatten)]
+    pub(crate) options: OptionsJson,
+}
+
+/// Replicated options of a zone.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OptionsJson {
+    /// `increment` or `unixtime`: how its serial moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) serial_policy: Option<String>,
+    /// `serve` or `expire`: what it does when no leader can be heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stale: Option<String>,
+}
+
+/// `GET /healthz`
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct HealthJson {
+    /// Whether the node answers queries and knows a leader.
+    pub(crate) healthy: bool,
+    /// `yes`, `stale` or `no`.
+    pub(crate) serving: String,
+    pub(crate) leader: Option<u64>,
+    pub(crate) staleness_ms: u64,
+}
+
+/// A TSIG key; the secret goes in only.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyJson {
+    pub(crate) name: String,
+    /// `hmac-sha256`, `hmac-sha384` or `hmac-sha512`.
+    pub(crate) algorithm: String,
+    /// Base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+    #[serde(default)]
+    pub(crate) grants: Vec<GrantJson>,
+}
+
+/// What a key may do where.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrantJson {
+    /// The zone's apex; null means all zones.
+    pub(crate) zone: Option<String>,
+    /// `update` or `transfer`.
+    pub(crate) right: String,
+}
+
+/// The answer to a change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DoneJson {
+    /// False when the state was already what was asked for.
+    pub(crate) changed: bool,
+}
+
+/// Every error of the API.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ErrorJson {
+    pub(crate) error: String,
+    /// What to do about it.
+    pub(crate) hint: String,
+}
+
+/// `POST /v1/tokens`
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct TokenJson {
+    /// Give it to `catamaran join --token`.
+    pub(crate) token: String,
+}

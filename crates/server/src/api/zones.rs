@@ -1,0 +1,240 @@
+//! `/v1/zones`, `/v1/zone`
+
+use super::Api;
+use super::error::ApiError;
+use super::types::{DoneJson, OptionsJson, ZoneJson};
+use crate::cli::client::ZONE_HASH;
+use crate::files::zone_load::{line_of, load_text};
+use crate::node::handle::WithZones;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use replica::ZoneStatus;
+use replica::io::{
+    AdminCommand, AdminError, AdminReply, Contents, Replacement, SerialPolicyOption, StaleOption, ZoneOptions,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use wire::{Name, Rtype};
+use zone::record::{Record, ZoneId};
+use zone::set::Zone;
+
+/// Which zone, and the hash of what the caller compared with.
+#[derive(Deserialize)]
+pub(super) struct ZoneQuery {
+    zone: String,
+    base: Option<String>,
+    serial_policy: Option<String>,
+    stale: Option<String>,
+}
+
+impl ZoneQuery {
+    fn options(&self) -> OptionsJson {
+        OptionsJson { serial_policy: self.serial_policy.clone(), stale: self.stale.clone() }
+    }
+
+    fn id(&self) -> Result<ZoneId, ApiError> {
+        let apex: Name = self.zone.parse().map_err(|error| {
+            ApiError::new(
+                StatusCode::BAD_REQUEST,
+                format!("`{}` is no name: {error:?}", self.zone),
+                "write it as in ?zone=example.org.",
+            )
+        })?;
+        Ok(ZoneId { view: 0, apex: apex.as_ref().to_canonical() })
+    }
+}
+
+/// All zones that this node serves, with the options that `statuses` tell.
+pub(super) fn describe_all(api: &Api, statuses: &[ZoneStatus]) -> Vec<ZoneJson> {
+    if statuses.is_empty() {
+        return Vec::new();
+    }
+    let options: BTreeMap<&ZoneId, ZoneOptions> = statuses.iter().map(|zone| (&zone.id, zone.options)).collect();
+    let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
+    let zones = reader.pin().zones().map(|zone| describe(&zone, options.get(&zone.id()).copied())).collect();
+    reader.offline();
+    zones
+}
+
+pub(super) fn count(api: &Api) -> usize {
+    let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = reader.pin().zone_count();
+    reader.offline();
+    count
+}
+
+fn describe(zone: &Zone<'_>, options: Option<ZoneOptions>) -> ZoneJson {
+    ZoneJson {
+        zone: zone.apex().to_string(),
+        serial: zone.serial().map_or(0, |serial| serial.0),
+        records: zone.record_count(),
+        presigned: zone.is_presigned(),
+        hash: hash_text(zone),
+        options: options.map_or_else(OptionsJson::default, show_options),
+    }
+}
+
+fn hash_text(zone: &Zone<'_>) -> String {
+    format!("{:032x}", zone.hash())
+}
+
+fn show_options(options: ZoneOptions) -> OptionsJson {
+    let serial_policy = match options.serial_policy {
+        SerialPolicyOption::Increment => "increment",
+        SerialPolicyOption::UnixTime => "unixtime",
+    };
+    let stale = match options.stale {
+        StaleOption::Serve => "serve",
+        StaleOption::Expire => "expire",
+    };
+    OptionsJson { serial_policy: Some(serial_policy.to_owned()), stale: Some(stale.to_owned()) }
+}
+
+/// `options` with what is named changed.
+fn change_options(mut options: ZoneOptions, wanted: &OptionsJson) -> Result<ZoneOptions, ApiError> {
+    let unknown =
+        |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("`{text}` is no such option"), hint);
+    options.serial_policy = match wanted.serial_policy.as_deref() {
+        None => options.serial_policy,
+        Some("increment") => SerialPolicyOption::Increment,
+        Some("unixtime") => SerialPolicyOption::UnixTime,
+        Some(other) => return Err(unknown(other, "serial_policy is increment or unixtime")),
+    };
+    options.stale = match wanted.stale.as_deref() {
+        None => options.stale,
+        Some("serve") => StaleOption::Serve,
+        Some("expire") => StaleOption::Expire,
+        Some(other) => return Err(unknown(other, "stale is serve or expire")),
+    };
+    Ok(options)
+}
+
+pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<ZoneJson>>, ApiError> {
+    let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
+    Ok(Json(describe_all(&api, &status.zones)))
+}
+
+pub(super) async fn set_options(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let query = query?;
+    let zone = query.id()?;
+    let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
+    let known = status.zones.iter().find(|status| status.id == zone);
+    let known = known.ok_or_else(|| ApiError::from(AdminError::ZoneUnknown))?.options;
+    let options = change_options(known, &query.options())?;
+    Ok(done(&api.handle.admin(AdminCommand::SetZoneOptions { zone, options }).await?))
+}
+
+pub(super) async fn export(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+) -> Result<impl IntoResponse, ApiError> {
+    let id = query?.id()?;
+    let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
+    // A large zone takes a while to print; other requests go on meanwhile.
+    let printed = blocking(move || {
+        let snapshot = frozen.snapshot();
+        let zone = snapshot.zone(&id)?;
+        Some((hash_text(&zone), print(&zone)))
+    });
+    let unknown = || ApiError::from(AdminError::ZoneUnknown);
+    let (hash, text) = printed.await?.ok_or_else(unknown)?;
+    Ok(([(ZONE_HASH, hash), ("content-type", "text/dns; charset=utf-8".to_owned())], text))
+}
+
+/// The zone as a zone file: the SOA first, as readers expect it, the rest in canonical order.
+fn print(zone: &Zone<'_>) -> String {
+    let is_apex_soa = |record: &Record| record.rtype == Rtype::SOA && record.owner.as_ref() == zone.apex();
+    let (mut first, mut rest) = (String::new(), String::new());
+    for record in zone.records().map(|record| record.to_record()) {
+        let part = if is_apex_soa(&record) { &mut first } else { &mut rest };
+        part.push_str(&line_of(&record));
+    }
+    first + &rest
+}
+
+pub(super) async fn add(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
+    let query = query?;
+    let zone = query.id()?;
+    let options = change_options(ZoneOptions::default(), &query.options())?;
+    let records = parse(&zone, body?).await?;
+    let id = zone.clone();
+    let contents = blocking(move || Contents::new(&id, records)).await??;
+    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await?;
+    Ok((StatusCode::CREATED, done(&reply)))
+}
+
+pub(super) async fn replace(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let query = query?;
+    let zone = query.id()?;
+    let base = query.base.as_deref().and_then(|text| u128::from_str_radix(text, 16).ok());
+    let base_hash = base.ok_or_else(|| {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "no hash of the contents that were compared with",
+            format!("give &base=HASH, the {ZONE_HASH} field of the export"),
+        )
+    })?;
+    let records = parse(&zone, body?).await?;
+    let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
+    let id = zone.clone();
+    // Comparing takes as long as the zone is large; the replica goes on meanwhile.
+    let compared = blocking(move || {
+        let snapshot = frozen.snapshot();
+        let old = snapshot.zone(&id).ok_or(AdminError::ZoneUnknown)?;
+        if old.hash() != base_hash {
+            return Err(AdminError::ZoneChanged);
+        }
+        Replacement::new(&old, records)
+    });
+    let replacement = compared.await??;
+    Ok(done(&api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await?))
+}
+
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ZoneQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let zone = query?.id()?;
+    Ok(done(&api.handle.admin(AdminCommand::RemoveZone { zone }).await?))
+}
+
+pub(super) fn done(reply: &AdminReply) -> Json<DoneJson> {
+    Json(DoneJson { changed: *reply != AdminReply::Unchanged })
+}
+
+/// The records of a zone file in a body; its apex must be the zone that was named.
+async fn parse(zone: &ZoneId, body: Bytes) -> Result<Vec<Record>, ApiError> {
+    let wrong = |why: String| {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed")
+    };
+    let loaded = blocking(move || match std::str::from_utf8(&body) {
+        Ok(text) => load_text(text, "body").map_err(|problem| problem.why),
+        Err(error) => Err(format!("the body is not UTF-8: {error}")),
+    });
+    let loaded = loaded.await?.map_err(wrong)?;
+    if loaded.apex != zone.apex {
+        return Err(wrong(format!("the zone in the body is {}, not {}", loaded.apex, zone.apex)));
+    }
+    Ok(loaded.records)
+}
+
+/// Does what takes long away from the requests of others.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())
+}

@@ -1,0 +1,205 @@
+//! The API's client, for the commands that talk to a cluster.
+
+use super::Target;
+use crate::api::types::{ErrorJson, StatusJson};
+use crate::files::cluster_json::ClusterJson;
+use crate::files::layout::Layout;
+use crate::files::token::Token;
+use crate::problem::{Exit, Problem};
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
+use std::time::Duration;
+use ureq::http::{Request, StatusCode};
+
+/// Longest wait for a connection.
+const CONNECT_MS: u64 = 1_000;
+/// Longest wait for the answer to a question.
+const READ_MS: u64 = 5_000;
+/// Longest wait for what a node says about itself.
+const STATUS_MS: u64 = 1_000;
+/// Longest wait for a change to be made; a large zone takes its time.
+const CHANGE_MS: u64 = 900_000;
+
+/// One cluster, by the addresses of its nodes' APIs.
+pub(crate) struct Client {
+    nodes: Vec<SocketAddr>,
+    authorization: Option<String>,
+    agent: ureq::Agent,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Vec<u8>,
+    /// Hash of the zone that the body shows, where it shows one.
+    pub(crate) zone_hash: Option<String>,
+}
+
+impl Client {
+    /// Finds nodes and token.
+    pub(crate) fn find(target: &Target) -> Result<Self, Problem> {
+        let layout = Layout::new(&target.dir);
+        let nodes = match target.api {
+            Some(address) => vec![address],
+            None => ClusterJson::load(&layout.cluster_json())
+                .map_err(|error| {
+                    Problem::new(Exit::Unreachable, "the cluster's nodes are not known", error)
+                        .at(layout.cluster_json().display())
+                        .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one")
+                })?
+                .nodes
+                .iter()
+                .map(|node| node.api)
+                .collect(),
+        };
+        let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
+        // Questions go without a token; a change without one is refused by the node, which says so.
+        let token = Token::load(&token_file).ok();
+        if token.is_none() && target.token_file.is_some() {
+            return Err(Problem::new(Exit::Input, "the token cannot be read", "there is none").at(token_file.display()));
+        }
+        Ok(Self::new(nodes, token.as_ref()))
+    }
+
+    pub(crate) fn new(nodes: Vec<SocketAddr>, token: Option<&Token>) -> Self {
+        let agent = ureq::Agent::new_with_config(
+            ureq::Agent::config_builder()
+                .http_status_as_error(false)
+                .proxy(None)
+                .max_redirects(0)
+                .timeout_connect(Some(Duration::from_millis(CONNECT_MS)))
+                .build(),
+        );
+        Self { nodes, authorization: token.map(Token::authorization), agent }
+    }
+
+    /// The cluster of a running `up`.
+    pub(crate) fn for_plan(plan: &super::up::plan::Plan) -> Result<Self, Problem> {
+        let file = plan.layout.api_token();
+        let token = Token::load(&file)
+            .map_err(|error| Problem::new(Exit::Failed, "the API token cannot be read", error).at(file.display()))?;
+        Ok(Self::new(plan.nodes.iter().map(|node| node.api).collect(), Some(&token)))
+    }
+
+    pub(crate) fn nodes(&self) -> &[SocketAddr] {
+        &self.nodes
+    }
+
+    /// What one node says about itself.
+    pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
+        let answer = self.call(node, "GET", &format!("/v1/status?zones={with_zones}"), &[], STATUS_MS)?;
+        match answer.status {
+            StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
+            _ => Err(error_of(&answer).error),
+        }
+    }
+
+    /// Asks the first node that answers.
+    pub(crate) fn get(&self, path: &str) -> Result<Answer, Problem> {
+        self.first("GET", path, &[], READ_MS)
+    }
+
+    /// As [`Self::get`], for JSON.
+    pub(crate) fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
+        let answer = self.get(path)?;
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
+    }
+
+    /// Has the first node that answers make a change.
+    pub(crate) fn change(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Problem> {
+        self.first(method, path, body, CHANGE_MS)
+    }
+
+    fn first(&self, method: &str, path: &str, body: &[u8], wait_ms: u64) -> Result<Answer, Problem> {
+        let mut last = "it has no nodes".to_owned();
+        for &node in &self.nodes {
+            match self.call(node, method, path, body, wait_ms) {
+                Ok(answer) if answer.status.is_success() => return Ok(answer),
+                // Another node may know the leader that this one does not, or still be within its limits.
+                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => last = error_of(&answer).error,
+                Ok(answer) => return Err(refusal(&answer).at(node)),
+                Err(why) => last = format!("{node}: {why}"),
+            }
+        }
+        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last)
+            .hint("see `catamaran status`; start the cluster with `catamaran up`"))
+    }
+
+    fn call(&self, node: SocketAddr, method: &str, path: &str, body: &[u8], wait_ms: u64) -> Result<Answer, String> {
+        let mut request = Request::builder().method(method).uri(format!("http://{node}{path}"));
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let wait = Some(Duration::from_millis(wait_ms));
+        let sent = if method == "GET" || method == "DELETE" {
+            let request = request.body(()).map_err(|error| error.to_string())?;
+            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())
+        } else {
+            let request = request.body(body).map_err(|error| error.to_string())?;
+            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())
+        };
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let zone_hash = response.headers().get(ZONE_HASH).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let limit = crate::limits::API_ZONE_BYTES_MAX as u64;
+        let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|error| error.to_string())?;
+        Ok(Answer { status: response.status(), body, zone_hash })
+    }
+}
+
+/// Field that carries the hash of an exported zone.
+pub(crate) const ZONE_HASH: &str = "catamaran-zone-hash";
+
+fn error_of(answer: &Answer) -> ErrorJson {
+    serde_json::from_slice(&answer.body)
+        .unwrap_or_else(|_| ErrorJson { error: format!("HTTP {}", answer.status), hint: String::new() })
+}
+
+/// A refusal in the node's own words.
+fn refusal(answer: &Answer) -> Problem {
+    let error = error_of(answer);
+    let exit = match answer.status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => Exit::Input,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::CONFLICT | StatusCode::NOT_FOUND => {
+            Exit::Refused
+        }
+        _ => Exit::Failed,
+    };
+    let problem = Problem::new(exit, "the cluster refused", error.error);
+    if error.hint.is_empty() { problem } else { problem.hint(error.hint) }
+}
+
+/// A query string with one name in it, escaped.
+pub(crate) fn query(key: &str, value: &str) -> String {
+    let mut text = format!("{key}=");
+    for octet in value.bytes() {
+        match octet {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => text.push(octet as char),
+            _ => text.push_str(&format!("%{octet:02X}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_in_queries() {
+        assert_eq!(query("zone", "a\\.b c.test."), "zone=a%5C.b%20c.test.");
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_there_is_named_with_a_hint() {
+        let dir = crate::test_dir("client");
+        let target = Target { dir: dir.path().to_owned(), api: None, token_file: None };
+        let problem = Client::find(&target).err().unwrap();
+        assert_eq!(problem.exit, Exit::Unreachable);
+        assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
+        // A port that was free a moment ago: nobody answers.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let client = Client::new(vec![free], None);
+        assert_eq!(client.get("/v1/status").err().unwrap().exit, Exit::Unreachable);
+    }
+}

@@ -1,0 +1,84 @@
+//! `init`: the files of a new cluster of one node.
+
+use super::InitArgs;
+use crate::config::{Api, Config, Dns, Member, Peer, Tcp};
+use crate::files::layout::{Layout, NodeLayout};
+use crate::files::token::Token;
+use crate::files::{Readers, data_key, write_atomic};
+use crate::limits::UDP_PAYLOAD_DEFAULT;
+use crate::problem::{Exit, Problem};
+use crate::tls::authority::Authority;
+use std::io;
+use std::net::SocketAddr;
+
+pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
+    let layout = Layout::new(&args.dir);
+    let files = layout.node(1);
+    if files.config().exists() {
+        return Err(Problem::new(Exit::Refused, "a cluster was made there before", "it is never overwritten")
+            .at(files.config().display())
+            .hint(format!(
+                "run it with `catamaran serve --config {}`, or choose another --dir",
+                files.config().display()
+            )));
+    }
+    make(args, &layout, &files).map_err(|error| {
+        Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(args.dir.display())
+    })?;
+    println!("made a cluster of one node in {}; run it with:", args.dir.display());
+    println!("  catamaran serve --config {}", files.config().display());
+    println!("and let others join with a token from:");
+    println!("  catamaran join --make-token --dir {} --api {}", args.dir.display(), args.api);
+    Ok(())
+}
+
+fn make(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<()> {
+    std::fs::create_dir_all(files.data())?;
+    let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
+    Token::load_or_make(&layout.api_token())?;
+    data_key::load_or_make(&layout.data_key())?;
+    let issued = authority.issue(1)?;
+    write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
+    write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
+    let members = vec![Member { id: 1, address: args.peer }];
+    write_atomic(
+        &files.config(),
+        config(1, args.dns.clone(), args.api, args.peer, members).to_text().as_bytes(),
+        Readers::All,
+    )
+}
+
+/// The configuration of a node whose files lie as [`Layout`] has them.
+pub(crate) fn config(
+    raft_id: u64,
+    dns: Vec<SocketAddr>,
+    api: SocketAddr,
+    peer: SocketAddr,
+    members: Vec<Member>,
+) -> Config {
+    let id = crate::peer::node_number(raft_id);
+    Config {
+        id: id as u32,
+        incarnation: (raft_id >> 32) as u32,
+        joined: false,
+        dir: "data".into(),
+        data_key_file: "../data.key".into(),
+        dns: Dns {
+            listen: dns,
+            udp_workers: 0,
+            udp_payload: UDP_PAYLOAD_DEFAULT,
+            nsid: Some(format!("node-{id}")),
+            chaos_id: None,
+            chaos_version: None,
+            tcp: Tcp::default(),
+        },
+        api: Api { listen: api, token_file: "../api.token".into() },
+        peer: Peer {
+            listen: peer,
+            ca_file: "../ca.pem".into(),
+            cert_file: "node.pem".into(),
+            key_file: "node.key".into(),
+            members,
+        },
+    }
+}

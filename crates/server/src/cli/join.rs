@@ -1,0 +1,79 @@
+//! `join`: a token on the one side, the files of a new node on the other.
+
+use super::JoinArgs;
+use super::client::Client;
+use crate::api::types::TokenJson;
+use crate::config::Member;
+use crate::files::data_key::{self, DATA_KEY_OCTETS};
+use crate::files::layout::Layout;
+use crate::files::token::Token;
+use crate::files::{Readers, write_atomic};
+use crate::limits::ADMIN_WAIT_MS;
+use crate::peer::join::{JoinGrant, JoinToken, ask};
+use crate::peer::node_number;
+use crate::problem::{Exit, Problem};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
+    match (&args.token, args.peer) {
+        (Some(token), Some(peer)) => join(args, token, peer),
+        _ => make_token(args),
+    }
+}
+
+fn make_token(args: &JoinArgs) -> Result<(), Problem> {
+    let target = super::Target { dir: args.dir.clone(), api: args.api, token_file: None };
+    let answer = Client::find(&target)?.change("POST", "/v1/tokens", &[])?;
+    let token: TokenJson = serde_json::from_slice(&answer.body)
+        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
+    println!("{}", token.token);
+    Ok(())
+}
+
+fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
+    let token = JoinToken::from_text(token).ok_or_else(|| {
+        Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
+            .hint("copy the whole line that `catamaran join --make-token` printed")
+    })?;
+    let layout = Layout::new(&args.dir);
+    if layout.ca_cert().exists() {
+        return Err(Problem::new(Exit::Refused, "a node was made there before", "it is never overwritten")
+            .at(args.dir.display())
+            .hint("choose another --dir"));
+    }
+    let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot join", error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let wait = Duration::from_millis(2 * ADMIN_WAIT_MS);
+    let grant = runtime.block_on(ask(&token, peer, wait)).map_err(|why| {
+        Problem::new(Exit::Refused, "the cluster did not let this node in", why)
+            .hint("make a new token with `catamaran join --make-token`; each is good for one node and one hour")
+    })?;
+    let config = save(args, &layout, &grant, peer)
+        .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;
+    println!("joined as node {}; run it with:\n  catamaran serve --config {}", node_number(grant.id), config.display());
+    Ok(())
+}
+
+fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<PathBuf> {
+    let files = layout.node(node_number(grant.id));
+    std::fs::create_dir_all(files.data())?;
+    let key = data_encoding::BASE64.decode(grant.data_key.as_bytes()).map_err(io::Error::other)?;
+    let key: [u8; DATA_KEY_OCTETS] = key.try_into().map_err(|_| io::Error::other("the data key is damaged"))?;
+    data_key::save(&layout.data_key(), &key)?;
+    Token::save(&layout.api_token(), &grant.api_token)?;
+    write_atomic(&layout.ca_cert(), grant.ca_pem.as_bytes(), Readers::All)?;
+    write_atomic(&files.key(), grant.key_pem.as_bytes(), Readers::Owner)?;
+    write_atomic(&files.cert(), grant.cert_pem.as_bytes(), Readers::All)?;
+    let member =
+        |(id, address): &(u64, String)| Ok(Member { id: *id, address: address.parse().map_err(io::Error::other)? });
+    let mut members: Vec<Member> = grant.members.iter().map(member).collect::<io::Result<_>>()?;
+    members.push(Member { id: grant.id, address: peer });
+    let api = args.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8053)));
+    let mut config = super::init::config(grant.id, args.dns.clone(), api, peer, members);
+    config.joined = true;
+    write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
+    Ok(files.config())
+}

@@ -1,0 +1,438 @@
+//! The command line.
+
+// The cluster on one machine.
+pub(crate) mod up;
+// One node.
+pub(crate) mod init;
+pub(crate) mod join;
+pub(crate) mod serve;
+// Talking to a cluster through its API.
+pub(crate) mod client;
+pub(crate) mod difference;
+pub(crate) mod key;
+pub(crate) mod status;
+pub(crate) mod zone;
+
+use crate::problem::EXIT_CODES;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
+/// was acknowledged is lost when a node dies.
+#[derive(Parser, Debug)]
+#[command(name = "catamaran", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// How much is logged to standard error.
+    #[arg(long, global = true, default_value = "info", value_name = "LEVEL")]
+    pub(crate) log: LogLevel,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Build a cluster on this machine, or resume it, and run it.
+    Up(UpArgs),
+    /// Run one node.
+    Serve(ServeArgs),
+    /// Make the files of a new cluster of one node.
+    Init(InitArgs),
+    /// Make the files of a node that joins a cluster.
+    Join(JoinArgs),
+    /// Say how the cluster does.
+    Status(StatusArgs),
+    /// Add, replace, list, export, check and remove zones.
+    #[command(subcommand)]
+    Zone(ZoneCommand),
+    /// Add, list and remove TSIG keys.
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+const UP_EXAMPLES: &str = "\
+Examples:
+  catamaran up                                   three nodes, a small built-in example.test
+  catamaran up --zone example.org.zone           serve a zone file; its SOA's owner is its origin
+  catamaran up --zone example.org=db.example     name the origin
+  catamaran up --zone root.zone.xz --nodes 5     .xz, .zst and .gz are read too
+  catamaran up --dir /var/lib/catamaran          resume what is there, with all data
+
+Node i answers DNS on 127.0.0.1:PORT+i and [::1]:PORT+i and HTTP on 127.0.0.1:API_PORT+i;
+all nodes share 127.0.0.1:PORT and [::1]:PORT. Ctrl-C stops all of them.";
+
+/// Arguments of `up`.
+#[derive(Args, Debug)]
+#[command(after_help = UP_EXAMPLES)]
+pub(crate) struct UpArgs {
+    /// Number of nodes; one may fail of 3, two of 5. 3 in a new directory, else as many as are there.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=crate::limits::UP_NODES_MAX))]
+    pub(crate) nodes: Option<u64>,
+    /// Directory of the cluster; made if it is not there, resumed if it is.
+    #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Zone file to serve, `FILE` or `ORIGIN=FILE`; may be given several times. A zone that exists is not changed.
+    #[arg(long = "zone", value_name = "[ORIGIN=]FILE")]
+    pub(crate) zones: Vec<String>,
+    /// Port that all nodes share; node i has PORT+i for itself.
+    #[arg(long, default_value_t = 5300)]
+    pub(crate) port: u16,
+    /// Node i has its API on API_PORT+i.
+    #[arg(long, default_value_t = 8053)]
+    pub(crate) api_port: u16,
+    /// Start a node again when it dies.
+    #[arg(long)]
+    pub(crate) supervise: bool,
+}
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  catamaran serve --config catamaran-data/node-1/catamaran.toml")]
+pub(crate) struct ServeArgs {
+    /// Configuration of the node.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Stop when standard input ends: so `up` stops its nodes, and so they never outlive it.
+    #[arg(long)]
+    pub(crate) stop_with_stdin: bool,
+}
+
+const INIT_EXAMPLES: &str = "\
+Examples:
+  catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --dns [2001:db8::1]:53 --peer 10.0.0.1:5380
+  catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
+
+Makes the cluster's certificate authority, the API token and the files of node 1.";
+
+/// Arguments of `init`.
+#[derive(Args, Debug)]
+#[command(after_help = INIT_EXAMPLES)]
+pub(crate) struct InitArgs {
+    /// Directory to make.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Address for DNS; may be given several times.
+    #[arg(long = "dns", required = true, value_name = "ADDRESS:PORT")]
+    pub(crate) dns: Vec<SocketAddr>,
+    /// Address for the other nodes.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) peer: SocketAddr,
+    /// Address of the API.
+    #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
+    pub(crate) api: SocketAddr,
+}
+
+const JOIN_EXAMPLES: &str = "\
+Examples:
+  on a node of the cluster, for one new node:
+    catamaran join --make-token --dir /var/lib/catamaran
+  on the new machine, with the text that it printed:
+    catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
+    catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
+
+A token is good for one node and for one hour.";
+
+/// Arguments of `join`.
+#[derive(Args, Debug)]
+#[command(after_help = JOIN_EXAMPLES)]
+pub(crate) struct JoinArgs {
+    /// Directory of the cluster (with --make-token), or to make (with --token).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print a token with which one node may join.
+    #[arg(long, conflicts_with_all = ["token", "dns", "peer"])]
+    pub(crate) make_token: bool,
+    /// The token.
+    #[arg(long, required_unless_present = "make_token", requires = "peer", requires = "dns")]
+    pub(crate) token: Option<String>,
+    /// Address for DNS; may be given several times.
+    #[arg(long = "dns", value_name = "ADDRESS:PORT")]
+    pub(crate) dns: Vec<SocketAddr>,
+    /// Address for the other nodes.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) peer: Option<SocketAddr>,
+    /// Address of the API: of the new node, or with --make-token of the node that is asked.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) api: Option<SocketAddr>,
+}
+
+/// Which cluster a command talks to.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Target {
+    /// Directory of the cluster: its nodes and its token are found there.
+    #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Talk to this node's API instead of those that DIR names.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) api: Option<SocketAddr>,
+    /// File with the API token, instead of DIR/api.token.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  catamaran status\n  catamaran status --dir /var/lib/catamaran --json")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print what each node says, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const ZONE_ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran zone add example.org.zone
+  catamaran zone add example.org=db.example.gz";
+
+const ZONE_REPLACE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone replace example.org.zone        asks before it does
+  catamaran zone replace example.org=db --yes    does not";
+
+const ZONE_SET_EXAMPLES: &str = "\
+Examples:
+  catamaran zone set example.org --serial unixtime
+  catamaran zone set example.org --stale expire";
+
+const ZONE_LIST_EXAMPLES: &str = "\
+Examples:
+  catamaran zone list";
+
+const ZONE_EXPORT_EXAMPLES: &str = "\
+Examples:
+  catamaran zone export example.org > example.org.zone";
+
+const ZONE_CHECK_EXAMPLES: &str = "\
+Examples:
+  catamaran zone check example.org.zone
+  catamaran zone check example.org=db.example.xz
+
+Each finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served.";
+
+const ZONE_REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone remove example.org          asks before it does
+  catamaran zone remove example.org --yes    does not";
+
+const KEY_ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran key add dhcp --update --zone example.org > dhcp.key
+  catamaran key add backup --transfer
+  catamaran key add --file old.key --update --transfer
+
+Prints the key file for `nsupdate -k`. Without --zone the key is granted on all zones.";
+
+const KEY_LIST_EXAMPLES: &str = "\
+Examples:
+  catamaran key list";
+
+const KEY_REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran key remove dhcp";
+
+/// Options of a zone.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ZoneOptionArgs {
+    /// How the serial moves with each effective update: `increment` or `unixtime`.
+    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime"])]
+    pub(crate) serial_policy: Option<String>,
+    /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
+    #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
+    pub(crate) stale: Option<String>,
+}
+
+/// `zone ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum ZoneCommand {
+    /// Add a zone from a file.
+    #[command(
+        after_help = ZONE_ADD_EXAMPLES
+    )]
+    Add {
+        /// The file, `FILE` or `ORIGIN=FILE`.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show how a file differs from the zone that is served, and replace the zone by it, all at once.
+    #[command(
+        after_help = ZONE_REPLACE_EXAMPLES
+    )]
+    Replace {
+        /// The file, `FILE` or `ORIGIN=FILE`.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change the options of a zone.
+    #[command(
+        after_help = ZONE_SET_EXAMPLES
+    )]
+    Set {
+        /// The zone's apex.
+        zone: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List all zones with their serials.
+    #[command(after_help = ZONE_LIST_EXAMPLES)]
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a zone as a zone file.
+    #[command(after_help = ZONE_EXPORT_EXAMPLES)]
+    Export {
+        /// The zone's apex.
+        zone: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Check a zone file; needs no cluster.
+    #[command(
+        after_help = ZONE_CHECK_EXAMPLES
+    )]
+    Check {
+        /// The file, `FILE` or `ORIGIN=FILE`.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+    },
+    /// Remove a zone with its options and grants.
+    #[command(
+        after_help = ZONE_REMOVE_EXAMPLES
+    )]
+    Remove {
+        /// The zone's apex.
+        zone: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// `key ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum KeyCommand {
+    /// Make a TSIG key, or take one from a key file, and grant it something.
+    #[command(
+        after_help = KEY_ADD_EXAMPLES
+    )]
+    Add {
+        /// The key's name.
+        #[arg(required_unless_present = "file")]
+        name: Option<String>,
+        /// Take the key from this file instead of making one.
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        file: Option<PathBuf>,
+        /// hmac-sha256, hmac-sha384 or hmac-sha512.
+        #[arg(long, default_value = "hmac-sha256")]
+        algorithm: String,
+        /// Zone that it is granted on; may be given several times. All zones when none is named.
+        #[arg(long = "zone")]
+        zones: Vec<String>,
+        /// Grant updates.
+        #[arg(long)]
+        update: bool,
+        /// Grant transfers.
+        #[arg(long)]
+        transfer: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List keys and what they are granted; never their secrets.
+    #[command(after_help = KEY_LIST_EXAMPLES)]
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove a key with its grants.
+    #[command(after_help = KEY_REMOVE_EXAMPLES)]
+    Remove {
+        /// The key's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent_and_every_command_has_examples() {
+        fn look(command: &clap::Command, path: &str) {
+            if command.has_subcommands() {
+                command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+            } else {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Examples:"), "{path} has no examples");
+                // Each example parses as a command line.
+                for example in help.lines().filter(|line| line.trim_start().starts_with("catamaran ")) {
+                    let line =
+                        example.trim().split("  ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+                    assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+                }
+            }
+        }
+        Cli::command().debug_assert();
+        look(&Cli::command(), "catamaran");
+        assert!(Cli::command().get_after_help().unwrap().to_string().contains("Exit codes"));
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let Command::Up(up) = parse("catamaran up").unwrap().command else { panic!() };
+        assert_eq!((up.nodes, up.port, up.api_port, up.supervise), (None, 5300, 8053, false));
+        assert_eq!(up.dir, PathBuf::from("./catamaran-data"));
+        let Command::Up(up) = parse("catamaran up --zone a --zone b=c --nodes 5").unwrap().command else { panic!() };
+        assert_eq!((up.zones, up.nodes), (vec!["a".to_owned(), "b=c".to_owned()], Some(5)));
+    }
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        for line in [
+            "catamaran",
+            "catamaran down",
+            "catamaran up --nodes 0",
+            "catamaran up --nodes 10",
+            "catamaran up --port 70000",
+            "catamaran serve",
+            "catamaran key add",
+            "catamaran key add a --file b",
+            "catamaran join --dir a",
+            "catamaran join --dir a --token b",
+            "catamaran init --dir a --peer 1.2.3.4:5",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `status`: how the cluster does, one line a node.
+
+use super::StatusArgs;
+use super::client::Client;
+use crate::api::types::StatusJson;
+use crate::problem::{Exit, Problem};
+use std::io::Write;
+use std::net::SocketAddr;
+
+pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
+    let client = Client::find(&args.target)?;
+    let answers: Vec<(SocketAddr, Result<StatusJson, String>)> =
+        client.nodes().iter().map(|&node| (node, client.status(node, true))).collect();
+    let mut out = std::io::stdout().lock();
+    let written = if args.json {
+        let found: Vec<&StatusJson> = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
+        serde_json::to_string_pretty(&found).map_err(std::io::Error::from).and_then(|text| writeln!(out, "{text}"))
+    } else {
+        answers
+            .iter()
+            .try_for_each(|(node, answer)| writeln!(out, "{}", line(*node, answer)))
+            .and_then(|()| zones(&mut out, &answers))
+    };
+    written.map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?;
+    if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|status| status.leader.is_some())) {
+        Ok(())
+    } else {
+        let why = "no node answers, or none knows a leader";
+        Err(Problem::new(Exit::Unreachable, "the cluster takes no changes now", why)
+            .hint("more than half of the nodes must run and reach each other"))
+    }
+}
+
+fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
+    match answer {
+        Err(why) => format!("{node}: does not answer ({why})"),
+        Ok(status) => format!(
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {} ms, hash {}",
+            status.node,
+            status.role,
+            status.term,
+            status.leader.map_or("none".to_owned(), |id| id.to_string()),
+            status.commit_index,
+            status.applied_index,
+            status.serving,
+            status.staleness_ms,
+            &status.state_hash[..status.state_hash.len().min(12)],
+        ),
+    }
+}
+
+/// The zones, as the node that applied most has them.
+fn zones(out: &mut impl Write, answers: &[(SocketAddr, Result<StatusJson, String>)]) -> std::io::Result<()> {
+    let best = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).max_by_key(|status| status.applied_index);
+    for zone in best.into_iter().flat_map(|status| &status.zones) {
+        writeln!(out, "{}", super::zone::line(zone))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The processes of the nodes.
+
+use super::plan::Plan;
+use crate::files::layout::NodeLayout;
+use crate::problem::{Exit, Problem};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Pause before a node that died is started again.
+const RESTART_MS: u64 = 500;
+/// Octets of a node's log that are shown when it ends early.
+const LOG_TAIL_BYTES: u64 = 2_000;
+
+/// All nodes' processes.
+pub(crate) struct Children {
+    nodes: Vec<Node>,
+    supervise: bool,
+}
+
+struct Node {
+    id: u64,
+    files: NodeLayout,
+    child: Option<Child>,
+    ended: Option<ExitStatus>,
+    restart_at: Option<Instant>,
+}
+
+impl Children {
+    /// Starts all nodes.
+    pub(crate) fn start(plan: &Plan, supervise: bool) -> Result<Self, Problem> {
+        let mut children = Self { nodes: Vec::new(), supervise };
+        for planned in &plan.nodes {
+            let files = plan.layout.node(planned.id);
+            let child = spawn(&files).map_err(|error| {
+                Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error)
+                    .at(files.dir().display())
+            })?;
+            children.nodes.push(Node { id: planned.id, files, child: Some(child), ended: None, restart_at: None });
+        }
+        Ok(children)
+    }
+
+    /// Notes who died; gives a line for each, and for each that is started again.
+    pub(crate) fn look(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for node in &mut self.nodes {
+            let ended = node.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if let Some(status) = ended {
+                node.child = None;
+                node.ended = Some(status);
+                lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(self.supervise)));
+                node.restart_at = self.supervise.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
+            }
+            if node.restart_at.is_some_and(|at| at <= Instant::now()) {
+                match spawn(&node.files) {
+                    Ok(child) => {
+                        lines.push(format!("node {} started again (pid {})", node.id, child.id()));
+                        (node.child, node.ended, node.restart_at) = (Some(child), None, None);
+                    }
+                    Err(error) => {
+                        lines.push(format!("node {} cannot be started: {error}", node.id));
+                        node.restart_at = Some(Instant::now() + Duration::from_millis(RESTART_MS));
+                    }
+                }
+            }
+        }
+        lines
+    }
+
+    /// The process of a node, while it runs.
+    pub(crate) fn pid(&self, id: u64) -> Option<u32> {
+        self.nodes.iter().find(|node| node.id == id)?.child.as_ref().map(Child::id)
+    }
+
+    /// Nodes that run, or are about to be started again.
+    pub(crate) fn running_count(&self) -> usize {
+        self.nodes.iter().filter(|node| node.child.is_some() || node.restart_at.is_some()).count()
+    }
+
+    /// A node that ended before the cluster was ready, in its own words.
+    pub(crate) fn early_end(&self, plan: &Plan) -> Option<Problem> {
+        let node = self.nodes.iter().find(|node| node.ended.is_some())?;
+        let files = plan.layout.node(node.id);
+        let status = node.ended.map(describe).unwrap_or_default();
+        let tail = tail(&files).unwrap_or_default();
+        let why = if tail.is_empty() { status } else { format!("{status}; its last words:\n{tail}") };
+        Some(
+            Problem::new(Exit::Failed, format!("node {} ended before the cluster was ready", node.id), why)
+                .at(files.log().display()),
+        )
+    }
+
+    /// Has all nodes stop, and kills those that have not after `limit`.
+    pub(crate) fn stop(&mut self, limit: Duration) {
+        for node in &mut self.nodes {
+            node.restart_at = None;
+            // The end of its standard input is the order to stop.
+            drop(node.child.as_mut().and_then(|child| child.stdin.take()));
+        }
+        let deadline = Instant::now() + limit;
+        for node in &mut self.nodes {
+            let Some(mut child) = node.child.take() else { continue };
+            while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+                if Instant::now() > deadline {
+                    eprintln!("node {} does not stop; killing it", node.id);
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.stop(Duration::from_millis(crate::limits::UP_STOP_MS));
+    }
+}
+
+impl Node {
+    fn advice(&self, supervise: bool) -> String {
+        if supervise {
+            "starting it again".to_owned()
+        } else {
+            format!("start it again with: catamaran serve --config {}", self.files.config().display())
+        }
+    }
+}
+
+fn spawn(files: &NodeLayout) -> io::Result<Child> {
+    let log = File::options().create(true).append(true).open(files.log())?;
+    Command::new(std::env::current_exe()?)
+        .arg("serve")
+        .arg("--config")
+        .arg(files.config())
+        .arg("--stop-with-stdin")
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        // Ctrl-C in a terminal goes to the whole group: the nodes are stopped by us, in order.
+        .process_group(0)
+        .spawn()
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn tail(files: &NodeLayout) -> io::Result<String> {
+    let mut file = File::open(files.log())?;
+    let len = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
+    let mut octets = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut octets)?;
+    Ok(String::from_utf8_lossy(&octets).trim().to_owned())
+}

@@ -1,0 +1,107 @@
+//! `up`: a whole cluster on one machine, each node its own process.
+//!
+//! ```text
+//!   plan      which node listens where, what lies in DIR
+//!   children  the processes
+//!   setup     key and zones, through the API like any other client
+//!   watch     who leads, who died: status lines and cluster.json
+//! ```
+
+pub(crate) mod children;
+pub(crate) mod plan;
+pub(crate) mod setup;
+pub(crate) mod watch;
+
+use super::UpArgs;
+use super::client::Client;
+use crate::limits::{UP_READY_MS, UP_STOP_MS};
+use crate::problem::{Exit, Problem};
+use crate::stop::Stop;
+use children::Children;
+use plan::Plan;
+use std::io::Write;
+use std::time::{Duration, Instant};
+use watch::Watch;
+
+/// How often nodes are asked how they do.
+const LOOK_MS: u64 = 100;
+
+/// Runs until Ctrl-C, or until the last node has died.
+pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
+    // Zone files are read first: an error in one must not leave a half-made cluster behind.
+    let zones = setup::load_zones(&args.zones)?;
+    let plan = Plan::make(args)?;
+    let stop = Stop::default();
+    stop.on_signals()?;
+    let mut children = Children::start(&plan, args.supervise)?;
+    let mut watch = Watch::new(&plan);
+    let result = bring_up(&plan, &zones, &mut children, &mut watch, &stop)
+        .and_then(|()| look_after(&plan, &mut children, &mut watch, &stop));
+    if result.is_ok() {
+        say("stopping all nodes");
+    }
+    children.stop(Duration::from_millis(UP_STOP_MS));
+    watch.write_stopped(&children);
+    result
+}
+
+/// Waits until there is a leader, sets up key and zones, waits until all nodes answer.
+fn bring_up(
+    plan: &Plan,
+    zones: &[setup::ZoneToServe],
+    children: &mut Children,
+    watch: &mut Watch,
+    stop: &Stop,
+) -> Result<(), Problem> {
+    let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+    let mut done = None;
+    while !stop.wait(Duration::from_millis(LOOK_MS)) {
+        children.look();
+        watch.look(children);
+        if let Some(problem) = children.early_end(plan) {
+            return Err(problem);
+        }
+        if Instant::now() > deadline {
+            return Err(watch.not_ready());
+        }
+        if done.is_none() && watch.all_agree_on_leader() {
+            done = Some(setup::apply(&Client::for_plan(plan)?, plan, zones)?);
+            // Large zones take their time to be imported; what counts is the time in which nothing happens.
+            deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+        } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(&done.probes)) {
+            say(&format!("ready: {} nodes, leader {}", plan.nodes.len(), watch.leader().unwrap_or(0)));
+            done.lines.iter().for_each(|line| say(line));
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Says what changes, until told to stop.
+fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
+    while !stop.wait(Duration::from_millis(LOOK_MS)) {
+        for line in children.look() {
+            say(&line);
+        }
+        for line in watch.look(children) {
+            say(&line);
+        }
+        if children.running_count() == 0 && !watch.any_answers() {
+            let dir = plan.layout.dir().display().to_string();
+            return Err(Problem::new(
+                Exit::Failed,
+                "all nodes have ended",
+                "see the lines above, and DIR/node-*/node.log",
+            )
+            .at(&dir)
+            .hint(format!("`catamaran up --dir {dir}` resumes with all data")));
+        }
+    }
+    Ok(())
+}
+
+/// Prints a line at once, also into a pipe. Nobody may be listening any more; the cluster goes on then.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

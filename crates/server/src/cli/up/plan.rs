@@ -1,0 +1,314 @@
+//! Which node listens where, and the directory they live in.
+
+use crate::cli::UpArgs;
+use crate::config::{Config, Member};
+use crate::files::cluster_json::ClusterJson;
+use crate::files::key_file::{Algorithm, TsigKey};
+use crate::files::layout::Layout;
+use crate::files::token::Token;
+use crate::files::{Readers, write_atomic};
+use crate::limits::UP_NODES_MAX;
+use crate::listen::sockets;
+use crate::problem::{Exit, Problem};
+use crate::tls::authority::Authority;
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Nodes of a new cluster whose number is not given.
+const NODES_DEFAULT: u64 = 3;
+/// Ports for connections between nodes come from here: below those that the kernel gives to outgoing connections, so
+/// that a port stays free between two runs.
+const PEER_PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// How long `up` waits for the nodes of a run that was just killed to let go of directory and ports.
+const LET_GO_MS: u64 = 5_000;
+
+/// A cluster on this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) layout: Layout,
+    pub(crate) nodes: Vec<PlannedNode>,
+    /// The port that all nodes share.
+    pub(crate) port: u16,
+    /// Held as long as the plan is.
+    _lock: Arc<File>,
+}
+
+/// A node of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PlannedNode {
+    pub(crate) id: u64,
+    pub(crate) dns: SocketAddr,
+    pub(crate) api: SocketAddr,
+}
+
+impl Plan {
+    /// Makes or takes up the directory, checks that all ports are free, and writes the nodes' configurations.
+    pub(crate) fn make(args: &UpArgs) -> Result<Self, Problem> {
+        let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
+        let failed = |what: &str| {
+            let (what, dir) = (what.to_owned(), dir.clone());
+            move |error: io::Error| {
+                Problem::new(Exit::Failed, what, error).at(dir.display()).hint("choose another directory with --dir")
+            }
+        };
+        std::fs::create_dir_all(&dir).map_err(failed("the directory cannot be made"))?;
+        let layout = Layout::new(&dir);
+        let lock = lock(&layout)?;
+        let old = old_members(&layout)?;
+        let count = node_count(args, old.len() as u64, &dir)?;
+        let nodes = addresses(count, args.port, args.api_port)?;
+        let plan = Self { layout, nodes, port: args.port, _lock: Arc::new(lock) };
+        let has_ipv6 = sockets::has_ipv6_loopback();
+        plan.check_free(&old, has_ipv6)?;
+        plan.write(old, has_ipv6).map_err(failed("the directory cannot be written"))?;
+        Ok(plan)
+    }
+
+    /// What `cluster.json` says.
+    pub(crate) fn cluster_json(&self, leader: Option<u64>, pid: impl Fn(u64) -> Option<u32>) -> ClusterJson {
+        let node = |node: &PlannedNode| crate::files::cluster_json::NodeJson {
+            id: node.id,
+            pid: pid(node.id),
+            dns: node.dns,
+            api: node.api,
+        };
+        ClusterJson { leader, nodes: self.nodes.iter().map(node).collect() }
+    }
+
+    fn check_free(&self, old: &[Member], has_ipv6: bool) -> Result<(), Problem> {
+        let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
+        let check = || {
+            for (address, udp_too) in self.listened_on(old, has_ipv6) {
+                sockets::check_free(address, udp_too)?;
+            }
+            Ok(())
+        };
+        loop {
+            match check() {
+                Err(Problem { exit: Exit::InUse, .. }) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn listened_on(&self, old: &[Member], has_ipv6: bool) -> Vec<(SocketAddr, bool)> {
+        let dns = self.nodes.iter().flat_map(|node| dns_addresses(node.dns.port(), has_ipv6));
+        let shared = dns_addresses(self.port, has_ipv6);
+        let tcp_only = self.nodes.iter().map(|node| node.api).chain(old.iter().map(|member| member.address));
+        shared
+            .into_iter()
+            .chain(dns)
+            .map(|address| (address, true))
+            .chain(tcp_only.map(|address| (address, false)))
+            .collect()
+    }
+
+    fn write(&self, old: Vec<Member>, has_ipv6: bool) -> io::Result<()> {
+        let layout = &self.layout;
+        let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
+        Token::load_or_make(&layout.api_token())?;
+        crate::files::data_key::load_or_make(&layout.data_key())?;
+        if !layout.update_key().exists() {
+            let name = "update.catamaran".parse().expect("two labels are a name");
+            TsigKey::make(name, Algorithm::HmacSha256)?.save(&layout.update_key())?;
+        }
+        let members = if old.is_empty() { self.new_members()? } else { old };
+        for node in &self.nodes {
+            let files = layout.node(node.id);
+            std::fs::create_dir_all(files.data())?;
+            if !files.cert().exists() || !files.key().exists() {
+                let issued = authority.issue(node.id)?;
+                write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
+                write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
+            }
+            let config = self.config(node, &members, has_ipv6);
+            write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
+        }
+        Ok(())
+    }
+
+    fn config(&self, node: &PlannedNode, members: &[Member], has_ipv6: bool) -> Config {
+        let mut listen = dns_addresses(node.dns.port(), has_ipv6);
+        listen.extend(dns_addresses(self.port, has_ipv6));
+        let own = members.iter().find(|member| member.id == node.id).expect("each planned node is a member");
+        crate::cli::init::config(node.id, listen, node.api, own.address, members.to_vec())
+    }
+
+    /// Free ports for connections between nodes; they stay with the cluster, its members know each other by them.
+    fn new_members(&self) -> io::Result<Vec<Member>> {
+        let mut random = [0; 2];
+        crate::files::token::fill_random(&mut random)?;
+        let span = PEER_PORTS.end - PEER_PORTS.start;
+        let start = u16::from_be_bytes(random) % span;
+        let mut free = (0..span)
+            .map(|step| SocketAddr::from((Ipv4Addr::LOCALHOST, PEER_PORTS.start + (start + step) % span)))
+            .filter(|address| !self.nodes.iter().any(|node| node.api.port() == address.port()))
+            .filter(|address| sockets::check_free(*address, false).is_ok());
+        let member = |node: &PlannedNode| {
+            let address = free.next().ok_or_else(|| io::Error::other("no free port for connections between nodes"))?;
+            Ok(Member { id: node.id, address })
+        };
+        self.nodes.iter().map(member).collect()
+    }
+}
+
+/// Holds the directory against a second `up`.
+fn lock(layout: &Layout) -> Result<File, Problem> {
+    let path = layout.lock();
+    let in_use = |why: &str| {
+        Problem::new(Exit::InUse, "the cluster's directory is in use", why)
+            .at(layout.dir().display())
+            .hint("stop the other `catamaran up`, or choose another directory with --dir")
+    };
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file =
+        file.map_err(|error| Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(in_use("another `catamaran up` runs there")),
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))
+        }
+    }
+}
+
+/// The members that an earlier run wrote down; none in a new directory.
+fn old_members(layout: &Layout) -> Result<Vec<Member>, Problem> {
+    let first = layout.node(1).config();
+    if !first.exists() {
+        return Ok(Vec::new());
+    }
+    let mut members = Config::load(&first)?.peer.members;
+    members.sort_by_key(|member| member.id);
+    if members.is_empty() || !members.iter().map(|member| member.id).eq(1..=members.len() as u64) {
+        let why = "its members are not numbered from 1: it was not made by `up`";
+        return Err(Problem::new(Exit::Refused, "this cluster cannot be run by `up`", why)
+            .at(first.display())
+            .hint("run each of its nodes with `catamaran serve --config FILE`"));
+    }
+    Ok(members)
+}
+
+fn node_count(args: &UpArgs, old: u64, dir: &Path) -> Result<u64, Problem> {
+    match (args.nodes, old) {
+        (None, 0) => Ok(NODES_DEFAULT),
+        (Some(new), 0) => Ok(new),
+        (None, old) => Ok(old),
+        (Some(new), old) if new == old => Ok(old),
+        (Some(new), old) => {
+            let why = format!("it holds a cluster of {old} nodes, not of {new}");
+            Err(Problem::new(Exit::Refused, "the number of nodes cannot be changed this way", why)
+                .at(dir.display())
+                .hint(format!("leave out --nodes to resume with {old}, or choose another directory with --dir")))
+        }
+    }
+}
+
+fn addresses(count: u64, port: u16, api_port: u16) -> Result<Vec<PlannedNode>, Problem> {
+    const { assert!(UP_NODES_MAX < 100) };
+    let too_high = |option: &str, port: u16| {
+        Problem::new(Exit::Usage, format!("{option} {port} leaves no room for {count} nodes"), "ports end at 65535")
+    };
+    let node = |id: u64| {
+        let (offset, loopback) = (id as u16, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let dns = port.checked_add(offset).filter(|_| port > 0).ok_or_else(|| too_high("--port", port))?;
+        let api = api_port.checked_add(offset).ok_or_else(|| too_high("--api-port", api_port))?;
+        Ok(PlannedNode { id, dns: SocketAddr::new(loopback, dns), api: SocketAddr::new(loopback, api) })
+    };
+    let nodes: Vec<PlannedNode> = (1..=count).map(node).collect::<Result<_, Problem>>()?;
+    let clash = nodes.iter().find(|a| a.api.port() == port || nodes.iter().any(|b| a.api.port() == b.dns.port()));
+    match clash {
+        Some(node) => Err(Problem::new(
+            Exit::Usage,
+            "--port and --api-port overlap",
+            format!("both would use {}", node.api.port()),
+        )
+        .hint("choose ports that are further apart")),
+        None => Ok(nodes),
+    }
+}
+
+fn dns_addresses(port: u16, has_ipv6: bool) -> Vec<SocketAddr> {
+    let mut addresses = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+    if has_ipv6 {
+        addresses.push(SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// The first of 20 ports in a row that were free a moment ago; each call gives others.
+    fn free_base() -> u16 {
+        static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+        let is_free = |port| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).is_ok();
+        let start = std::process::id() as u16 % 100;
+        let mut bases = std::iter::repeat_with(|| NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+            .take(100)
+            .map(|step| 17_600 + (start + step) % 100 * 20);
+        bases.find(|base| (0..20).all(|step| is_free(base + step))).expect("twenty free ports in a row")
+    }
+
+    fn args(dir: &Path, base: u16, nodes: Option<u64>) -> UpArgs {
+        UpArgs { nodes, dir: dir.to_owned(), zones: Vec::new(), port: base, api_port: base + 10, supervise: false }
+    }
+
+    #[test]
+    fn a_new_directory_holds_all_that_the_contract_names() {
+        let dir = crate::test_dir("plan");
+        let base = free_base();
+        let plan = Plan::make(&args(dir.path(), base, None)).unwrap();
+        assert_eq!(plan.nodes.len(), 3);
+        assert_eq!(plan.nodes[1].dns, SocketAddr::from((Ipv4Addr::LOCALHOST, base + 2)));
+        assert_eq!(plan.nodes[2].api, SocketAddr::from((Ipv4Addr::LOCALHOST, base + 13)));
+        for secret in ["update.key", "api.token", "ca.key", "node-3/node.key"] {
+            let mode = std::fs::metadata(dir.path().join(secret)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{secret}");
+        }
+        let config = Config::load(&plan.layout.node(2).config()).unwrap();
+        assert!(config.dns.listen.contains(&SocketAddr::from((Ipv4Addr::LOCALHOST, base))));
+        assert_eq!(config.peer.members.len(), 3);
+
+        let problem = Plan::make(&args(dir.path(), base, None)).unwrap_err();
+        assert!(problem.exit == Exit::InUse && problem.to_string().contains("another `catamaran up`"));
+        drop(plan);
+        let key = std::fs::read(dir.path().join("update.key")).unwrap();
+        let again = Plan::make(&args(dir.path(), base, None)).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("update.key")).unwrap(), key);
+        assert_eq!(Config::load(&again.layout.node(2).config()).unwrap(), config);
+        drop(again);
+        let problem = Plan::make(&args(dir.path(), base, Some(5))).unwrap_err();
+        assert!(problem.to_string().contains("a cluster of 3 nodes, not of 5"), "{problem}");
+    }
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let dir = crate::test_dir("plan-taken");
+        let base = free_base();
+        let _taken = sockets::udp(SocketAddr::from((Ipv4Addr::LOCALHOST, base + 2)), sockets::Sharing::Shared).unwrap();
+        let problem = Plan::make(&args(dir.path(), base, None)).unwrap_err();
+        assert!(
+            problem.exit == Exit::InUse && problem.to_string().contains(&format!("127.0.0.1:{}", base + 2)),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn ports_must_fit_and_not_overlap() {
+        assert!(addresses(3, 65_533, 8_053).is_err());
+        assert!(addresses(3, 5_300, 5_299).is_err());
+        assert!(addresses(3, 5_300, 5_301).is_err());
+        assert!(addresses(3, 5_300, 65_533).is_err());
+        assert!(addresses(3, 0, 8_053).is_err());
+        assert!(addresses(3, 5_300, 5_303).is_ok());
+    }
+}

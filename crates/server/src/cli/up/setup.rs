@@ -1,0 +1,123 @@
+//! What `up` sets up in the cluster once it has a leader: the update key, and zones. It asks through the API, like any
+//! other client, and never changes what is there.
+
+use super::plan::Plan;
+use crate::api::types::{GrantJson, KeyJson, ZoneJson};
+use crate::cli::client::{Client, query};
+use crate::files::key_file::TsigKey;
+use crate::files::zone_load::{LoadedZone, load};
+use crate::files::zone_source::ZoneArgument;
+use crate::problem::{Exit, Problem};
+
+/// What is served when no zone is named.
+const BUILT_IN: &str = include_str!("example.test.zone");
+
+/// A zone that `up` was asked to serve, read and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneToServe {
+    /// As given on the command line.
+    argument: String,
+    zone: LoadedZone,
+}
+
+/// Reads the zone files of the command line.
+pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Problem> {
+    let mut zones: Vec<ZoneToServe> = Vec::new();
+    for text in arguments {
+        let zone = load(&ZoneArgument::parse(text)?)?;
+        for warning in &zone.warnings {
+            eprintln!("warning: {warning}");
+        }
+        if let Some(twin) = zones.iter().find(|other| other.zone.apex == zone.apex) {
+            let why = format!("{} and {text} are both {}", twin.argument, zone.apex);
+            return Err(Problem::new(Exit::Usage, "a zone is named twice", why));
+        }
+        zones.push(ZoneToServe { argument: text.clone(), zone });
+    }
+    Ok(zones)
+}
+
+/// What was set up.
+pub(crate) struct Done {
+    /// For the user: what was left alone, and what to try.
+    pub(crate) lines: Vec<String>,
+    /// Zones that every node must answer for before the cluster is ready: some of them, where there are many.
+    pub(crate) probes: Vec<String>,
+}
+
+/// Zones that are asked for before the cluster is called ready.
+const PROBES_MAX: usize = 16;
+
+/// Makes what is missing.
+pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Result<Done, Problem> {
+    grant_update_key(client, plan)?;
+    let there: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    let mut lines = Vec::new();
+    if zones.is_empty() && there.is_empty() {
+        let zone = crate::files::zone_load::load_text(BUILT_IN, "built-in example.test")?;
+        add(client, &zone)?;
+    }
+    for asked in zones {
+        let apex = asked.zone.apex.to_string();
+        if there.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
+            lines.push(format!(
+                "zone {apex} exists and was not changed; to compare it with the file and replace it:\n  \
+                 catamaran zone replace {} --dir {}",
+                asked.argument,
+                plan.layout.dir().display()
+            ));
+        } else {
+            add(client, &asked.zone)?;
+        }
+    }
+    let all: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    lines.extend(to_try(plan, &all));
+    Ok(Done { lines, probes: all.into_iter().take(PROBES_MAX).map(|zone| zone.zone).collect() })
+}
+
+fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {
+    let path = format!("/v1/zone?{}", query("zone", &zone.apex.to_string()));
+    match client.change("POST", &path, zone.text().as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(Problem { what: format!("zone {} cannot be added", zone.apex), ..problem }),
+    }
+}
+
+/// The key in DIR is known to the cluster and granted on all zones. On a presigned zone the cluster refuses it.
+fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
+    let key = TsigKey::load(&plan.layout.update_key())?;
+    let grant = |right: &str| GrantJson { zone: None, right: right.to_owned() };
+    let body = KeyJson {
+        name: key.name.to_string(),
+        algorithm: key.algorithm.mnemonic().to_owned(),
+        secret: Some(data_encoding::BASE64.encode(&key.secret)),
+        grants: vec![grant("update"), grant("transfer")],
+    };
+    let body =
+        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+    client.change("POST", "/v1/keys", &body).map(|_| ()).map_err(|problem| {
+        Problem { what: "update.key cannot be granted".into(), ..problem }.at(plan.layout.update_key().display())
+    })
+}
+
+/// Commands that work as they are printed.
+fn to_try(plan: &Plan, zones: &[ZoneJson]) -> Vec<String> {
+    let key = plan.layout.update_key();
+    let mut lines = vec!["try:".to_owned()];
+    let Some(first) = zones.first() else { return Vec::new() };
+    lines.push(format!("  dig @127.0.0.1 -p {} {} SOA", plan.port, first.zone));
+    if let Some(zone) = zones.iter().find(|zone| !zone.presigned) {
+        let new = if zone.zone == "." { "new.".to_owned() } else { format!("new.{}", zone.zone) };
+        let last = plan.nodes.last().map_or(plan.port, |node| node.dns.port());
+        lines.push(format!(
+            "  printf 'server 127.0.0.1 {}\\nzone {}\\nupdate add {new} 60 A 192.0.2.1\\nsend\\n' | nsupdate -k {}",
+            plan.nodes[0].dns.port(),
+            zone.zone,
+            key.display()
+        ));
+        lines.push(format!("  dig @127.0.0.1 -p {last} {new} A +short"));
+        lines.push(format!("  dig @127.0.0.1 -p {} -k {} {} AXFR", plan.port, key.display(), zone.zone));
+    }
+    lines.push(format!("  catamaran status --dir {}", plan.layout.dir().display()));
+    lines
+}

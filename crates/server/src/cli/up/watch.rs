@@ -1,0 +1,157 @@
+//! Who leads and who answers: status lines, and `cluster.json` kept current.
+
+use super::children::Children;
+use super::plan::Plan;
+use crate::api::types::StatusJson;
+use crate::cli::client::Client;
+use crate::files::cluster_json::ClusterJson;
+use crate::problem::{Exit, Problem};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// How long a node has to answer a query.
+const PROBE_MS: u64 = 500;
+
+/// What was seen last.
+pub(crate) struct Watch {
+    plan: Plan,
+    client: Client,
+    statuses: BTreeMap<u64, StatusJson>,
+    written: Option<ClusterJson>,
+    said: Option<String>,
+}
+
+impl Watch {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), None);
+        Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, said: None }
+    }
+
+    /// Asks all nodes; gives a line if something changed.
+    pub(crate) fn look(&mut self, children: &Children) -> Vec<String> {
+        let ask = |node: &super::plan::PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
+        self.statuses = self.plan.nodes.iter().filter_map(ask).collect();
+        // A node that was started again by hand is no child of ours, but it says its process.
+        let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
+        self.write(self.plan.cluster_json(self.leader(), pid));
+        let line = self.line();
+        if self.said.as_ref() == Some(&line) {
+            return Vec::new();
+        }
+        self.said = Some(line.clone());
+        vec![line]
+    }
+
+    /// The leader that most nodes name, in the highest term.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        let leader =
+            self.statuses.values().filter(|status| status.leader.is_some()).max_by_key(|status| status.term)?.leader;
+        // One that does not answer is leader no more, or not for long.
+        leader.filter(|id| self.statuses.contains_key(id))
+    }
+
+    /// Whether all nodes are there and follow one leader.
+    pub(crate) fn all_agree_on_leader(&self) -> bool {
+        let leader = self.leader();
+        leader.is_some()
+            && self.statuses.len() == self.plan.nodes.len()
+            && self.statuses.values().all(|s| s.leader == leader)
+    }
+
+    /// Whether all nodes have applied the same and answer queries for these zones, over UDP.
+    pub(crate) fn all_answer(&self, zones: &[String]) -> bool {
+        let Some(applied) = self.statuses.values().map(|status| status.applied_index).max() else { return false };
+        self.all_agree_on_leader()
+            && self.plan.nodes.iter().all(|node| {
+                let status = &self.statuses[&node.id];
+                status.applied_index == applied
+                    && status.serving == "yes"
+                    && zones.iter().all(|zone| answers(node.dns, zone))
+            })
+    }
+
+    pub(crate) fn any_answers(&self) -> bool {
+        !self.statuses.is_empty()
+    }
+
+    /// Why the cluster did not become ready in time.
+    pub(crate) fn not_ready(&self) -> Problem {
+        let silent: Vec<String> = self
+            .plan
+            .nodes
+            .iter()
+            .filter(|node| !self.statuses.contains_key(&node.id))
+            .map(|node| node.id.to_string())
+            .collect();
+        let why = match (silent.is_empty(), self.leader()) {
+            (false, _) => format!("node {} does not answer on its API", silent.join(", ")),
+            (true, None) => "the nodes found no leader".to_owned(),
+            (true, Some(_)) => "not all nodes answer queries".to_owned(),
+        };
+        Problem::new(Exit::Unreachable, "the cluster did not become ready in time", why)
+            .at(self.plan.layout.dir().display())
+            .hint("see DIR/node-*/node.log; a very slow disk or processor may need another try: the data stays")
+    }
+
+    /// Says in `cluster.json` that nothing runs.
+    pub(crate) fn write_stopped(&mut self, children: &Children) {
+        self.write(self.plan.cluster_json(None, |id| children.pid(id)));
+    }
+
+    fn write(&mut self, now: ClusterJson) {
+        if self.written.as_ref() != Some(&now) {
+            match now.save(&self.plan.layout.cluster_json()) {
+                Ok(()) => self.written = Some(now),
+                Err(error) => tracing::warn!(%error, "cluster.json cannot be written"),
+            }
+        }
+    }
+
+    fn line(&self) -> String {
+        let down: Vec<String> = self
+            .plan
+            .nodes
+            .iter()
+            .filter(|node| !self.statuses.contains_key(&node.id))
+            .map(|node| node.id.to_string())
+            .collect();
+        let term = self.statuses.values().map(|status| status.term).max().unwrap_or(0);
+        let leader = self.leader().map_or("none".to_owned(), |id| id.to_string());
+        let mut line = format!(
+            "status: leader {leader}, term {term}, {} of {} nodes up",
+            self.statuses.len(),
+            self.plan.nodes.len()
+        );
+        if !down.is_empty() {
+            line += &format!(", down: {}", down.join(", "));
+        }
+        for status in self.statuses.values().filter(|status| status.serving != "yes") {
+            line += &format!(", node {} serving: {}", status.node, status.serving);
+        }
+        line
+    }
+}
+
+/// Whether a node answers for a zone over UDP.
+fn answers(dns: SocketAddr, zone: &str) -> bool {
+    let Ok(apex) = zone.parse::<wire::Name>() else { return false };
+    let mut query = vec![0xCA, 0x7A, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    query.extend(apex.octets());
+    query.extend([0, 6, 0, 1]);
+    let ask = || -> std::io::Result<bool> {
+        let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        socket.set_read_timeout(Some(Duration::from_millis(PROBE_MS)))?;
+        socket.connect(dns)?;
+        socket.send(&query)?;
+        let mut response = [0; 512];
+        let len = socket.recv(&mut response)?;
+        // The same ID, a response, NOERROR, an answer.
+        Ok(len >= 12
+            && response[..2] == query[..2]
+            && response[2] & 0x80 != 0
+            && response[3] & 0x0F == 0
+            && response[7] > 0)
+    };
+    ask().unwrap_or(false)
+}

@@ -1,0 +1,155 @@
+//! `zone`: add, replace, list, export, check, remove.
+
+use super::client::{Client, query};
+use super::difference::Difference;
+use super::{Target, ZoneCommand, ZoneOptionArgs};
+use crate::api::types::{DoneJson, ZoneJson};
+use crate::files::zone_load::{LoadedZone, load};
+use crate::files::zone_source::ZoneArgument;
+use crate::problem::{Exit, Problem};
+use std::io::{IsTerminal, Write};
+use wire::Name;
+
+pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
+    match command {
+        ZoneCommand::Add { file, options, target } => add(file, options, target),
+        ZoneCommand::Set { zone, options, target } => set(zone, options, target),
+        ZoneCommand::Replace { file, yes, target } => replace(file, *yes, target),
+        ZoneCommand::List { target } => list(target),
+        ZoneCommand::Export { zone, target } => export(zone, target),
+        ZoneCommand::Check { file } => check(file),
+        ZoneCommand::Remove { zone, yes, target } => remove(zone, *yes, target),
+    }
+}
+
+/// One line about a zone.
+pub(crate) fn line(zone: &ZoneJson) -> String {
+    let signed = if zone.presigned { ", presigned" } else { "" };
+    let options: String =
+        [("serial", &zone.options.serial_policy, "increment"), ("stale", &zone.options.stale, "serve")]
+            .into_iter()
+            .filter_map(|(key, value, default)| {
+                value.as_ref().filter(|value| *value != default).map(|value| format!(", {key} {value}"))
+            })
+            .collect();
+    format!("zone {}: serial {}, {} records{signed}{options}", zone.zone, zone.serial, zone.records)
+}
+
+fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
+    let zone = read(file)?;
+    let client = Client::find(target)?;
+    client.change("POST", &(path(&zone.apex) + &option_query(options)), zone.text().as_bytes()).map_err(|problem| {
+        let exists = problem.why.contains("exists");
+        let problem = Problem { what: format!("zone {} was not added", zone.apex), ..problem };
+        if exists {
+            problem.hint(format!("`catamaran zone replace {file}` shows the difference and applies it"))
+        } else {
+            problem
+        }
+    })?;
+    print(&format!("zone {} added, {} records", zone.apex, zone.records.len()))
+}
+
+fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
+    let apex = apex(zone)?;
+    let path = path(&apex) + &option_query(options);
+    Client::find(target)?
+        .change("PATCH", &path, &[])
+        .map_err(|problem| Problem { what: format!("the options of {apex} were not changed"), ..problem })?;
+    print(&format!("options of zone {apex} set"))
+}
+
+fn option_query(options: &ZoneOptionArgs) -> String {
+    let named = [("serial_policy", &options.serial_policy), ("stale", &options.stale)];
+    named.into_iter().filter_map(|(key, value)| Some(format!("&{}", query(key, value.as_deref()?)))).collect()
+}
+
+fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
+    let zone = read(file)?;
+    let client = Client::find(target)?;
+    let now = client.get(&path(&zone.apex))?;
+    let base = now.zone_hash.clone().unwrap_or_default();
+    let text = zone.text();
+    let difference = Difference::between(&String::from_utf8_lossy(&now.body), &text);
+    if difference.is_empty() {
+        return print(&format!("zone {}: no difference, nothing changed", zone.apex));
+    }
+    difference
+        .print(&mut std::io::stdout().lock())
+        .map_err(|error| Problem::new(Exit::Failed, "the difference cannot be printed", error))?;
+    if !yes && !confirmed(&format!("Replace zone {}?", zone.apex))? {
+        return print("nothing changed");
+    }
+    let path = format!("{}&{}", path(&zone.apex), query("base", &base));
+    let answer = client
+        .change("PUT", &path, text.as_bytes())
+        .map_err(|problem| Problem { what: format!("zone {} was not replaced", zone.apex), ..problem })?;
+    match serde_json::from_slice(&answer.body) {
+        Ok(DoneJson { changed: false }) => {
+            print(&format!("zone {}: only the serial differs, and it is not newer; nothing changed", zone.apex))
+        }
+        _ => print(&format!("zone {} replaced", zone.apex)),
+    }
+}
+
+fn list(target: &Target) -> Result<(), Problem> {
+    let zones: Vec<ZoneJson> = Client::find(target)?.get_json("/v1/zones")?;
+    zones.iter().try_for_each(|zone| print(&line(zone)))
+}
+
+fn export(zone: &str, target: &Target) -> Result<(), Problem> {
+    let answer = Client::find(target)?.get(&path(&apex(zone)?))?;
+    let written = std::io::stdout().lock().write_all(&answer.body);
+    written.map_err(|error| Problem::new(Exit::Failed, "the zone cannot be printed", error))
+}
+
+fn check(file: &str) -> Result<(), Problem> {
+    let zone = read(file)?;
+    for warning in &zone.warnings {
+        print(warning)?;
+    }
+    print(&format!("zone {}: serial {}, {} records, can be served", zone.apex, zone.serial, zone.records.len()))
+}
+
+fn remove(zone: &str, yes: bool, target: &Target) -> Result<(), Problem> {
+    let apex = apex(zone)?;
+    let client = Client::find(target)?;
+    if !yes && !confirmed(&format!("Remove zone {apex} with all its records, options and grants?"))? {
+        return print("nothing changed");
+    }
+    client
+        .change("DELETE", &path(&apex), &[])
+        .map_err(|problem| Problem { what: format!("zone {apex} was not removed"), ..problem })?;
+    print(&format!("zone {apex} removed"))
+}
+
+fn read(file: &str) -> Result<LoadedZone, Problem> {
+    load(&ZoneArgument::parse(file)?)
+}
+
+fn path(apex: &Name) -> String {
+    format!("/v1/zone?{}", query("zone", &apex.to_string()))
+}
+
+fn apex(text: &str) -> Result<Name, Problem> {
+    text.parse()
+        .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name of a zone"), format!("{error:?}")))
+}
+
+/// Asks on the terminal; without one the answer is an error, so that a script never hangs.
+fn confirmed(question: &str) -> Result<bool, Problem> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Problem::new(Exit::Usage, "nobody can be asked", "standard input is no terminal").hint("add --yes"));
+    }
+    print!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdout()
+        .flush()
+        .and_then(|()| std::io::stdin().read_line(&mut answer))
+        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn print(line: &str) -> Result<(), Problem> {
+    writeln!(std::io::stdout().lock(), "{line}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+}

@@ -1,0 +1,349 @@
+//! What is local to one node, in TOML. Everything else (zones, keys, grants) is replicated state.
+
+pub(crate) mod nearest;
+
+use crate::limits::{
+    LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
+};
+use crate::problem::{Exit, Problem};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The configuration of one node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// This node's number in the cluster, from 1.
+    pub(crate) id: u32,
+    /// How often this number was given to a node that joined anew, after another had lost its disk.
+    #[serde(default)]
+    pub(crate) incarnation: u32,
+    /// Whether the node came to a cluster that was there before: it starts empty and gets its state from the others.
+    #[serde(default)]
+    pub(crate) joined: bool,
+    /// Where log and checkpoints lie.
+    pub(crate) dir: PathBuf,
+    /// The key that seals secrets in log and checkpoints; all nodes of a cluster have the same.
+    pub(crate) data_key_file: PathBuf,
+    /// How clients reach it.
+    pub(crate) dns: Dns,
+    /// How operators reach it.
+    pub(crate) api: Api,
+    /// How the other nodes reach it, and it them.
+    pub(crate) peer: Peer,
+}
+
+/// The `[dns]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dns {
+    /// Addresses for UDP and TCP.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// UDP threads; 0 is one for each core.
+    #[serde(default)]
+    pub(crate) udp_workers: usize,
+    /// Largest UDP response, octets (RFC 6891 6.2.3).
+    #[serde(default = "udp_payload_default")]
+    pub(crate) udp_payload: u16,
+    /// Given to clients that ask with NSID (RFC 5001); none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nsid: Option<String>,
+    /// Answer to CH TXT `id.server` and `hostname.bind` (RFC 4892); refused by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chaos_id: Option<String>,
+    /// Answer to CH TXT `version.server` and `version.bind`; refused by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chaos_version: Option<String>,
+    /// Limits of TCP service.
+    #[serde(default)]
+    pub(crate) tcp: Tcp,
+}
+
+/// The `[dns.tcp]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tcp {
+    /// Connections of the node.
+    pub(crate) connections_max: usize,
+    /// Connections from one address.
+    pub(crate) connections_per_client_max: usize,
+    /// Silence after which a connection is closed, in milliseconds.
+    pub(crate) idle_ms: u64,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            connections_max: crate::limits::TCP_CONNECTIONS_MAX,
+            connections_per_client_max: crate::limits::TCP_CONNECTIONS_PER_CLIENT_MAX,
+            idle_ms: crate::limits::TCP_IDLE_MS,
+        }
+    }
+}
+
+/// The `[api]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Api {
+    /// Address of the HTTP API.
+    pub(crate) listen: SocketAddr,
+    /// File with the bearer token that changes need.
+    pub(crate) token_file: PathBuf,
+}
+
+/// The `[peer]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Peer {
+    /// Address for the other nodes.
+    pub(crate) listen: SocketAddr,
+    /// Certificate of the cluster's authority, PEM.
+    pub(crate) ca_file: PathBuf,
+    /// This node's certificate, PEM.
+    pub(crate) cert_file: PathBuf,
+    /// Its private key, PEM.
+    pub(crate) key_file: PathBuf,
+    /// The members at first boot, this node among them; later the replicated state rules.
+    #[serde(default)]
+    pub(crate) members: Vec<Member>,
+}
+
+/// One `[[peer.members]]`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    /// Its raft id: its number, and its incarnation in the upper 32 bits.
+    pub(crate) id: u64,
+    /// Its address for the other nodes.
+    pub(crate) address: SocketAddr,
+}
+
+/// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
+const TABLES: &[(&str, &[&str])] = &[
+    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer"]),
+    ("dns", &["listen", "udp_workers", "udp_payload", "nsid", "chaos_id", "chaos_version", "tcp"]),
+    ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
+    ("api", &["listen", "token_file"]),
+    ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
+    ("peer.members", &["id", "address"]),
+];
+
+const fn udp_payload_default() -> u16 {
+    UDP_PAYLOAD_DEFAULT
+}
+
+impl Config {
+    /// Reads `file`; paths in it that are relative start at its directory.
+    pub(crate) fn load(file: &Path) -> Result<Self, Problem> {
+        let octets = crate::files::read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| {
+            Problem::new(Exit::Input, "the configuration cannot be read", error)
+                .at(file.display())
+                .hint("name an existing file with --config, or make a cluster with `catamaran up` or `catamaran init`")
+        })?;
+        let text = String::from_utf8(octets)
+            .map_err(|_| Problem::new(Exit::Input, "the configuration is not UTF-8", "TOML is").at(file.display()))?;
+        let mut config = Self::parse(&text, file)?;
+        let base = file.parent().unwrap_or_else(|| Path::new("."));
+        let peer = &mut config.peer;
+        for path in [
+            &mut config.dir,
+            &mut config.data_key_file,
+            &mut config.api.token_file,
+            &mut peer.ca_file,
+            &mut peer.cert_file,
+            &mut peer.key_file,
+        ] {
+            *path = base.join(&*path);
+        }
+        Ok(config)
+    }
+
+    /// Reads the text of `file`.
+    pub(crate) fn parse(text: &str, file: &Path) -> Result<Self, Problem> {
+        let wrong = |span: Option<std::ops::Range<usize>>, why: &str| {
+            let place = match span {
+                Some(span) => format!("{}:{}", file.display(), line_at(text, span.start)),
+                None => file.display().to_string(),
+            };
+            Problem::new(Exit::Input, "the configuration is wrong", why).at(place)
+        };
+        let table = toml::de::DeTable::parse(text).map_err(|error| wrong(error.span(), error.message()))?;
+        if let Some((key, span, table)) = unknown_key("", table.get_ref()) {
+            let known = TABLES.iter().find(|(path, _)| *path == table).map_or(&[][..], |(_, keys)| keys);
+            let scope = if table.is_empty() { "at the top level".to_owned() } else { format!("in [{table}]") };
+            let problem = wrong(Some(span), &format!("unknown key `{key}` {scope}"));
+            return Err(match nearest::nearest(&key, known) {
+                Some(known) => problem.hint(format!("did you mean `{known}`?")),
+                None => problem.hint(format!("known keys here: {}", known.join(", "))),
+            });
+        }
+        let config: Self = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+        config.check().map_err(|(key, why)| wrong(key_at(text, key), &why))?;
+        Ok(config)
+    }
+
+    /// This node as raft knows it.
+    pub(crate) const fn raft_id(&self) -> u64 {
+        (self.incarnation as u64) << 32 | self.id as u64
+    }
+
+    /// As TOML text, comments included.
+    pub(crate) fn to_text(&self) -> String {
+        let body = toml::to_string(self).expect("a configuration is plain tables, numbers and strings");
+        format!("# Local to one node; zones, keys and grants are replicated (see `catamaran zone --help`).\n{body}")
+    }
+
+    /// What types cannot say; names the key at fault.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.id == 0 {
+            return Err(("id", "`id` must be 1 or more".into()));
+        }
+        if self.dns.listen.is_empty() || self.dns.listen.len() > LISTEN_ADDRESSES_MAX {
+            return Err(("listen", format!("`dns.listen` needs 1 to {LISTEN_ADDRESSES_MAX} addresses")));
+        }
+        if self.dns.udp_workers > UDP_WORKERS_MAX {
+            return Err(("udp_workers", format!("`udp_workers` must be at most {UDP_WORKERS_MAX}")));
+        }
+        // RFC 6891 6.2.3: values below 512 are treated as 512; above 4096 fragments are certain.
+        if !(512..=UDP_RESPONSE_OCTETS_MAX).contains(&usize::from(self.dns.udp_payload)) {
+            return Err(("udp_payload", format!("`udp_payload` must be 512 to {UDP_RESPONSE_OCTETS_MAX}")));
+        }
+        if self.dns.tcp.idle_ms == 0
+            || self.dns.tcp.connections_max == 0
+            || self.dns.tcp.connections_per_client_max == 0
+        {
+            return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
+        }
+        let mut ids: Vec<u64> = self.peer.members.iter().map(|member| member.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(("members", "two members have the same `id`".into()));
+        }
+        if !ids.is_empty() && !ids.contains(&self.raft_id()) {
+            return Err(("members", format!("node {} is not among the members", self.id)));
+        }
+        Ok(())
+    }
+}
+
+/// The first key that no table knows: its text, place, and the path of its table.
+fn unknown_key(path: &str, table: &toml::de::DeTable<'_>) -> Option<(String, std::ops::Range<usize>, String)> {
+    let known = TABLES.iter().find(|(known, _)| *known == path)?.1;
+    for (key, value) in table {
+        if !known.contains(&&**key.get_ref()) {
+            return Some((key.get_ref().to_string(), key.span(), path.to_owned()));
+        }
+        let below = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
+        let found = match value.get_ref() {
+            toml::de::DeValue::Table(table) => unknown_key(&below, table),
+            toml::de::DeValue::Array(items) => {
+                items.iter().filter_map(|item| item.get_ref().as_table()).find_map(|table| unknown_key(&below, table))
+            }
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// The line, from 1, of an octet.
+fn line_at(text: &str, offset: usize) -> usize {
+    text.as_bytes().iter().take(offset).filter(|&&octet| octet == b'\n').count() + 1
+}
+
+/// Where a key stands, for errors about its value.
+fn key_at(text: &str, key: &str) -> Option<std::ops::Range<usize>> {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let (before, _) = line.split_once(['=', ']']).unwrap_or(("", ""));
+        let path = before.trim_start_matches('[').trim();
+        if path.rsplit('.').next() == Some(key) {
+            return Some(offset..offset + line.len());
+        }
+        offset += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"id = 1
+incarnation = 0
+joined = false
+dir = "."
+data_key_file = "../data.key"
+[dns]
+listen = ["127.0.0.1:5301", "[::1]:5301"]
+udp_workers = 2
+udp_payload = 1232
+nsid = "a"
+chaos_id = "b"
+chaos_version = "c"
+[dns.tcp]
+connections_max = 5
+connections_per_client_max = 4
+idle_ms = 3
+[api]
+listen = "127.0.0.1:8054"
+token_file = "../api.token"
+[peer]
+listen = "127.0.0.1:21001"
+ca_file = "../ca.pem"
+cert_file = "node.pem"
+key_file = "node.key"
+[[peer.members]]
+id = 1
+address = "127.0.0.1:21001"
+"#;
+
+    fn error(text: &str) -> String {
+        Config::parse(text, Path::new("n.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_table_of_keys_is_that_of_the_structs() {
+        let config = Config::parse(GOOD, Path::new("n.toml")).unwrap();
+        let text = config.to_text();
+        assert_eq!(Config::parse(&text, Path::new("n.toml")).unwrap(), config, "{text}");
+        // GOOD names every key, and each is needed or known: taking a key's line out never makes another unknown.
+        let count: usize = TABLES.iter().map(|(_, keys)| keys.len()).sum();
+        let keys = GOOD.lines().filter(|line| line.contains('=')).count();
+        let tables = GOOD.lines().filter(|line| line.starts_with('[')).count();
+        assert_eq!(count, keys + tables);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_with_file_and_line() {
+        let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
+        assert!(text.contains("n.toml:9"), "{text}");
+        assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
+        assert!(text.contains("did you mean `udp_payload`?"), "{text}");
+        let text = error(&GOOD.replace("address =", "adress ="));
+        assert!(text.contains("n.toml:27") && text.contains("`address`"), "{text}");
+        let text = error(&GOOD.replace("[api]", "[apis]"));
+        assert!(text.contains("n.toml:17") && text.contains("`api`"), "{text}");
+        let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
+        assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
+    }
+
+    #[test]
+    fn wrong_values_name_their_line() {
+        for (from, to, line, why) in [
+            ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
+            ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
+            ("id = 1\naddress", "id = 7\naddress", 25, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 18, "socket address"),
+            ("idle_ms = 3", "idle_ms = 0", 13, "1 or more"),
+            ("udp_workers = 2", "udp_workers = ", 8, ""),
+        ] {
+            let text = error(&GOOD.replace(from, to));
+            assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");
+        }
+        assert!(error(&GOOD.replace("dir = \".\"\n", "")).contains("missing field `dir`"));
+    }
+}

@@ -1,0 +1,233 @@
+//! TSIG keys in the syntax of BIND's key files, which `nsupdate -k` and `dig -k` read.
+
+use super::{Readers, token, write_atomic};
+use crate::problem::{Exit, Problem};
+use std::io;
+use std::path::Path;
+use wire::name::Name;
+
+/// Octets of a secret that we make: as many as the hash gives (RFC 8945 6: no shorter).
+const SECRET_OCTETS: usize = 32;
+/// Longest secret that is read, octets.
+const SECRET_OCTETS_MAX: usize = 512;
+
+/// The algorithms that are implemented (RFC 8945 6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Algorithm {
+    /// `hmac-sha256`
+    HmacSha256,
+    /// `hmac-sha384`
+    HmacSha384,
+    /// `hmac-sha512`
+    HmacSha512,
+}
+
+impl Algorithm {
+    /// The name in key files and, as a domain name, in TSIG.
+    pub(crate) const fn mnemonic(self) -> &'static str {
+        match self {
+            Self::HmacSha256 => "hmac-sha256",
+            Self::HmacSha384 => "hmac-sha384",
+            Self::HmacSha512 => "hmac-sha512",
+        }
+    }
+
+    pub(crate) fn from_mnemonic(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512]
+            .into_iter()
+            .find(|algorithm| algorithm.mnemonic().eq_ignore_ascii_case(text))
+    }
+}
+
+/// A TSIG key with its secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct TsigKey {
+    pub(crate) name: Name,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for TsigKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TsigKey({} {})", self.name, self.algorithm.mnemonic())
+    }
+}
+
+impl TsigKey {
+    /// A fresh key.
+    pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
+        let mut secret = vec![0; SECRET_OCTETS];
+        token::fill_random(&mut secret)?;
+        Ok(Self { name, algorithm, secret })
+    }
+
+    /// The key file's text.
+    pub(crate) fn to_text(&self) -> String {
+        let name = self.name.to_string();
+        let name = if name == "." { &name } else { name.trim_end_matches('.') };
+        let secret = data_encoding::BASE64.encode(&self.secret);
+        format!("key \"{name}\" {{\n\talgorithm {};\n\tsecret \"{secret}\";\n}};\n", self.algorithm.mnemonic())
+    }
+
+    /// Writes the key file, for the owner only.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        write_atomic(path, self.to_text().as_bytes(), Readers::Owner)
+    }
+
+    /// Reads the first key of a key file.
+    pub(crate) fn load(path: &Path) -> Result<Self, Problem> {
+        let wrong = |why: String| {
+            Problem::new(Exit::Input, "the key file cannot be used", why)
+                .at(path.display())
+                .hint("make one with `catamaran key add NAME` or `tsig-keygen -a hmac-sha256 NAME`")
+        };
+        let octets =
+            super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
+        let text = String::from_utf8(octets).map_err(|_| wrong("it is not text".into()))?;
+        Self::parse(&text).map_err(|(line, why)| wrong(format!("line {line}: {why}")))
+    }
+
+    /// Reads `key "name" { algorithm hmac-sha256; secret "..."; };`, comments as in `named.conf`.
+    pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let tokens = tokens(text)?;
+        let end = (text.lines().count().max(1), String::new());
+        let mut at = tokens.iter();
+        let mut next = |want: &str| -> Result<(usize, String), (usize, String)> {
+            match at.next() {
+                Some((line, token)) if want.is_empty() || token.eq_ignore_ascii_case(want) => {
+                    Ok((*line, token.clone()))
+                }
+                Some((line, token)) => Err((*line, format!("want `{want}`, found `{token}`"))),
+                None => Err((
+                    end.0,
+                    if want.is_empty() { "it ends early".into() } else { format!("want `{want}`, found the end") },
+                )),
+            }
+        };
+        next("key")?;
+        let (line, name) = next("")?;
+        let name: Name = name.parse().map_err(|_| (line, format!("`{name}` is no name")))?;
+        next("{")?;
+        let (mut algorithm, mut secret) = (None, None);
+        let closed = loop {
+            let (line, word) = next("")?;
+            match word.to_ascii_lowercase().as_str() {
+                "algorithm" => {
+                    let (line, text) = next("")?;
+                    let known = Algorithm::from_mnemonic(&text)
+                        .ok_or((line, format!("algorithm `{text}`: want hmac-sha256, hmac-sha384 or hmac-sha512")))?;
+                    algorithm = Some(known);
+                }
+                "secret" => {
+                    let (line, text) = next("")?;
+                    let octets = data_encoding::BASE64
+                        .decode(text.as_bytes())
+                        .map_err(|_| (line, "the secret is not base64".to_owned()))?;
+                    if octets.is_empty() || octets.len() > SECRET_OCTETS_MAX {
+                        return Err((line, format!("the secret must have 1 to {SECRET_OCTETS_MAX} octets")));
+                    }
+                    secret = Some(octets);
+                }
+                "}" => break line,
+                other => return Err((line, format!("unknown statement `{other}`"))),
+            }
+            next(";")?;
+        };
+        let algorithm = algorithm.ok_or((closed, "no `algorithm` in the key".to_owned()))?;
+        let secret = secret.ok_or((closed, "no `secret` in the key".to_owned()))?;
+        Ok(Self { name, algorithm, secret })
+    }
+}
+
+/// Words, quoted strings and punctuation, each with its line.
+fn tokens(text: &str) -> Result<Vec<(usize, String)>, (usize, String)> {
+    let mut tokens = Vec::new();
+    let mut in_comment = false;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let mut rest = line;
+        loop {
+            if in_comment {
+                let Some(end) = rest.find("*/") else { break };
+                rest = &rest[end + 2..];
+                in_comment = false;
+            }
+            rest = rest.trim_start();
+            if rest.is_empty() || rest.starts_with('#') || rest.starts_with("//") {
+                break;
+            }
+            let length = if rest.starts_with("/*") {
+                in_comment = true;
+                rest = &rest[2..];
+                continue;
+            } else if let Some(quoted) = rest.strip_prefix('"') {
+                let end = quoted.find('"').ok_or((number, "a quote is not closed".to_owned()))?;
+                tokens.push((number, quoted[..end].to_owned()));
+                end + 2
+            } else if rest.starts_with(['{', '}', ';']) {
+                tokens.push((number, rest[..1].to_owned()));
+                1
+            } else {
+                let end = rest.find([' ', '\t', '{', '}', ';', '"', '#']).unwrap_or(rest.len());
+                tokens.push((number, rest[..end].to_owned()));
+                end
+            };
+            rest = &rest[length..];
+        }
+    }
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_written_is_what_bind_writes_and_is_read_back() {
+        let key =
+            TsigKey { name: "update".parse().unwrap(), algorithm: Algorithm::HmacSha256, secret: vec![0, 1, 2, 255] };
+        let text = "key \"update\" {\n\talgorithm hmac-sha256;\n\tsecret \"AAEC/w==\";\n};\n";
+        assert_eq!(key.to_text(), text);
+        assert_eq!(TsigKey::parse(text).unwrap(), key);
+    }
+
+    #[test]
+    fn named_conf_syntax_is_read() {
+        let text = "# made by hand\nkey dhcp.example. { // one\n algorithm HMAC-SHA512; /* two\n three */ \
+                    secret AAEC/w==;\n};";
+        let key = TsigKey::parse(text).unwrap();
+        assert_eq!(key.name.to_string(), "dhcp.example.");
+        assert_eq!(key.algorithm, Algorithm::HmacSha512);
+        assert_eq!(key.secret, [0, 1, 2, 255]);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, line, why) in [
+            ("", 1, "want `key`"),
+            ("key a {\n algorithm hmac-md5;\n", 2, "hmac-md5"),
+            ("key a {\n algorithm hmac-sha256;\n\n secret \"***\";\n};", 4, "base64"),
+            ("key a {\n algorithm hmac-sha256;\n};", 3, "no `secret`"),
+            ("key a {\n secret AAEC/w==\n};", 3, "want `;`"),
+            ("key \"a {\n", 1, "not closed"),
+            ("key a..b {};", 1, "is no name"),
+            ("zone a {};", 1, "want `key`"),
+        ] {
+            let (at, said) = TsigKey::parse(text).unwrap_err();
+            assert!(at == line && said.contains(why), "{text}: {at}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_made_key_is_for_the_owner_only_and_fresh() {
+        let dir = crate::test_dir("key-file");
+        let path = dir.path().join("update.key");
+        let key = TsigKey::make("update".parse().unwrap(), Algorithm::HmacSha256).unwrap();
+        key.save(&path).unwrap();
+        assert_eq!(TsigKey::load(&path).unwrap(), key);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_ne!(TsigKey::make(key.name.clone(), key.algorithm).unwrap(), key);
+    }
+}

@@ -1,0 +1,106 @@
+//! Where things lie in the directory of a cluster that `up` made.
+//!
+//! ```text
+//!   DIR/lock                 held by the running `up`
+//!   DIR/cluster.json         who runs where, kept current
+//!   DIR/update.key           BIND key file, granted on all zones
+//!   DIR/api.token            bearer token of the API
+//!   DIR/ca.pem, ca.key       the cluster's authority for certificates between nodes
+//!   DIR/data.key             seals secrets in log and checkpoints
+//!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
+//!   DIR/node-1/data/         log and checkpoints
+//!   DIR/node-1/data.lock     held by the running node
+//!   DIR/node-1/data.booted   there once the node has data of its own
+//! ```
+
+use std::path::{Path, PathBuf};
+
+/// The directory of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    dir: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    pub(crate) fn cluster_json(&self) -> PathBuf {
+        self.dir.join("cluster.json")
+    }
+
+    pub(crate) fn update_key(&self) -> PathBuf {
+        self.dir.join("update.key")
+    }
+
+    pub(crate) fn api_token(&self) -> PathBuf {
+        self.dir.join("api.token")
+    }
+
+    pub(crate) fn data_key(&self) -> PathBuf {
+        self.dir.join("data.key")
+    }
+
+    pub(crate) fn ca_cert(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    pub(crate) fn ca_key(&self) -> PathBuf {
+        self.dir.join("ca.key")
+    }
+
+    pub(crate) fn node(&self, id: u64) -> NodeLayout {
+        NodeLayout { dir: self.dir.join(format!("node-{id}")) }
+    }
+}
+
+/// The directory of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeLayout {
+    dir: PathBuf,
+}
+
+impl NodeLayout {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.join("catamaran.toml")
+    }
+
+    pub(crate) fn cert(&self) -> PathBuf {
+        self.dir.join("node.pem")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.dir.join("node.key")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join("node.log")
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+}
+
+/// The lock of a node: beside its data, whose directory belongs to the replica alone.
+pub(crate) fn lock_of(data: &Path) -> PathBuf {
+    data.with_extension("lock")
+}
+
+/// There once the node has data of its own. Data that is gone later is a lost disk, not a first start.
+pub(crate) fn booted_of(data: &Path) -> PathBuf {
+    data.with_extension("booted")
+}

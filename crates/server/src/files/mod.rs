@@ -1,0 +1,69 @@
+//! Files that people and other programs read: written whole or not at all, secrets for the owner only.
+
+// What lies in DIR.
+pub(crate) mod cluster_json;
+pub(crate) mod data_key;
+pub(crate) mod key_file;
+pub(crate) mod layout;
+pub(crate) mod token;
+// What is read from elsewhere.
+pub(crate) mod zone_load;
+pub(crate) mod zone_source;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Who may read a file that is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readers {
+    /// Everyone the umask allows.
+    All,
+    /// The owner only (mode 0600).
+    Owner,
+}
+
+/// Reads a whole file of at most `bytes_max` octets.
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut octets)?;
+    if octets.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("larger than {bytes_max} octets")));
+    }
+    Ok(octets)
+}
+
+/// Replaces `path` by `octets`: a reader sees the old file or the new one, and so does the next boot.
+pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = path.with_file_name(name);
+    let mode = if readers == Readers::Owner { 0o600 } else { 0o644 };
+    // A left-over of a crash may have another mode.
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+    file.write_all(octets)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_are_replaced_whole_with_the_mode_asked_for() {
+        let dir = crate::test_dir("write-atomic");
+        let path = dir.path().join("secret");
+        write_atomic(&path, b"one", Readers::Owner).unwrap();
+        write_atomic(&path, b"two", Readers::Owner).unwrap();
+        assert_eq!(read_bounded(&path, 3).unwrap(), b"two");
+        assert!(read_bounded(&path, 2).is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,111 @@
+//! The bearer token of the API (RFC 6750 2.1).
+
+use super::{Readers, read_bounded, write_atomic};
+use crate::limits::SMALL_FILE_BYTES_MAX;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+use std::path::Path;
+
+/// Octets of randomness in a token.
+const TOKEN_OCTETS: usize = 32;
+/// Shortest token that is accepted from a file.
+const TOKEN_CHARS_MIN: usize = 16;
+
+/// A secret that is compared in constant time and never printed.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+impl Token {
+    /// Reads the token, or makes one (mode 0600).
+    pub(crate) fn load_or_make(path: &Path) -> io::Result<Self> {
+        match Self::load(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let token = Self(random_text()?);
+                Self::save(path, &token.0)?;
+                Ok(token)
+            }
+            done => done,
+        }
+    }
+
+    /// Reads the token.
+    pub(crate) fn load(path: &Path) -> io::Result<Self> {
+        let octets = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
+        let text = String::from_utf8_lossy(&octets).trim().to_owned();
+        if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+            return Err(io::Error::other(format!("no token in it: want {TOKEN_CHARS_MIN} or more visible characters")));
+        }
+        Ok(Self(text))
+    }
+
+    /// Whether an Authorization field carries this token; takes as long whatever it carries.
+    pub(crate) fn is_in(&self, authorization: &[u8]) -> bool {
+        // RFC 7235 2.1: the scheme is case-insensitive.
+        let Some((scheme, given)) = authorization.split_at_checked("Bearer ".len()) else { return false };
+        let given = given.trim_ascii();
+        let differing = given.iter().zip(self.0.as_bytes()).fold(0u8, |seen, (a, b)| seen | (a ^ b));
+        scheme.eq_ignore_ascii_case(b"Bearer ") & (given.len() == self.0.len()) & (std::hint::black_box(differing) == 0)
+    }
+
+    /// The secret itself, for a node that joins.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Writes the token's file, for the owner only.
+    pub(crate) fn save(path: &Path, text: &str) -> io::Result<()> {
+        write_atomic(path, format!("{text}\n").as_bytes(), Readers::Owner)
+    }
+
+    /// The value of an Authorization field.
+    pub(crate) fn authorization(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// A fresh secret as URL-safe text.
+pub(crate) fn random_text() -> io::Result<String> {
+    let mut octets = [0u8; TOKEN_OCTETS];
+    fill_random(&mut octets)?;
+    Ok(data_encoding::BASE64URL_NOPAD.encode(&octets))
+}
+
+/// Fills `octets` from the system's random source.
+pub(crate) fn fill_random(octets: &mut [u8]) -> io::Result<()> {
+    SystemRandom::new().fill(octets).map_err(|_| io::Error::other("the system gives no random octets"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_compared_whole() {
+        let dir = crate::test_dir("token");
+        let path = dir.path().join("api.token");
+        let token = Token::load_or_make(&path).unwrap();
+        let again = Token::load_or_make(&path).unwrap();
+        let field = token.authorization();
+        assert!(again.is_in(field.as_bytes()));
+        assert!(again.is_in(field.replace("Bearer", "bearer").as_bytes()));
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic abc",
+            &field[..field.len() - 1],
+            &format!("{field}x"),
+            &field.to_uppercase(),
+        ] {
+            assert!(!again.is_in(wrong.as_bytes()), "{wrong}");
+        }
+        std::fs::write(&path, "short").unwrap();
+        assert!(Token::load(&path).is_err());
+    }
+}

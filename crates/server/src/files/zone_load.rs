@@ -1,0 +1,148 @@
+//! Zone files to records, with `$INCLUDE` from disk and errors as `file:line: reason`.
+
+use super::zone_source::{self, ZoneArgument};
+use crate::problem::{Exit, Problem};
+use std::path::{Path, PathBuf};
+use wire::Name;
+use zone::Record;
+use zone::file::{FileErrors, LoadOptions, Loaded, Opened, Slice, Source};
+
+/// A zone that can be served.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedZone {
+    pub(crate) apex: Name,
+    pub(crate) serial: u32,
+    pub(crate) records: Vec<Record>,
+    /// What is odd, each as `file:line: what`.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl LoadedZone {
+    /// The records in presentation format, one a line, those that are the same only once.
+    pub(crate) fn text(&self) -> String {
+        let mut lines: Vec<String> = self.records.iter().map(line_of).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines.concat()
+    }
+}
+
+/// A record as a line, its end included.
+pub(crate) fn line_of(record: &Record) -> String {
+    let mut line = String::new();
+    zone::text::print_record(record, &mut line);
+    line.push('\n');
+    line
+}
+
+/// Reads a file from disk.
+pub(crate) fn load(argument: &ZoneArgument) -> Result<LoadedZone, Problem> {
+    let mut source = Disk { file: argument.file.clone() };
+    let loaded = zone::file::load(&mut source, argument.origin.as_ref(), &LoadOptions::default());
+    finish(loaded, &argument.file.display().to_string())
+}
+
+/// Reads a zone file from memory; it includes nothing.
+pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
+    let mut source = Named { name: name.to_owned(), octets: text.as_bytes().to_vec() };
+    finish(zone::file::load(&mut source, None, &LoadOptions::default()), name)
+}
+
+fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
+    let mut loaded = loaded.map_err(|errors| refused(file, errors.all().iter().map(ToString::to_string)))?;
+    let files = std::mem::take(&mut loaded.files);
+    let place = |place: Option<zone::file::Place>| match place {
+        Some(place) => format!("{}:{}", files.get(usize::from(place.file)).map_or(file, String::as_str), place.line),
+        None => file.to_owned(),
+    };
+    let mut warnings: Vec<String> =
+        loaded.warnings.iter().map(|warning| format!("{}: {}", place(Some(warning.place)), warning.kind)).collect();
+    let checked = zone::check::check(loaded).map_err(|findings| {
+        refused(file, findings.errors().iter().map(|found| format!("{}: {found}", place(found.place))))
+    })?;
+    warnings.extend(checked.findings.warnings().iter().map(|found| format!("{}: {found}", place(found.place))));
+    let soa = checked.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == checked.apex);
+    let serial = soa.and_then(|soa| serial_of(&soa.rdata)).unwrap_or(0);
+    Ok(LoadedZone { apex: checked.apex.as_ref().to_canonical(), serial, records: checked.records, warnings })
+}
+
+/// All findings, a line each.
+fn refused(file: &str, lines: impl Iterator<Item = String>) -> Problem {
+    let lines: Vec<String> = lines.collect();
+    Problem::new(Exit::Input, "the zone file cannot be served", lines.join("\n         "))
+        .at(file)
+        .hint("correct the lines named above; `catamaran zone check FILE` checks without a cluster")
+}
+
+/// The serial of an SOA: behind two names, before four more numbers.
+fn serial_of(rdata: &[u8]) -> Option<u32> {
+    let (_, rest) = wire::NameRef::split_from(rdata).ok()?;
+    let (_, rest) = wire::NameRef::split_from(rest).ok()?;
+    Some(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?))
+}
+
+/// Files on disk, compressed or not; a relative `$INCLUDE` counts from the directory of the file that it stands in.
+struct Disk {
+    file: PathBuf,
+}
+
+impl Source for Disk {
+    fn open(&mut self, name: Option<&str>, from: Option<&str>) -> Result<Opened, String> {
+        let path = match name {
+            None => self.file.clone(),
+            Some(name) => {
+                from.and_then(|from| Path::new(from).parent()).map_or_else(|| PathBuf::from(name), |dir| dir.join(name))
+            }
+        };
+        let octets = zone_source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Opened { name: path.display().to_string(), input: Box::new(Slice::new(octets)) })
+    }
+}
+
+/// One text in memory.
+struct Named {
+    name: String,
+    octets: Vec<u8>,
+}
+
+impl Source for Named {
+    fn open(&mut self, name: Option<&str>, _from: Option<&str>) -> Result<Opened, String> {
+        match name {
+            None => {
+                Ok(Opened { name: self.name.clone(), input: Box::new(Slice::new(std::mem::take(&mut self.octets))) })
+            }
+            Some(_) => Err("$INCLUDE is not possible here".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_zone_loads_and_prints() {
+        let zone = load_text(include_str!("../cli/up/example.test.zone"), "built-in").unwrap();
+        assert_eq!((zone.apex.to_string().as_str(), zone.serial), ("example.test.", 1));
+        assert!(zone.warnings.is_empty());
+        let again = load_text(&zone.text(), "printed").unwrap();
+        assert_eq!(again.text(), zone.text());
+        assert_eq!(again.records.len(), zone.records.len());
+    }
+
+    #[test]
+    fn errors_name_file_and_line_in_included_files_too() {
+        let dir = crate::test_dir("zone-load");
+        let file = dir.path().join("db");
+        std::fs::write(&file, "$TTL 60\n@ IN SOA a b 1 2 3 4 5\n$INCLUDE more\n").unwrap();
+        std::fs::write(dir.path().join("more"), "a IN A 192.0.2.1\nb IN A 192.0.2.256\n").unwrap();
+        let argument = ZoneArgument { origin: Some("example.org".parse().unwrap()), file: file.clone() };
+        let problem = load(&argument).unwrap_err();
+        assert_eq!(problem.exit, Exit::Input);
+        assert!(problem.why.contains(&format!("{}/more:2: ", dir.path().display())), "{problem}");
+        std::fs::write(dir.path().join("more"), "a IN A 192.0.2.1\n").unwrap();
+        assert_eq!(load(&argument).unwrap().records.len(), 2);
+        std::fs::remove_file(dir.path().join("more")).unwrap();
+        assert!(load(&argument).unwrap_err().why.contains("db:3: "));
+    }
+}

@@ -1,0 +1,90 @@
+//! Every bound of this crate.
+
+/// Datagrams a worker takes from, or gives to, the kernel in one call.
+pub(crate) const UDP_BATCH_COUNT: usize = 64;
+/// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
+pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
+/// Octets of a response over UDP, whatever the client advertises.
+pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
+/// Octets of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).
+pub(crate) const UDP_PAYLOAD_DEFAULT: u16 = 1_232;
+/// Longest sleep of a UDP worker; it looks for a stop order this often.
+pub(crate) const UDP_WAIT_MS: i32 = 100;
+/// Kernel buffer of each UDP socket, octets; the kernel may grant less.
+pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
+/// UDP workers of a node.
+pub(crate) const UDP_WORKERS_MAX: usize = 64;
+/// Addresses a node listens on.
+pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
+
+/// TCP connections of a node.
+pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
+/// TCP connections from one client address (RFC 7766 6.2.2 lets a server limit them).
+pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
+/// Silence after which a connection is closed, and the time a slow reader has to take a response (RFC 7766 6.2.3).
+pub(crate) const TCP_IDLE_MS: u64 = 10_000;
+/// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
+pub(crate) const TCP_PIPELINE_MAX: usize = 128;
+/// Octets of responses that wait for a connection's client to read them.
+pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
+/// Octets of the length before a message on a stream (RFC 1035 4.2.2).
+pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
+/// Octets of the buffer that a connection reads into; grows to one message when a longer one is on its way.
+pub(crate) const TCP_READ_BUFFER_BYTES: usize = 2_048;
+/// Zone transfers that run at once.
+pub(crate) const TRANSFERS_MAX: usize = 16;
+/// Messages of a transfer that wait for its client.
+pub(crate) const TRANSFER_QUEUE_MAX: usize = 4;
+
+/// Requests that wait for an update thread: UPDATEs and everything signed.
+pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
+/// Updates handed to the replica that have no outcome yet.
+pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
+/// Threads that authenticate and sign.
+pub(crate) const UPDATE_THREADS: usize = 2;
+/// Time after which the node forgets an update that got no outcome: it stays silent (UDP) or closes (TCP).
+pub(crate) const UPDATE_FORGET_MS: u64 = 10_000;
+
+/// Administrative requests in flight.
+pub(crate) const ADMIN_PENDING_MAX: usize = 64;
+/// Time an administrative request may take.
+pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
+/// Octets of a zone file that the API takes.
+pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
+/// Octets of any other body that the API takes.
+pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Octets of a frame between nodes.
+pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX;
+/// Octets of frames that wait for one lane of one peer; more are dropped, raft sends again.
+pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
+/// Frames that wait for one lane of one peer.
+pub(crate) const PEER_LANE_FRAMES_MAX: usize = 4_096;
+/// Octets of inbound frames that wait for the replica, from all peers.
+pub(crate) const PEER_INBOUND_BYTES_MAX: usize = 64 << 20;
+/// First pause before a peer is dialled again; doubles up to [`PEER_RETRY_MS_MAX`].
+pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
+/// Longest pause before a peer is dialled again.
+pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
+/// Time a connection to a peer has to be set up, TLS and greeting included.
+pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
+/// Inbound connections from peers, those in their handshake included.
+pub(crate) const PEER_CONNECTIONS_MAX: usize = 256;
+/// Octets of what a joining node says and is told.
+pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Members of a cluster that `up` starts.
+pub(crate) const UP_NODES_MAX: u64 = 9;
+
+/// Period of the replica's clock.
+pub(crate) const TICK_MS: u64 = 10;
+/// Inputs the replica takes before its outputs are looked at.
+pub(crate) const REPLICA_BATCH_COUNT: usize = 256;
+
+/// Octets of a zone file as it lies on disk, and after decompression.
+pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
+/// Octets of a configuration, key or token file.
+pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Time `up` gives its nodes to become ready.
+pub(crate) const UP_READY_MS: u64 = 60_000;
+/// Time `up` gives its nodes to stop before it kills them.
+pub(crate) const UP_STOP_MS: u64 = 10_000;

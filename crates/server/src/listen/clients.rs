@@ -1,0 +1,87 @@
+//! How many connections each client has (RFC 7766 6.2.2).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts connections, of all and of each client.
+pub(crate) struct Clients {
+    counts: Mutex<Counts>,
+    connections_max: usize,
+    per_client_max: usize,
+}
+
+#[derive(Default)]
+struct Counts {
+    total: usize,
+    of: HashMap<IpAddr, usize>,
+}
+
+/// A connection's place; given back when dropped.
+pub(crate) struct Place {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+impl Clients {
+    pub(crate) fn new(connections_max: usize, per_client_max: usize) -> Arc<Self> {
+        Arc::new(Self { counts: Mutex::default(), connections_max, per_client_max })
+    }
+
+    /// A place for a connection from `address`, if it may have one.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let client = client_of(address);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counts.of.get(&client).copied().unwrap_or(0);
+        if counts.total >= self.connections_max || own >= self.per_client_max {
+            return None;
+        }
+        counts.total += 1;
+        counts.of.insert(client, own + 1);
+        Some(Place { clients: self.clone(), client })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.clients.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.total -= 1;
+        if let Some(count) = counts.of.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.of.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Who an address belongs to: a client has all addresses of a /64 (RFC 6177).
+fn client_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => IpAddr::V4(v4),
+            None if v6.is_loopback() => address,
+            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_limits_hold_and_places_come_back() {
+        let clients = Clients::new(3, 2);
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let first = clients.enter(ip("2001:db8::1")).unwrap();
+        let _second = clients.enter(ip("2001:db8::2")).unwrap();
+        assert!(clients.enter(ip("2001:db8::3")).is_none(), "the same /64");
+        let _third = clients.enter(ip("192.0.2.1")).unwrap();
+        assert!(clients.enter(ip("192.0.2.2")).is_none(), "three in all");
+        drop(first);
+        assert!(clients.enter(ip("192.0.2.2")).is_some());
+        assert_eq!(clients.counts.lock().unwrap().of.len(), 2);
+    }
+}

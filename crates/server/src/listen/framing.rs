@@ -1,0 +1,125 @@
+//! Messages on a stream: each behind its length in two octets (RFC 1035 4.2.2, RFC 7766 8).
+
+use crate::limits::{MESSAGE_PREFIX_OCTETS, TCP_READ_BUFFER_BYTES};
+
+/// Octets that came in and are not yet messages.
+pub(crate) struct Inbound {
+    octets: Vec<u8>,
+    start: usize,
+}
+
+impl Inbound {
+    pub(crate) fn new() -> Self {
+        Self { octets: Vec::with_capacity(TCP_READ_BUFFER_BYTES), start: 0 }
+    }
+
+    /// The next whole message.
+    pub(crate) fn next(&mut self) -> Option<&[u8]> {
+        let rest = &self.octets[self.start..];
+        let (prefix, body) = rest.split_first_chunk::<MESSAGE_PREFIX_OCTETS>()?;
+        let len = usize::from(u16::from_be_bytes(*prefix));
+        let message = self.start + MESSAGE_PREFIX_OCTETS;
+        if body.len() < len {
+            return None;
+        }
+        self.start = message + len;
+        Some(&self.octets[message..self.start])
+    }
+
+    /// Where the next octets go: a vector with room for the rest of the message that is under way, or for a few short
+    /// ones. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
+    pub(crate) fn spare(&mut self) -> &mut Vec<u8> {
+        self.octets.drain(..self.start);
+        self.start = 0;
+        if self.octets.is_empty() && self.octets.capacity() > TCP_READ_BUFFER_BYTES {
+            self.octets = Vec::with_capacity(TCP_READ_BUFFER_BYTES);
+        }
+        if self.octets.len() == self.octets.capacity() {
+            // Doubles; the largest message is 65,535 octets, so this ends at 128 KiB.
+            self.octets.reserve(self.octets.len().max(TCP_READ_BUFFER_BYTES));
+        }
+        &mut self.octets
+    }
+}
+
+/// Octets that are to go out.
+#[derive(Default)]
+pub(crate) struct Outbound {
+    octets: Vec<u8>,
+    start: usize,
+}
+
+impl Outbound {
+    /// Appends a message behind its length, in one piece: both leave in one segment where they fit (RFC 7766 8).
+    pub(crate) fn push(&mut self, message: &[u8]) {
+        let len = u16::try_from(message.len()).expect("no response is longer than a message may be");
+        self.octets.extend(len.to_be_bytes());
+        self.octets.extend(message);
+    }
+
+    pub(crate) fn waiting(&self) -> &[u8] {
+        &self.octets[self.start..]
+    }
+
+    /// Takes note that so many octets went out.
+    pub(crate) fn sent(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.octets.len());
+        if self.start == self.octets.len() {
+            self.start = 0;
+            self.octets.clear();
+            // An idle connection holds no buffer.
+            self.octets.shrink_to(0);
+        } else if self.start > self.octets.len() / 2 {
+            self.octets.drain(..self.start);
+            self.start = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_out_whole_however_the_octets_arrive() {
+        let messages = [vec![1; 30], vec![], vec![2; 65_535], vec![3; 1]];
+        let mut outbound = Outbound::default();
+        messages.iter().for_each(|message| outbound.push(message));
+        let stream = outbound.waiting().to_vec();
+        for piece in [1, 2, 3, 1_000, 100_000] {
+            let mut inbound = Inbound::new();
+            let mut seen = Vec::new();
+            for octets in stream.chunks(piece) {
+                inbound.spare().extend(octets);
+                while let Some(message) = inbound.next() {
+                    seen.push(message.to_vec());
+                }
+            }
+            assert_eq!(seen, messages, "pieces of {piece}");
+            assert!(inbound.spare().is_empty());
+            assert!(inbound.octets.capacity() <= TCP_READ_BUFFER_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_prefix_alone_allocates_nothing() {
+        let mut inbound = Inbound::new();
+        inbound.spare().extend([0xFF, 0xFF]);
+        assert!(inbound.next().is_none());
+        assert!(inbound.spare().capacity() <= TCP_READ_BUFFER_BYTES);
+    }
+
+    #[test]
+    fn octets_go_out_in_order() {
+        let mut outbound = Outbound::default();
+        outbound.push(b"abc");
+        outbound.sent(1);
+        outbound.push(b"de");
+        assert_eq!(outbound.waiting(), b"\x03abc\0\x02de");
+        outbound.sent(4);
+        assert_eq!(outbound.waiting(), b"\0\x02de");
+        outbound.sent(4);
+        assert!(outbound.waiting().is_empty() && outbound.octets.capacity() == 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! Sockets as this server wants them, and the errors of getting them.
+
+use crate::limits::UDP_SOCKET_BUFFER_BYTES;
+use crate::problem::{Exit, Problem};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+/// Backlog of TCP listeners.
+const TCP_BACKLOG: i32 = 4_096;
+
+/// How a port is shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    /// With the other workers and nodes of the same user, the kernel balancing among them (SO_REUSEPORT).
+    Shared,
+    /// With nobody.
+    Alone,
+}
+
+/// A UDP socket that receives without waiting.
+pub(crate) fn udp(address: SocketAddr, sharing: Sharing) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_port(sharing == Sharing::Shared)?;
+    // The kernel grants what it likes; less only means that a burst is dropped sooner.
+    let _ = socket.set_recv_buffer_size(UDP_SOCKET_BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(UDP_SOCKET_BUFFER_BYTES);
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket.into())
+}
+
+/// A TCP listener that accepts without waiting.
+pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Connections of the process before us may linger in TIME_WAIT; this never shares a port that is listened on.
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(sharing == Sharing::Shared)?;
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(TCP_BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Says which address could not be had, and what to do.
+pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) -> Problem {
+    let (exit, hint) = match error.kind() {
+        io::ErrorKind::AddrInUse => (
+            Exit::InUse,
+            format!(
+                "see who has it with `ss -lnp 'sport = :{}'`; stop that, or choose other ports \
+                 (--port, --api-port, or `listen`)",
+                address.port()
+            ),
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            (Exit::Input, "name an address that this machine has (`ip address`)".to_owned())
+        }
+        io::ErrorKind::PermissionDenied => {
+            (Exit::Failed, "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher port, or grant it".to_owned())
+        }
+        _ => (Exit::Failed, "check the address".to_owned()),
+    };
+    Problem::new(exit, format!("cannot listen on {protocol} {address}"), error).at(address).hint(hint)
+}
+
+/// Whether nobody listens on `address`; looks at UDP, at TCP, or at both.
+pub(crate) fn check_free(address: SocketAddr, udp_too: bool) -> Result<(), Problem> {
+    if udp_too {
+        udp(address, Sharing::Alone).map_err(|error| problem(address, "UDP", &error))?;
+    }
+    tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error))?;
+    Ok(())
+}
+
+/// Whether this machine has the IPv6 loopback address.
+pub(crate) fn has_ipv6_loopback() -> bool {
+    UdpSocket::bind("[::1]:0").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_shared_only_when_both_want_it() {
+        let first = udp("127.0.0.1:0".parse().unwrap(), Sharing::Shared).unwrap();
+        let address = first.local_addr().unwrap();
+        let _second = udp(address, Sharing::Shared).unwrap();
+        let error = check_free(address, true).unwrap_err().to_string();
+        assert!(error.contains("cannot listen on UDP 127.0.0.1:"), "{error}");
+        assert!(error.contains("--port"), "{error}");
+        let listener = tcp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!(check_free(address, false).is_err());
+        drop(listener);
+        check_free(address, true).unwrap();
+    }
+}

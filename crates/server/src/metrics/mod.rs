@@ -1,0 +1,129 @@
+//! Counters that cost their writer one plain add, and their exposition.
+//!
+//! Each worker has its own [`Counters`]; nobody else writes them, so that no cache line is shared on the packet path.
+//! They are summed when `/metrics` is read.
+
+pub(crate) mod text;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A counter with one writer at a time; readers may look at any moment.
+#[derive(Default, Debug)]
+#[repr(transparent)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one. Only the owner of the counter calls it: a plain load and store, no locked instruction.
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    /// Adds `count`; as [`Self::one`].
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Adds one, from any thread.
+    pub(crate) fn one_shared(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Something that goes up and down, written by many.
+#[derive(Default, Debug)]
+pub(crate) struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Adds one unless that would pass `max`.
+    pub(crate) fn enter(&self, max: usize) -> bool {
+        self.put(1, max)
+    }
+
+    /// Takes one away.
+    pub(crate) fn leave(&self) {
+        self.take(1);
+    }
+
+    /// Adds `amount` unless that would pass `max`.
+    pub(crate) fn put(&self, amount: usize, max: usize) -> bool {
+        let add = |now: u64| now.checked_add(amount as u64).filter(|sum| *sum <= max as u64);
+        self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+
+    /// Takes `amount` away.
+    pub(crate) fn take(&self, amount: usize) {
+        let before = self.0.fetch_sub(amount as u64, Relaxed);
+        debug_assert!(before >= amount as u64);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Upper bounds of the buckets of a [`DurationHistogram`], microseconds.
+pub(crate) const BUCKETS_US: [u64; 16] = [
+    50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    10_000_000,
+];
+
+/// Durations by size.
+#[derive(Default, Debug)]
+pub(crate) struct DurationHistogram {
+    buckets: [AtomicU64; BUCKETS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl DurationHistogram {
+    pub(crate) fn record(&self, duration: Duration) {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS_US.partition_point(|&bound| bound < us);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_us.fetch_add(us, Relaxed);
+    }
+
+    /// Durations up to each bound, then all of them; and their sum in microseconds.
+    pub(crate) fn cumulative(&self) -> (Vec<u64>, u64) {
+        let mut total = 0;
+        let counts = self.buckets.iter().map(|bucket| {
+            total += bucket.load(Relaxed);
+            total
+        });
+        (counts.collect(), self.sum_us.load(Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u64 {
+        self.cumulative().0.last().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_is_bounded() {
+        let gauge = Gauge::default();
+        assert!(gauge.enter(2) && gauge.enter(2) && !gauge.enter(2));
+        gauge.leave();
+        assert!(gauge.enter(2));
+        assert_eq!(gauge.get(), 2);
+    }
+
+    #[test]
+    fn durations_fall_into_their_buckets() {
+        let histogram = DurationHistogram::default();
+        for us in [0, 50, 51, 100, 10_000_000, 10_000_001] {
+            histogram.record(Duration::from_micros(us));
+        }
+        let (counts, sum) = histogram.cumulative();
+        assert_eq!((counts[0], counts[1], counts[15], counts[16]), (2, 4, 5, 6));
+        assert_eq!(sum, 20_000_202);
+    }
+}

@@ -1,0 +1,275 @@
+//! The disk of a replica: one directory, two writers, and the reads at start.
+//!
+//! A writer executes the jobs of its queue in order, one at a time; it never merges two syncs, because the log's
+//! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
+//! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]).
+
+use crate::metrics::DurationHistogram;
+use replica::disk::{DiskError, DiskJob, DiskOp, DiskRead, ReadFile};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+/// Octets that are written at once where zeroes are wanted.
+const ZERO_BLOCK: usize = 1 << 20;
+/// Files that a writer keeps open.
+const OPEN_FILES_MAX: usize = 16;
+
+/// What a writer is asked to do.
+#[derive(Debug)]
+pub(crate) enum DiskWork {
+    /// Change files.
+    Job(DiskJob),
+    /// Read from one; only for the bulk writer.
+    Read(ReadFile),
+}
+
+/// What a writer has done.
+#[derive(Debug)]
+pub(crate) enum DiskDone {
+    /// A job, by its queue and ticket.
+    Persisted(replica::disk::DiskQueue, u64),
+    /// A read, by its ticket.
+    Read(u64, Vec<u8>),
+}
+
+/// One of the two writers.
+pub(crate) struct Writer {
+    dir: PathBuf,
+    files: HashMap<String, File>,
+    sync_time: Arc<DurationHistogram>,
+}
+
+impl Writer {
+    pub(crate) fn new(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
+        Self { dir: dir.to_owned(), files: HashMap::new(), sync_time }
+    }
+
+    /// Works until the other end of `work` is gone. Aborts the process on the first error.
+    pub(crate) fn run(mut self, work: &Receiver<DiskWork>, done: impl Fn(DiskDone)) {
+        while let Ok(work) = work.recv() {
+            let result = match work {
+                DiskWork::Job(job) => self.execute_all(&job.ops).map(|()| DiskDone::Persisted(job.queue, job.ticket)),
+                DiskWork::Read(read) => self.read(&read).map(|octets| DiskDone::Read(read.ticket, octets)),
+            };
+            match result {
+                Ok(result) => done(result),
+                Err(error) => {
+                    // No unwinding, no destructor, no second fsync: what the disk holds is unknown from here on.
+                    eprintln!("catamaran: the disk failed in {}: {error}; aborting", self.dir.display());
+                    std::process::abort();
+                }
+            }
+        }
+    }
+
+    /// Executes operations in order.
+    pub(crate) fn execute_all(&mut self, ops: &[DiskOp]) -> io::Result<()> {
+        ops.iter().try_for_each(|op| self.operate(op))
+    }
+
+    fn operate(&mut self, op: &DiskOp) -> io::Result<()> {
+        match op {
+            DiskOp::Create { file, zeroed_bytes } => self.create(file, *zeroed_bytes),
+            DiskOp::Write { file, offset, octets } => self.open(file)?.write_all_at(octets, *offset),
+            DiskOp::Sync { file } => {
+                let file = self.open(file)?;
+                let start = Instant::now();
+                file.sync_data()?;
+                self.sync_time.record(start.elapsed());
+                Ok(())
+            }
+            DiskOp::Rename { from, to } => {
+                self.files.remove(to);
+                if let Some(file) = self.files.remove(from) {
+                    self.files.insert(to.clone(), file);
+                }
+                std::fs::rename(path(&self.dir, from)?, path(&self.dir, to)?)
+            }
+            DiskOp::Remove { file } => {
+                self.files.remove(file);
+                match std::fs::remove_file(path(&self.dir, file)?) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                }
+            }
+            DiskOp::SyncDir => File::open(&self.dir)?.sync_all(),
+        }
+    }
+
+    fn create(&mut self, name: &str, zeroed_bytes: u64) -> io::Result<()> {
+        let path = path(&self.dir, name)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let zeroes = vec![0u8; ZERO_BLOCK.min(usize::try_from(zeroed_bytes).unwrap_or(ZERO_BLOCK))];
+        let mut at = 0;
+        while at < zeroed_bytes {
+            let len = (zeroed_bytes - at).min(zeroes.len() as u64);
+            file.write_all_at(&zeroes[..len as usize], at)?;
+            at += len;
+        }
+        self.keep(name, file);
+        Ok(())
+    }
+
+    fn read(&mut self, read: &ReadFile) -> io::Result<Vec<u8>> {
+        let file = self.open(&read.file)?;
+        read_at(file, read.offset, read.len)
+    }
+
+    fn open(&mut self, name: &str) -> io::Result<&File> {
+        if !self.files.contains_key(name) {
+            let file = OpenOptions::new().read(true).write(true).open(path(&self.dir, name)?)?;
+            self.keep(name, file);
+        }
+        Ok(&self.files[name])
+    }
+
+    fn keep(&mut self, name: &str, file: File) {
+        if self.files.len() >= OPEN_FILES_MAX {
+            // Closing loses nothing: a later sync opens the file anew, and fsync is about the file, not the handle.
+            self.files.clear();
+        }
+        self.files.insert(name.to_owned(), file);
+    }
+}
+
+/// The reads at start.
+pub(crate) struct StartReads {
+    dir: PathBuf,
+}
+
+impl StartReads {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+}
+
+impl DiskRead for StartReads {
+    fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
+        let failed =
+            |error: io::Error| DiskError::Failed { file: self.dir.display().to_string(), reason: error.to_string() };
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let metadata = entry.metadata().map_err(failed)?;
+            if let (true, Ok(name)) = (metadata.is_file(), entry.file_name().into_string()) {
+                files.push((name, metadata.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+        let result = path(&self.dir, file).and_then(File::open).and_then(|file| read_at(&file, offset, len));
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DiskError::Missing { file: file.to_owned() },
+            _ => DiskError::Failed { file: file.to_owned(), reason: error.to_string() },
+        })
+    }
+}
+
+/// Up to `len` octets; fewer where the file ends.
+fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    // What the file cannot hold is not allocated, whatever was asked for.
+    let left = file.metadata()?.len().saturating_sub(offset);
+    let mut octets = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
+    let mut filled = 0;
+    while filled < octets.len() {
+        match file.read_at(&mut octets[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    octets.truncate(filled);
+    Ok(octets)
+}
+
+/// A name that the replica chose, in its directory: a single component, so that no bug of its can reach further.
+fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is no name of a file")));
+    }
+    Ok(dir.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replica::disk::DiskQueue;
+
+    fn name(text: &str) -> String {
+        text.to_owned()
+    }
+
+    #[test]
+    fn jobs_are_executed_in_order_and_read_back() {
+        let dir = crate::test_dir("disk");
+        let (send, receive) = std::sync::mpsc::channel();
+        let ops = vec![
+            DiskOp::Create { file: name("a"), zeroed_bytes: (ZERO_BLOCK + 5) as u64 },
+            DiskOp::Write { file: name("a"), offset: 3, octets: vec![1, 2, 3] },
+            DiskOp::Sync { file: name("a") },
+            DiskOp::Rename { from: name("a"), to: name("b") },
+            DiskOp::Write { file: name("b"), offset: (ZERO_BLOCK + 5) as u64, octets: vec![9] },
+            DiskOp::Remove { file: name("nothing") },
+            DiskOp::SyncDir,
+        ];
+        send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 7, ops })).unwrap();
+        send.send(DiskWork::Read(ReadFile { ticket: 8, file: name("b"), offset: 2, len: 5 })).unwrap();
+        send.send(DiskWork::Read(ReadFile { ticket: 9, file: name("b"), offset: ZERO_BLOCK as u64 + 4, len: 99 }))
+            .unwrap();
+        drop(send);
+        let done = std::sync::Mutex::new(Vec::new());
+        let times = Arc::new(DurationHistogram::default());
+        Writer::new(dir.path(), times.clone()).run(&receive, |result| done.lock().unwrap().push(format!("{result:?}")));
+        assert_eq!(*done.lock().unwrap(), ["Persisted(Log, 7)", "Read(8, [0, 1, 2, 3, 0])", "Read(9, [0, 9])"]);
+        assert_eq!(times.count(), 1);
+        let reads = StartReads::new(dir.path());
+        assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
+        assert_eq!(reads.read("a", 0, 1), Err(DiskError::Missing { file: name("a") }));
+        assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn a_failed_operation_aborts_the_process_without_an_answer() {
+        const CHILD: &str = "CATAMARAN_TEST_FAILING_DISK";
+        let fail = || {
+            let (send, receive) = std::sync::mpsc::channel();
+            let ops = vec![DiskOp::Write { file: name("missing"), offset: 0, octets: vec![1] }];
+            send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops })).unwrap();
+            let dir = std::env::temp_dir();
+            Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
+        };
+        if std::env::var_os(CHILD).is_some() {
+            return fail();
+        }
+        // The test runs itself in another process, and looks at how that one ends.
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "node::disk::tests::a_failed_operation_aborts_the_process_without_an_answer",
+                "--nocapture",
+            ])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGABRT));
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("answered"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("the disk failed"));
+    }
+
+    #[test]
+    fn names_stay_in_the_directory() {
+        let dir = crate::test_dir("disk-names");
+        for bad in ["", ".", "..", "../x", "a/b", "/etc/passwd"] {
+            assert!(path(dir.path(), bad).is_err(), "{bad}");
+        }
+    }
+}

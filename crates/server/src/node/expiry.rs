@@ -1,0 +1,70 @@
+//! Zones with `stale = "expire"`: the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this
+//! node has everything.
+
+use crate::limits::TICK_MS;
+use crate::service::serving::ExpiredZones;
+use replica::Replica;
+use replica::io::StaleOption;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use zone::record::ZoneId;
+use zone::set::Zone;
+
+/// Ticks between two looks: EXPIRE counts seconds.
+const LOOK_TICKS: u64 = 1_000 / TICK_MS;
+
+/// Decides which zones have expired. Lives on the replica thread.
+pub(crate) struct ExpiryClock {
+    expired: Arc<ExpiredZones>,
+    /// Zones with the option, and their EXPIRE in milliseconds.
+    zones: Vec<(ZoneId, u64)>,
+    ticks: u64,
+}
+
+impl ExpiryClock {
+    pub(super) const fn new(expired: Arc<ExpiredZones>) -> Self {
+        Self { expired, zones: Vec::new(), ticks: 0 }
+    }
+
+    /// Zones or their options changed. A changed EXPIRE is seen at the next look that finds the SOA changed.
+    pub(super) fn zones_changed(&mut self, replica: &Replica) {
+        let published = replica.zones().published();
+        let with_option = published.zones().filter(|zone| {
+            replica.zone_options(&zone.id()).is_some_and(|options| options.stale == StaleOption::Expire)
+        });
+        self.zones = with_option.map(|zone| (zone.id(), expire_ms(&zone))).collect();
+        self.ticks = 0;
+    }
+
+    /// To be called once each tick.
+    pub(super) fn tick(&mut self, replica: &Replica) {
+        let is_due = self.ticks.is_multiple_of(LOOK_TICKS);
+        self.ticks += 1;
+        if !is_due || (self.zones.is_empty() && !self.expired.any()) {
+            return;
+        }
+        let published = replica.zones().published();
+        let staleness_ms = replica.staleness_ms();
+        let mut expired = BTreeSet::new();
+        for (id, expire_ms_known) in &mut self.zones {
+            if let Some(zone) = published.zone(id) {
+                *expire_ms_known = expire_ms(&zone);
+            }
+            if staleness_ms > *expire_ms_known {
+                expired.insert(id.clone());
+            }
+        }
+        self.expired.set(expired);
+    }
+}
+
+/// EXPIRE of the zone's SOA (RFC 1035 3.3.13): behind two names, the serial, REFRESH and RETRY.
+fn expire_ms(zone: &Zone<'_>) -> u64 {
+    let read = || {
+        let soa = zone.soa()?;
+        let (_, rest) = wire::NameRef::split_from(soa.first()?).ok()?;
+        let (_, rest) = wire::NameRef::split_from(rest).ok()?;
+        Some(u32::from_be_bytes(rest.get(12..16)?.try_into().ok()?))
+    };
+    u64::from(read().unwrap_or(u32::MAX)) * 1_000
+}

@@ -1,0 +1,156 @@
+//! How the other threads talk to the replica thread.
+
+use super::rights::Rights;
+use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
+use crate::metrics::Gauge;
+use crate::peer::PeerEvents;
+use crate::service::deferred::Submit;
+use replica::Status;
+use replica::io::{AdminCommand, AdminError, AdminReply, Input, NodeId, UpdateRequest};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use zone::set::Frozen;
+
+/// What the replica thread gets.
+pub(crate) enum Event {
+    /// Something for the replica as it is.
+    Input(Input),
+    /// A frame of a peer, with its share of the inbound budget.
+    Frame(NodeId, Vec<u8>, OwnedSemaphorePermit),
+    /// A command of an administrator.
+    Admin(AdminCommand, oneshot::Sender<Result<AdminReply, AdminError>>),
+    /// How is it? With or without its zones, over all of which it has to walk.
+    Status(WithZones, oneshot::Sender<Status>),
+    /// What it serves, held.
+    Freeze(Box<dyn FnOnce(Frozen) + Send>),
+}
+
+/// Whether a status lists zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WithZones {
+    Yes,
+    No,
+}
+
+/// A command's place among those without an outcome; given back when dropped, also when who asked hangs up.
+struct AdminPlace<'s>(&'s Shared);
+
+impl Drop for AdminPlace<'_> {
+    fn drop(&mut self) {
+        self.0.admins.leave();
+    }
+}
+
+/// One end of the queue to the replica thread. The queue itself is unbounded; each kind of sender is bounded by itself:
+/// updates and commands here, frames by the budget of their lane, disk results by the jobs that the replica gave out.
+#[derive(Clone)]
+pub(crate) struct ReplicaHandle {
+    events: Sender<Event>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the replica thread and its askers both see.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Updates without an outcome.
+    pub(crate) updates: Gauge,
+    /// Commands without an outcome.
+    pub(crate) admins: Gauge,
+    /// Events that wait.
+    pub(crate) waiting: Gauge,
+    rights: RwLock<Arc<Rights>>,
+}
+
+impl Shared {
+    pub(super) fn set_rights(&self, rights: Rights) {
+        *self.rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rights);
+    }
+
+    pub(crate) fn rights(&self) -> Arc<Rights> {
+        self.rights.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ReplicaHandle {
+    pub(crate) fn new(events: Sender<Event>, shared: Arc<Shared>) -> Self {
+        Self { events, shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Sends an event; false when the replica thread is gone.
+    pub(crate) fn send(&self, event: Event) -> bool {
+        self.shared.waiting.enter(usize::MAX);
+        let sent = self.events.send(event).is_ok();
+        if !sent {
+            self.shared.waiting.leave();
+        }
+        sent
+    }
+
+    /// Has a command carried out. `Busy` when too many wait.
+    pub(crate) async fn admin(&self, command: AdminCommand) -> Result<AdminReply, AdminError> {
+        if !self.shared.admins.enter(ADMIN_PENDING_MAX) {
+            return Err(AdminError::Busy);
+        }
+        let _place = AdminPlace(&self.shared);
+        let (sender, receiver) = oneshot::channel();
+        let sent = self.send(Event::Admin(command, sender));
+        // The replica has its own time limit; when its thread is gone the sender is dropped.
+        if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
+    }
+
+    /// How the replica is; `None` when its thread is gone.
+    pub(crate) async fn status(&self, zones: WithZones) -> Option<Status> {
+        let (sender, receiver) = oneshot::channel();
+        if self.send(Event::Status(zones, sender)) { receiver.await.ok() } else { None }
+    }
+
+    /// What the replica serves; `None` when its thread is gone.
+    pub(crate) async fn frozen(&self) -> Option<Frozen> {
+        let (sender, receiver) = oneshot::channel();
+        let then = Box::new(move |frozen| {
+            // Nobody waits any more.
+            let _ = sender.send(frozen);
+        });
+        if self.send(Event::Freeze(then)) { receiver.await.ok() } else { None }
+    }
+}
+
+impl Submit for ReplicaHandle {
+    fn submit(&self, request: UpdateRequest) -> bool {
+        if !self.shared.updates.enter(UPDATES_PENDING_MAX) {
+            return false;
+        }
+        let sent = self.send(Event::Input(Input::Update(request)));
+        if !sent {
+            self.shared.updates.leave();
+        }
+        sent
+    }
+
+    fn rights(&self) -> Arc<Rights> {
+        self.shared.rights()
+    }
+
+    fn freeze(&self, then: Box<dyn FnOnce(Frozen) + Send>) {
+        self.send(Event::Freeze(then));
+    }
+}
+
+impl PeerEvents for ReplicaHandle {
+    fn frame(&self, from: NodeId, frame: Vec<u8>, permit: OwnedSemaphorePermit) {
+        self.send(Event::Frame(from, frame, permit));
+    }
+
+    fn connected(&self, id: NodeId, boot_id: u64) {
+        self.send(Event::Input(Input::PeerConnected { id, boot_id }));
+    }
+
+    fn gone(&self, id: NodeId, refused: bool) {
+        self.send(Event::Input(Input::PeerGone { id, refused }));
+    }
+}

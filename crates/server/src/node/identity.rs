@@ -1,0 +1,95 @@
+//! Who this node is: its files of secrets and certificates, and its hold on its directory.
+
+use crate::config::Config;
+use crate::files::token::{Token, fill_random};
+use crate::files::{data_key, layout};
+use crate::problem::{Exit, Problem};
+use crate::tls::session::PeerTls;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a node waits for another process to let go of its directory.
+const LET_GO_MS: u64 = 5_000;
+
+/// What a node needs to be itself.
+pub(crate) struct Identity {
+    pub(crate) tls: PeerTls,
+    pub(crate) token: Token,
+    pub(crate) data_key_octets: [u8; data_key::DATA_KEY_OCTETS],
+    pub(crate) ca: CertificateDer<'static>,
+    /// The cluster, told by its authority: nodes of two clusters never take each other for their own.
+    pub(crate) cluster_id: [u8; 16],
+    /// Drawn anew at each start: another one means another process.
+    pub(crate) boot_id: u64,
+    pub(crate) seed: u64,
+    _lock: File,
+}
+
+impl Identity {
+    pub(crate) fn load(config: &Config) -> Result<Self, Problem> {
+        let unreadable = |what: &str, path: &Path| {
+            let (what, path) = (what.to_owned(), path.display().to_string());
+            move |error: io::Error| {
+                Problem::new(Exit::Input, format!("{what} cannot be read"), error)
+                    .at(path)
+                    .hint("make the node's files with `catamaran up`, `init` or `join`")
+            }
+        };
+        std::fs::create_dir_all(&config.dir).map_err(unreadable("the data directory", &config.dir))?;
+        let peer = &config.peer;
+        let ca = CertificateDer::from_pem_file(&peer.ca_file)
+            .map_err(|error| unreadable("the authority's certificate", &peer.ca_file)(io::Error::other(error)))?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, &ca);
+        let mut cluster_id = [0; 16];
+        cluster_id.copy_from_slice(&digest.as_ref()[..16]);
+        let data_key_octets =
+            data_key::load(&config.data_key_file).map_err(unreadable("the data key", &config.data_key_file))?;
+        let random = || {
+            let mut octets = [0; 8];
+            let failed = |error| Problem::new(Exit::Failed, "no random number", error);
+            fill_random(&mut octets).map(|()| u64::from_be_bytes(octets)).map_err(failed)
+        };
+        Ok(Self {
+            tls: PeerTls::load(&peer.ca_file, &peer.cert_file, &peer.key_file)
+                .map_err(unreadable("certificate or key", &peer.cert_file))?,
+            token: Token::load(&config.api.token_file).map_err(unreadable("the API token", &config.api.token_file))?,
+            data_key_octets,
+            ca,
+            cluster_id,
+            boot_id: random()?,
+            seed: random()?,
+            _lock: lock(&config.dir)?,
+        })
+    }
+}
+
+/// Two processes that write one log would destroy it.
+fn lock(data: &Path) -> Result<File, Problem> {
+    let path = layout::lock_of(data);
+    let failed =
+        |error: io::Error| Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
+            // A process that was just killed is still being taken down.
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(Problem::new(
+                    Exit::InUse,
+                    "the data directory is in use",
+                    "another process runs this node",
+                )
+                .at(data.display())
+                .hint("stop it first: `fuser` on the lock file names it"));
+            }
+        }
+    }
+}

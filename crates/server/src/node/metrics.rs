@@ -1,0 +1,131 @@
+//! All of the node's metrics on one page.
+
+use super::handle::Shared;
+use super::replica_thread::ReplicaCounters;
+use crate::listen::ListenCounters;
+use crate::metrics::DurationHistogram;
+use crate::metrics::text::{Kind, Page};
+use crate::peer::PeerCounters;
+use crate::service::counters::{self, TransportCounters};
+use crate::service::deferred::Desk;
+use replica::Status;
+use replica::io::{Role, Serving};
+use std::sync::Arc;
+
+/// Everything that counts.
+pub(crate) struct NodeMetrics {
+    pub(crate) transports: Vec<TransportCounters>,
+    pub(crate) listen: Vec<Arc<ListenCounters>>,
+    pub(crate) peer: Arc<PeerCounters>,
+    pub(crate) replica: Arc<ReplicaCounters>,
+    pub(crate) log_sync: Arc<DurationHistogram>,
+    pub(crate) bulk_sync: Arc<DurationHistogram>,
+    pub(crate) desk: Desk,
+}
+
+impl NodeMetrics {
+    /// The page as it is now.
+    pub(crate) fn page(&self, status: &Status, shared: &Shared, serving: Serving, zone_count: usize) -> String {
+        let mut page = Page::default();
+        counters::write(&mut page, &self.transports);
+        self.listeners(&mut page);
+        self.raft(&mut page, status);
+        page.single("catamaran_zones", Kind::Gauge, "Zones that are served.", zone_count);
+        let serving = match serving {
+            Serving::No => 0,
+            Serving::Stale => 1,
+            Serving::Yes => 2,
+        };
+        page.single("catamaran_serving", Kind::Gauge, "0: not yet, 1: stale, 2: yes.", serving);
+        self.queues(&mut page, shared);
+        page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
+        page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);
+        page.histogram(
+            "catamaran_replica_round_seconds",
+            "Time of one round of the replica.",
+            &self.replica.round_time,
+        );
+        page.finish()
+    }
+
+    fn listeners(&self, page: &mut Page) {
+        let sum = |counter: fn(&ListenCounters) -> u64| self.listen.iter().map(|of| counter(of)).sum::<u64>();
+        counters(
+            page,
+            &[
+                ("udp_not_sent", "Responses that the kernel did not take.", sum(|of| of.udp_not_sent.get())),
+                ("panics", "Panics that were caught; each is a bug.", sum(|of| of.panics.get())),
+                ("tcp_accepted", "Connections accepted.", sum(|of| of.tcp_accepted.get())),
+                ("tcp_over_limit", "Connections refused because of a limit.", sum(|of| of.tcp_over_limit.get())),
+                ("tcp_idle", "Connections closed for silence.", sum(|of| of.tcp_idle.get())),
+                ("tcp_slow_reader", "Connections closed: nobody read.", sum(|of| of.tcp_slow_reader.get())),
+            ],
+        );
+        gauges(page, &[("tcp_open", "Connections open now.", sum(|of| of.tcp_open.get()))]);
+    }
+
+    fn raft(&self, page: &mut Page, status: &Status) {
+        let leader = status.leader.map_or(0, crate::peer::node_number);
+        gauges(
+            page,
+            &[
+                ("raft_term", "The term.", status.term),
+                ("raft_is_leader", "1 on the leader.", u64::from(status.role == Role::Leader)),
+                ("raft_leader", "Number of the leader's node; 0: none known.", leader),
+                ("raft_commit_index", "Newest committed entry.", status.commit_index),
+                ("raft_applied_index", "Newest applied entry.", status.applied_index),
+                ("raft_checkpoint_index", "Index of the newest checkpoint.", status.checkpoint_index),
+                ("fenced", "1: the state differs from what a majority has.", u64::from(status.is_fenced)),
+                ("sessions", "Updates whose repeats are known.", status.session_count as u64),
+            ],
+        );
+        let help = "Time since a leader confirmed that nothing newer is committed.";
+        page.single("catamaran_staleness_seconds", Kind::Gauge, help, status.staleness_ms as f64 / 1_000.0);
+        let replica = &status.counters;
+        counters(
+            page,
+            &[
+                ("raft_role_changes", "Changes of role, term or leader.", self.replica.role_changes.get()),
+                ("raft_proposals_dropped", "Batches that raft did not take.", replica.proposals_dropped),
+                ("published", "Times that queries were shown something newer.", self.replica.published.get()),
+                ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
+                ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
+                ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
+                ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
+                ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),
+                ("peer_received", "Frames received from peers.", self.peer.received.get()),
+                ("peer_refused", "Connections from peers that were refused or broke.", self.peer.refused.get()),
+                ("peer_dialled", "Connections to peers that were made.", self.peer.dialled.get()),
+            ],
+        );
+        let alarms = &status.alarms;
+        let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
+        family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
+        family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
+        family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
+        family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
+        family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
+    }
+
+    fn queues(&self, page: &mut Page, shared: &Shared) {
+        let mut family = page.family("catamaran_queue_depth", Kind::Gauge, "What waits, by queue.");
+        family.series(&[("queue", "deferred")], self.desk.waiting());
+        family.series(&[("queue", "updates")], shared.updates.get());
+        family.series(&[("queue", "admin")], shared.admins.get());
+        family.series(&[("queue", "replica")], shared.waiting.get());
+    }
+}
+
+/// Families of one series, each named `catamaran_..._total`.
+fn counters(page: &mut Page, all: &[(&str, &str, u64)]) {
+    for (name, help, value) in all {
+        page.single(&format!("catamaran_{name}_total"), Kind::Counter, help, value);
+    }
+}
+
+/// Families of one series, each named `catamaran_...`.
+fn gauges(page: &mut Page, all: &[(&str, &str, u64)]) {
+    for (name, help, value) in all {
+        page.single(&format!("catamaran_{name}"), Kind::Gauge, help, value);
+    }
+}

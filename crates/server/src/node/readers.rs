@@ -1,0 +1,99 @@
+//! Readers of the zones on other threads, and how they get new ones when a checkpoint of the leader took the place of
+//! all zones: rare, so a worker only looks at one number that hardly ever changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use zone::set::{Snapshot, ZoneReader};
+
+/// All readers of a node.
+#[derive(Default)]
+pub(crate) struct Readers {
+    generation: AtomicU64,
+    /// One place for each reader, filled when it must be renewed.
+    places: Mutex<Vec<Arc<Mutex<Option<ZoneReader>>>>>,
+}
+
+/// One thread's reader.
+pub(crate) struct Zones {
+    readers: Arc<Readers>,
+    reader: ZoneReader,
+    generation: u64,
+    place: Arc<Mutex<Option<ZoneReader>>>,
+}
+
+impl Readers {
+    /// Takes a reader in.
+    pub(crate) fn add(self: &Arc<Self>, reader: ZoneReader) -> Zones {
+        let place = Arc::default();
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&place));
+        let generation = self.generation.load(Ordering::Acquire);
+        Zones { readers: self.clone(), reader, generation, place }
+    }
+
+    /// Gives all of them new readers.
+    pub(crate) fn renew(&self, make: impl Fn() -> ZoneReader) {
+        for place in &*self.places.lock().unwrap_or_else(PoisonError::into_inner) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(make());
+        }
+        // Readers look at this first: what they find in their place is there by then.
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Zones {
+    /// The newest published version; see [`ZoneReader::pin`].
+    pub(crate) fn pin(&mut self) -> Snapshot<'_> {
+        let generation = self.readers.generation.load(Ordering::Acquire);
+        if generation != self.generation {
+            self.generation = generation;
+            if let Some(reader) = self.place.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                self.reader = reader;
+            }
+        }
+        self.reader.pin()
+    }
+
+    /// See [`ZoneReader::offline`].
+    pub(crate) fn offline(&mut self) {
+        self.reader.offline();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zone::record::{Record, ZoneId};
+    use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+    fn zones(apexes: &[&str]) -> ZoneSet {
+        let mut set =
+            ZoneSet::new(ZoneSetConfig { store: StoreConfig { huge_pages: false, ..StoreConfig::default() } }).unwrap();
+        let mut edit = set.edit();
+        for apex in apexes {
+            let apex: wire::Name = apex.parse().unwrap();
+            let id = ZoneId { view: 0, apex: apex.clone() };
+            let rdata = [&[0, 0][..], &[0; 20]].concat().into();
+            edit.create_zone(&id).unwrap();
+            edit.add_records(&id, &[Record { owner: apex, rtype: wire::Rtype::SOA, ttl: 1, rdata }]).unwrap();
+            edit.commit_stage(&id).unwrap();
+        }
+        let version = edit.seal();
+        set.publish(version);
+        set
+    }
+
+    #[test]
+    fn a_reader_follows_when_all_zones_are_replaced() {
+        let (old, new) = (zones(&["a."]), zones(&["b.", "c."]));
+        let readers = Arc::<Readers>::default();
+        let mut first = readers.add(old.reader());
+        let mut second = readers.add(old.reader());
+        assert_eq!(first.pin().zone_count(), 1);
+        readers.renew(|| new.reader());
+        drop(old);
+        assert_eq!(first.pin().zone_count(), 2);
+        assert_eq!(second.pin().zone_count(), 2);
+        first.offline();
+        assert_eq!(first.pin().zone_count(), 2);
+    }
+}

@@ -1,0 +1,173 @@
+//! The thread that owns the replica: events in, outputs carried out in their order.
+
+use super::disk::DiskWork;
+use super::expiry::ExpiryClock;
+use super::handle::{Event, ReplicaHandle, Shared, WithZones};
+use super::readers::Readers;
+use super::rights::Rights;
+use super::system;
+use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
+use crate::metrics::{Counter, DurationHistogram};
+use crate::peer::links::Links;
+use crate::service::deferred::Desk;
+use crate::service::serving::ServingState;
+use replica::Replica;
+use replica::disk::DiskQueue;
+use replica::io::{AdminError, AdminReply, Input, Output};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// What the replica thread counts.
+#[derive(Default, Debug)]
+pub(crate) struct ReplicaCounters {
+    pub(crate) ticks: Counter,
+    pub(crate) events: Counter,
+    pub(crate) published: Counter,
+    pub(crate) role_changes: Counter,
+    /// Time that one round of events and outputs took.
+    pub(crate) round_time: DurationHistogram,
+}
+
+/// Where disk work goes.
+pub(crate) struct DiskQueues {
+    pub(crate) log: Sender<DiskWork>,
+    pub(crate) bulk: Sender<DiskWork>,
+    pub(crate) reads: Sender<DiskWork>,
+}
+
+/// The thread's possessions.
+pub(crate) struct ReplicaThread {
+    pub(crate) replica: Replica,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) links: Links<ReplicaHandle>,
+    pub(crate) disks: DiskQueues,
+    pub(crate) desk: Desk,
+    pub(crate) serving: Arc<ServingState>,
+    pub(crate) counters: Arc<ReplicaCounters>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) expiry: ExpiryClock,
+    pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
+    pub(crate) next_admin: u64,
+}
+
+/// Whether the thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Go {
+    On,
+    Stop,
+}
+
+impl ReplicaThread {
+    /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
+    pub(crate) fn run(mut self, events: &Receiver<Event>) {
+        self.publish_rights();
+        let tick = Duration::from_millis(TICK_MS);
+        let mut next_tick = Instant::now() + tick;
+        loop {
+            let event = events.recv_timeout(next_tick.saturating_duration_since(Instant::now()));
+            let start = Instant::now();
+            match event {
+                Ok(event) => {
+                    self.take(event);
+                    // What else waits shares the round: proposals become one batch, and after a pause frames come
+                    // before the tick.
+                    for event in events.try_iter().take(REPLICA_BATCH_COUNT) {
+                        self.take(event);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                self.counters.ticks.one();
+                self.replica.handle(Input::Tick, system::now());
+                self.expiry.tick(&self.replica);
+                // Ticks that were lost are not made up for: an election limit counts time that was lived through.
+                next_tick = if now > next_tick + tick { now + tick } else { next_tick + tick };
+            }
+            while let Some(output) = self.replica.poll() {
+                if self.carry_out(output) == Go::Stop {
+                    return;
+                }
+            }
+            self.counters.round_time.record(start.elapsed());
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        self.shared.waiting.leave();
+        self.counters.events.one();
+        match event {
+            Event::Input(input) => self.replica.handle(input, system::now()),
+            Event::Frame(from, frame, permit) => {
+                self.replica.handle(Input::Peer { from, frame }, system::now());
+                drop(permit);
+            }
+            Event::Admin(command, done) => {
+                self.next_admin += 1;
+                self.admins.insert(self.next_admin, done);
+                self.replica.handle(Input::Admin { request_id: self.next_admin, command }, system::now());
+            }
+            // Who asked may have gone away meanwhile.
+            Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
+            Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
+            Event::Freeze(then) => then(self.replica.zones().freeze()),
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) -> Go {
+        match output {
+            Output::Send { to, lane, frame } => self.links.send(to, lane, frame),
+            Output::Disk(job) => {
+                let queue = if job.queue == DiskQueue::Log { &self.disks.log } else { &self.disks.bulk };
+                // A writer ends only by aborting the process.
+                let _ = queue.send(DiskWork::Job(job));
+            }
+            Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
+            Output::UpdateDone { request_id, verdict } => {
+                self.shared.updates.leave();
+                self.desk.outcome(request_id, verdict);
+            }
+            Output::AdminDone { request_id, result } => {
+                if let Some(done) = self.admins.remove(&request_id) {
+                    // Who asked may have gone away meanwhile; it is done all the same.
+                    let _ = done.send(result);
+                }
+            }
+            // Nobody asks for it yet: the API has no linearizable read.
+            Output::ReadIndexDone { .. } => {}
+            Output::Published { .. } => self.counters.published.one(),
+            Output::RoleChanged { role, term, leader } => {
+                self.counters.role_changes.one();
+                tracing::info!(?role, term, leader, "role changed");
+            }
+            Output::PeersChanged { members } => {
+                // A node that joins knows its members from its configuration until it has a state of its own.
+                if !members.is_empty() {
+                    self.links.set_members(&members);
+                }
+            }
+            Output::KeysChanged => self.publish_rights(),
+            Output::ZonesChanged => self.expiry.zones_changed(&self.replica),
+            Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
+            Output::ServingChanged { serving } => {
+                tracing::info!(?serving, "serving changed");
+                self.serving.set(serving);
+            }
+            Output::Stopped => return Go::Stop,
+            Output::Fatal { reason } => {
+                tracing::error!(?reason, "this replica cannot go on; aborting");
+                std::process::abort();
+            }
+        }
+        Go::On
+    }
+
+    fn publish_rights(&self) {
+        self.shared.set_rights(Rights::new(self.replica.key_table(), self.replica.keys()));
+    }
+}

@@ -1,0 +1,73 @@
+//! All sockets of a node. Those for operators and peers come first; those for clients once the node can answer them: on
+//! a port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
+
+use crate::config::Config;
+use crate::listen::batch::BatchSocket;
+use crate::listen::sockets::{Sharing, problem, tcp, udp};
+use crate::problem::{Exit, Problem};
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+/// How long a node waits for a process that was just killed to let go of its addresses.
+const LET_GO_MS: u64 = 5_000;
+
+/// The sockets for operators and peers.
+pub(super) struct Sockets {
+    pub(super) peer: TcpListener,
+    pub(super) api: TcpListener,
+}
+
+/// The sockets for clients.
+pub(super) struct ClientSockets {
+    /// For each UDP worker, one for each address.
+    pub(super) udp: Vec<Vec<BatchSocket>>,
+    /// For each TCP runtime, one for each address.
+    pub(super) tcp: Vec<Vec<TcpListener>>,
+}
+
+/// Workers for each transport.
+pub(super) fn worker_count(config: &Config) -> usize {
+    match config.dns.udp_workers {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        count => count,
+    }
+}
+
+impl Sockets {
+    pub(super) fn bind(config: &Config) -> Result<Self, Problem> {
+        let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
+        let alone = |address| {
+            patiently(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)))
+        };
+        Ok(Self { peer: alone(config.peer.listen)?, api: alone(config.api.listen)? })
+    }
+}
+
+impl ClientSockets {
+    pub(super) fn bind(config: &Config) -> Result<Self, Problem> {
+        let workers = worker_count(config);
+        let addresses = &config.dns.listen;
+        let udp = (0..workers)
+            .map(|_| addresses.iter().map(|address| bind_udp(*address)).collect())
+            .collect::<Result<_, _>>()?;
+        let listen =
+            |address: &SocketAddr| tcp(*address, Sharing::Shared).map_err(|error| problem(*address, "TCP", &error));
+        let tcp = (0..workers).map(|_| addresses.iter().map(listen).collect()).collect::<Result<_, _>>()?;
+        Ok(Self { udp, tcp })
+    }
+}
+
+fn bind_udp(address: SocketAddr) -> Result<BatchSocket, Problem> {
+    udp(address, Sharing::Shared).and_then(BatchSocket::new).map_err(|error| problem(address, "UDP", &error))
+}
+
+fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
+    loop {
+        match attempt() {
+            Err(Problem { exit: Exit::InUse, .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50))
+            }
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Starts the threads of a node.
+
+use super::disk::{DiskDone, DiskWork, Writer};
+use super::handle::{Event, ReplicaHandle};
+use super::identity::Identity;
+use super::readers::Zones;
+use super::replica_thread::{DiskQueues, ReplicaThread};
+use super::{Counters, Worker};
+use crate::api::{Api, JoinOffer};
+use crate::config::Config;
+use crate::limits::DATAGRAM_OCTETS_MAX;
+use crate::listen::batch::BatchSocket;
+use crate::listen::clients::Clients;
+use crate::listen::tcp::TcpService;
+use crate::listen::udp::UdpWorker;
+use crate::metrics::{DurationHistogram, Gauge};
+use crate::peer::accept::Acceptor;
+use crate::peer::frame::Welcome;
+use crate::peer::join::{JoinDesk, JoinToken};
+use crate::peer::links::Links;
+use crate::problem::{Exit, Problem};
+use crate::service::answer::Service;
+use crate::service::deferred::{UpdateThread, Work};
+use crate::stop::Stop;
+use replica::io::{Input, Member};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Threads of the runtime for connections between nodes: a heartbeat never waits for the encryption of a checkpoint.
+const PEER_THREADS: usize = 2;
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
+    let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
+    std::thread::Builder::new().name(name).spawn(work).map_err(failed)
+}
+
+fn runtime_failed(error: std::io::Error) -> Problem {
+    Problem::new(Exit::Failed, "a runtime cannot be started", error)
+}
+
+pub(super) fn updates(
+    service: &Arc<Service>,
+    reader: impl Fn() -> Zones,
+    handle: &ReplicaHandle,
+    counters: &mut Counters,
+    queues: Vec<Receiver<Work>>,
+) -> Result<(), Problem> {
+    let transfers = Arc::<Gauge>::default();
+    let threads = queues.len() as u64;
+    for (index, queue) in queues.into_iter().enumerate() {
+        let (worker, listen) = counters.worker(|counters| &mut counters.signed);
+        let thread = UpdateThread {
+            index: index as u64,
+            threads,
+            service: service.clone(),
+            zones: reader(),
+            counters: worker,
+            listen,
+            submit: Arc::new(handle.clone()),
+            transfers: transfers.clone(),
+            out: vec![0; DATAGRAM_OCTETS_MAX],
+            waiting: Default::default(),
+        };
+        spawn(format!("update-{index}"), move || thread.run(&queue))?;
+    }
+    Ok(())
+}
+
+pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &Stop) -> Result<(), Problem> {
+    for (index, (sockets, Worker { responder, listen })) in sockets.into_iter().zip(workers).enumerate() {
+        let (worker, stop) = (UdpWorker::new(sockets, responder, listen), stop.clone());
+        spawn(format!("udp-{index}"), move || worker.run(&stop))?;
+    }
+    Ok(())
+}
+
+pub(super) fn tcp(
+    config: &Config,
+    listeners: Vec<Vec<std::net::TcpListener>>,
+    workers: Vec<Worker>,
+) -> Result<(), Problem> {
+    let limits = &config.dns.tcp;
+    let clients = Clients::new(limits.connections_max, limits.connections_per_client_max);
+    for (index, (listeners, Worker { responder, listen })) in listeners.into_iter().zip(workers).enumerate() {
+        let (clients, idle) = (clients.clone(), Duration::from_millis(limits.idle_ms));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
+        let serve = move || {
+            let service = TcpService::new(responder, clients, listen, idle);
+            tokio::task::LocalSet::new().block_on(&runtime, async move {
+                for listener in listeners {
+                    match tokio::net::TcpListener::from_std(listener) {
+                        Ok(listener) => drop(tokio::task::spawn_local(service.clone().accept(listener))),
+                        Err(error) => tracing::error!(%error, "a listener cannot be used"),
+                    }
+                }
+                // The process ends this thread.
+                std::future::pending::<()>().await;
+            });
+        };
+        spawn(format!("tcp-{index}"), serve)?;
+    }
+    Ok(())
+}
+
+pub(super) fn disks(
+    config: &Config,
+    handle: &ReplicaHandle,
+    counters: &Counters,
+) -> Result<(DiskQueues, Vec<JoinHandle<()>>), Problem> {
+    let mut writers = Vec::new();
+    let mut start = |name: &str, times: &Arc<DurationHistogram>| -> Result<Sender<DiskWork>, Problem> {
+        let (sender, queue) = channel();
+        let writer = Writer::new(&config.dir, times.clone());
+        let handle = handle.clone();
+        let done = move |done| {
+            let input = match done {
+                DiskDone::Persisted(queue, ticket) => Input::Persisted { queue, ticket },
+                DiskDone::Read(ticket, octets) => Input::FileRead { ticket, octets },
+            };
+            handle.send(Event::Input(input));
+        };
+        writers.push(spawn(name.to_owned(), move || writer.run(&queue, done))?);
+        Ok(sender)
+    };
+    let disks = DiskQueues {
+        log: start("log", &counters.log_sync)?,
+        bulk: start("bulk", &counters.bulk_sync)?,
+        reads: start("reads", &counters.bulk_sync)?,
+    };
+    Ok((disks, writers))
+}
+
+pub(super) fn peers(
+    config: &Config,
+    identity: &Identity,
+    listener: std::net::TcpListener,
+    handle: &ReplicaHandle,
+    counters: &Counters,
+) -> Result<(tokio::runtime::Runtime, Links<ReplicaHandle>), Problem> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(PEER_THREADS)
+        .thread_name("peers")
+        .enable_all()
+        .build()
+        .map_err(runtime_failed)?;
+    let (own, events) = (config.raft_id(), Arc::new(handle.clone()));
+    let welcome = Welcome { id: own, boot_id: identity.boot_id };
+    let join = JoinDesk {
+        handle: handle.clone(),
+        ca_cert: config.peer.ca_file.clone(),
+        ca_key: ca_key_of(config),
+        data_key: identity.data_key_octets,
+        api_token: identity.token.clone(),
+    };
+    let acceptor =
+        Acceptor::new(identity.tls.server.clone().into(), welcome, events.clone(), counters.peer.clone(), Some(join));
+    let entered = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
+    drop(entered);
+    runtime.spawn(acceptor.run(listener));
+    let tls = identity.tls.clone();
+    let mut links = Links::new(own, identity.boot_id, tls, runtime.handle().clone(), events, counters.peer.clone());
+    links.set_members(&members(config));
+    Ok((runtime, links))
+}
+
+/// The authority's key lies beside its certificate, on the node where the cluster was made.
+fn ca_key_of(config: &Config) -> PathBuf {
+    config.peer.ca_file.with_extension("key")
+}
+
+pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
+    JoinOffer(ca_key_of(config).exists().then(|| JoinToken {
+        ca: data_encoding::BASE64.encode(&identity.ca),
+        member: config.raft_id(),
+        address: config.peer.listen,
+        secret: String::new(),
+    }))
+}
+
+/// The members as the configuration has them.
+fn members(config: &Config) -> Vec<Member> {
+    config.peer.members.iter().map(|member| Member { id: member.id, address: member.address.to_string() }).collect()
+}
+
+pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<Receiver<()>, Problem> {
+    let (ended, replica_ended) = channel();
+    let work = move || {
+        // Dropped when the thread ends, however it ends.
+        let _ended: Sender<()> = ended.clone();
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || thread.run(&events))).is_err() {
+            // The replica's state is unknown now. Peers see the reset and go on without this node.
+            eprintln!("catamaran: the replica panicked, which is a bug; aborting");
+            std::process::abort();
+        }
+        let _ = ended.send(());
+    };
+    spawn("replica".into(), work)?;
+    Ok(replica_ended)
+}
+
+pub(super) fn api(listener: std::net::TcpListener, api: Api) -> Result<tokio::runtime::Runtime, Problem> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("api")
+        .enable_all()
+        .build()
+        .map_err(runtime_failed)?;
+    let entered = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
+    drop(entered);
+    runtime.spawn(crate::api::serve(listener, Arc::new(api)));
+    Ok(runtime)
+}

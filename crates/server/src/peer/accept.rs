@@ -1,0 +1,117 @@
+//! Connections from peers: each is checked, then read frame by frame.
+
+use super::frame::{Hello, Welcome, read_len};
+use super::join::JoinDesk;
+use super::{PeerCounters, PeerEvents, lane_octet, node_number};
+use crate::limits::{
+    ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
+};
+use crate::tls::session;
+use replica::io::NodeId;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Octets read from TLS at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// What the accepting side needs.
+pub(crate) struct Acceptor<E> {
+    pub(crate) acceptor: TlsAcceptor,
+    /// This node.
+    pub(crate) welcome: Welcome,
+    pub(crate) events: Arc<E>,
+    pub(crate) counters: Arc<PeerCounters>,
+    /// Lets nodes join.
+    join: Option<JoinDesk>,
+    /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
+    budgets: [Arc<Semaphore>; 3],
+}
+
+impl<E: PeerEvents> Acceptor<E> {
+    pub(crate) fn new(
+        acceptor: TlsAcceptor,
+        welcome: Welcome,
+        events: Arc<E>,
+        counters: Arc<PeerCounters>,
+        join: Option<JoinDesk>,
+    ) -> Self {
+        const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
+        let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
+        Self { acceptor, welcome, events, counters, join, budgets }
+    }
+
+    /// Accepts for ever.
+    pub(crate) async fn run(self, listener: TcpListener) {
+        let this = Arc::new(self);
+        let places = Arc::new(Semaphore::new(PEER_CONNECTIONS_MAX));
+        loop {
+            let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+            match listener.accept().await {
+                Ok((stream, address)) => {
+                    let this = this.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = this.serve(stream).await {
+                            this.counters.refused.one_shared();
+                            tracing::debug!(%address, %error, "connection from a peer ended");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Out of file handles, most likely; a pause keeps the processor free to close some.
+                    tracing::warn!(%error, "cannot accept a peer");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
+        let (mut stream, hello) = tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
+        let Some(hello) = hello else {
+            let join = self.join.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            // A change of membership takes as long as an administrator's command may.
+            let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
+            return tokio::time::timeout(limit, join.serve(&mut stream)).await.map_err(io::Error::from)?;
+        };
+        let mut stream = BufReader::with_capacity(READ_BYTES, stream);
+        let budget = &self.budgets[usize::from(lane_octet(hello.lane))];
+        while let Some(len) = read_len(&mut stream).await? {
+            let permit = budget.clone().acquire_many_owned(len as u32).await.map_err(io::Error::other)?;
+            let mut frame = vec![0; len];
+            stream.read_exact(&mut frame).await?;
+            self.counters.received.one_shared();
+            self.events.frame(hello.from, frame, permit);
+        }
+        Ok(())
+    }
+
+    /// TLS and the greeting; no hello from one who asks to join.
+    async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<Hello>)> {
+        stream.set_nodelay(true)?;
+        let mut stream = self.acceptor.accept(stream).await?;
+        let Some(hello) = Hello::read(&mut stream).await? else { return Ok((stream, None)) };
+        let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        if hello.to != self.welcome.id {
+            return wrong(format!("{} was dialled here", hello.to));
+        }
+        if !is_other_node(hello.from, self.welcome.id)
+            || !session::is_node(stream.get_ref().1.peer_certificates(), node_number(hello.from))
+        {
+            return wrong(format!("the certificate is not that of {}", hello.from));
+        }
+        self.welcome.write(&mut stream).await?;
+        Ok((stream, Some(hello)))
+    }
+}
+
+const fn is_other_node(from: NodeId, own: NodeId) -> bool {
+    from != 0 && node_number(from) != node_number(own)
+}

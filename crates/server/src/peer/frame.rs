@@ -1,0 +1,157 @@
+//! The greeting of a connection, and frames.
+//!
+//! ```text
+//!   dialler:  "catamaran-peer\0\x01"  lane(1)  from(8)  to(8)  boot_id(8)
+//!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
+//!   dialler:  ( length(4)  octets(length) )*
+//! ```
+//! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
+//! The last octet of the first word is the version of this format.
+
+use super::{lane_from, lane_octet};
+use crate::limits::PEER_FRAME_BYTES_MAX;
+use replica::io::{Lane, NodeId};
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
+
+/// What the dialler says first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hello {
+    pub(crate) lane: Lane,
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) boot_id: u64,
+}
+
+/// What the acceptor says to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Welcome {
+    pub(crate) id: NodeId,
+    pub(crate) boot_id: u64,
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+impl Hello {
+    pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut octets = MAGIC.to_vec();
+        octets.push(lane_octet(self.lane));
+        for number in [self.from, self.to, self.boot_id] {
+            octets.extend(number.to_be_bytes());
+        }
+        to.write_all(&octets).await?;
+        to.flush().await
+    }
+
+    /// Reads what a dialler says first; `None` when it is no member and asks to join.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+        magic(from).await?;
+        let lane = match from.read_u8().await? {
+            super::join::JOIN_LANE => return Ok(None),
+            octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
+        };
+        Ok(Some(Self {
+            lane,
+            from: from.read_u64().await?,
+            to: from.read_u64().await?,
+            boot_id: from.read_u64().await?,
+        }))
+    }
+}
+
+impl Welcome {
+    pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut octets = MAGIC.to_vec();
+        octets.extend(self.id.to_be_bytes());
+        octets.extend(self.boot_id.to_be_bytes());
+        to.write_all(&octets).await?;
+        to.flush().await
+    }
+
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        magic(from).await?;
+        Ok(Self { id: from.read_u64().await?, boot_id: from.read_u64().await? })
+    }
+}
+
+/// Says which format follows.
+pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    to.write_all(MAGIC).await
+}
+
+async fn magic(from: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+    let mut octets = [0; MAGIC.len()];
+    from.read_exact(&mut octets).await?;
+    if octets == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or of another version")) }
+}
+
+/// The length of the next frame, checked before anything is allocated; `None` where the stream ends between frames.
+pub(crate) async fn read_len(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<usize>> {
+    let mut octets = [0; 4];
+    if from.read(&mut octets[..1]).await? == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut octets[1..]).await?;
+    let len = u32::from_be_bytes(octets) as usize;
+    if len == 0 || len > PEER_FRAME_BYTES_MAX {
+        return Err(invalid("a frame of a length that is not allowed"));
+    }
+    Ok(Some(len))
+}
+
+/// Appends a frame with its length.
+pub(crate) fn append(frame: &[u8], to: &mut Vec<u8>) {
+    assert!(!frame.is_empty() && frame.len() <= PEER_FRAME_BYTES_MAX);
+    to.extend((frame.len() as u32).to_be_bytes());
+    to.extend(frame);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn greetings_read_as_written() {
+        block(async {
+            for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
+                let hello = Hello { lane, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
+                let mut octets = Vec::new();
+                hello.write(&mut octets).await.unwrap();
+                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), Some(hello));
+                for end in 0..octets.len() {
+                    assert!(Hello::read(&mut &octets[..end]).await.is_err());
+                }
+                octets[15] = 2;
+                assert!(Hello::read(&mut &octets[..]).await.is_err());
+                octets[15] = 1;
+                octets[16] = 3;
+                assert!(Hello::read(&mut &octets[..]).await.is_err());
+            }
+            let welcome = Welcome { id: 7, boot_id: 8 };
+            let mut octets = Vec::new();
+            welcome.write(&mut octets).await.unwrap();
+            assert_eq!(Welcome::read(&mut &octets[..]).await.unwrap(), welcome);
+        });
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        block(async {
+            let mut octets = Vec::new();
+            append(b"abc", &mut octets);
+            assert_eq!(read_len(&mut &octets[..]).await.unwrap(), Some(3));
+            assert_eq!(read_len(&mut &b""[..]).await.unwrap(), None);
+            for bad in [&[0, 0, 0, 0][..], &[0xFF; 4], &[0, 0, 0], &((PEER_FRAME_BYTES_MAX as u32 + 1).to_be_bytes())] {
+                assert!(read_len(&mut &bad[..]).await.is_err());
+            }
+        });
+    }
+}

@@ -1,0 +1,181 @@
+//! How a new node gets into a cluster: with a single-use token it proves that it may, with the authority's certificate
+//! in the token it knows whom it talks to, and it gets a certificate of its own.
+//!
+//! ```text
+//!   joiner:  "catamaran-peer\0\x01"  0xFF  length(4)  JoinRequest (JSON)
+//!   member:  length(4)  Result<JoinGrant, reason> (JSON)
+//! ```
+
+use super::frame::{append, read_len};
+use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::files::token::Token;
+use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
+use crate::node::handle::{ReplicaHandle, WithZones};
+use crate::tls::authority::Authority;
+use crate::tls::session;
+use replica::io::{AdminCommand, AdminReply};
+use rustls::pki_types::CertificateDer;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The octet in the place of a lane that asks to join.
+pub(super) const JOIN_LANE: u8 = 0xFF;
+
+/// What the text of a token says.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JoinToken {
+    /// The authority's certificate, DER in base64: who shows one of its certificates is a member.
+    pub(crate) ca: String,
+    /// The member that made the token: its raft id, and where to reach it.
+    pub(crate) member: u64,
+    pub(crate) address: SocketAddr,
+    pub(crate) secret: String,
+}
+
+/// What a joiner says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct JoinRequest {
+    secret: String,
+    /// Where peers will connect to it.
+    address: String,
+}
+
+/// What it gets.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct JoinGrant {
+    /// Its raft id.
+    pub(crate) id: u64,
+    pub(crate) cert_pem: String,
+    pub(crate) key_pem: String,
+    pub(crate) ca_pem: String,
+    /// Base64.
+    pub(crate) data_key: String,
+    pub(crate) api_token: String,
+    /// All members but itself: raft id and address.
+    pub(crate) members: Vec<(u64, String)>,
+}
+
+impl JoinToken {
+    pub(crate) fn to_text(&self) -> String {
+        data_encoding::BASE64URL_NOPAD.encode(&serde_json::to_vec(self).expect("plain strings and numbers are JSON"))
+    }
+
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let octets = data_encoding::BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
+        serde_json::from_slice(&octets).ok()
+    }
+}
+
+/// What the cluster keeps of a token.
+pub(crate) fn digest(secret: &str) -> [u8; 32] {
+    let digest = ring::digest::digest(&ring::digest::SHA256, secret.as_bytes());
+    digest.as_ref().try_into().expect("SHA-256 has 32 octets")
+}
+
+/// The member's side.
+pub(crate) struct JoinDesk {
+    pub(crate) handle: ReplicaHandle,
+    pub(crate) ca_cert: PathBuf,
+    pub(crate) ca_key: PathBuf,
+    pub(crate) data_key: [u8; DATA_KEY_OCTETS],
+    pub(crate) api_token: Token,
+}
+
+impl JoinDesk {
+    /// Answers one joiner.
+    pub(super) async fn serve(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
+        let request: JoinRequest = read(stream).await?;
+        let result = self.admit(&request).await;
+        if let Err(reason) = &result {
+            tracing::warn!(address = request.address, reason, "a node was not let in");
+        }
+        write(stream, &result).await
+    }
+
+    async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
+        if !self.ca_key.exists() {
+            return Err("this node does not hold the key of the cluster's authority".into());
+        }
+        let command = AdminCommand::Join { digest: digest(&request.secret), address: request.address.clone() };
+        let reply = self.handle.admin(command).await;
+        let AdminReply::Joined { id } = reply.map_err(|error| format!("the cluster refused: {error:?}"))? else {
+            return Err("the cluster gave no number".into());
+        };
+        let failed = |error: io::Error| error.to_string();
+        let authority = Authority::load_or_make(&self.ca_cert, &self.ca_key).map_err(failed)?;
+        let issued = authority.issue(super::node_number(id)).map_err(failed)?;
+        let members = self.handle.status(WithZones::No).await.ok_or("the node is stopping")?.members;
+        Ok(JoinGrant {
+            id,
+            cert_pem: issued.cert_pem,
+            key_pem: issued.key_pem,
+            ca_pem: authority.cert_pem().to_owned(),
+            data_key: data_encoding::BASE64.encode(&self.data_key),
+            api_token: self.api_token.reveal().to_owned(),
+            members: members
+                .into_iter()
+                .map(|of| of.member)
+                .filter(|member| member.id != id)
+                .map(|member| (member.id, member.address))
+                .collect(),
+        })
+    }
+}
+
+/// The joiner's side. `wait` covers the change of membership.
+pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Duration) -> Result<JoinGrant, String> {
+    let failed = |error: io::Error| format!("{}: {error}", token.address);
+    let ca = data_encoding::BASE64.decode(token.ca.as_bytes()).map_err(|_| "the token is damaged")?;
+    let client = session::joiner(CertificateDer::from(ca)).map_err(|error| format!("the token is damaged: {error}"))?;
+    let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
+    let connect = async {
+        let stream = TcpStream::connect(token.address).await?;
+        let name = session::server_name(super::node_number(token.member));
+        tokio_rustls::TlsConnector::from(client).connect(name, stream).await
+    };
+    let late = |_| format!("{}: no answer in time", token.address);
+    let mut stream = tokio::time::timeout(limit, connect).await.map_err(late)?.map_err(failed)?;
+    let exchange = async {
+        super::frame::write_magic(&mut stream).await?;
+        stream.write_u8(JOIN_LANE).await?;
+        let request = JoinRequest { secret: token.secret.clone(), address: own_address.to_string() };
+        write(&mut stream, &request).await?;
+        read::<Result<JoinGrant, String>>(&mut stream).await
+    };
+    tokio::time::timeout(wait, exchange).await.map_err(late)?.map_err(failed)?
+}
+
+async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
+    let len = read_len(from).await?.filter(|len| *len <= JOIN_MESSAGE_BYTES_MAX);
+    let mut octets = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
+    from.read_exact(&mut octets).await?;
+    Ok(serde_json::from_slice(&octets)?)
+}
+
+async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+    let mut octets = Vec::new();
+    append(&serde_json::to_vec(message)?, &mut octets);
+    to.write_all(&octets).await?;
+    to.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_text_and_back() {
+        let token =
+            JoinToken { ca: "AAAA".into(), member: 1, address: "127.0.0.1:5380".parse().unwrap(), secret: "s".into() };
+        let text = token.to_text();
+        assert!(text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_'));
+        assert!(JoinToken::from_text(&format!(" {text}\n")) == Some(token));
+        assert!(JoinToken::from_text(&text[1..]).is_none());
+        assert!(JoinToken::from_text("").is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! The lanes to all peers, kept in step with the members of the cluster.
+
+use super::dial::Dialler;
+use super::frame::Hello;
+use super::{PeerCounters, PeerEvents};
+use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX};
+use crate::metrics::Gauge;
+use crate::tls::session::PeerTls;
+use replica::io::{Lane, Member, NodeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{self, Sender};
+
+/// All lanes. Owned by the replica thread.
+pub(crate) struct Links<E> {
+    own: NodeId,
+    boot_id: u64,
+    tls: PeerTls,
+    runtime: Handle,
+    events: Arc<E>,
+    counters: Arc<PeerCounters>,
+    peers: BTreeMap<NodeId, Peer>,
+}
+
+struct Peer {
+    address: String,
+    lanes: [LaneSender; 3],
+}
+
+struct LaneSender {
+    frames: Sender<Vec<u8>>,
+    waiting: Arc<Gauge>,
+}
+
+impl<E: PeerEvents> Links<E> {
+    pub(crate) fn new(
+        own: NodeId,
+        boot_id: u64,
+        tls: PeerTls,
+        runtime: Handle,
+        events: Arc<E>,
+        counters: Arc<PeerCounters>,
+    ) -> Self {
+        Self { own, boot_id, tls, runtime, events, counters, peers: BTreeMap::new() }
+    }
+
+    /// Dials who is new or moved; hangs up on who left.
+    pub(crate) fn set_members(&mut self, members: &[Member]) {
+        self.peers.retain(|id, peer| members.iter().any(|member| member.id == *id && member.address == peer.address));
+        for member in members.iter().filter(|member| member.id != self.own) {
+            if !self.peers.contains_key(&member.id) {
+                let lanes = [Lane::Heartbeat, Lane::Normal, Lane::Bulk].map(|lane| self.dial(member, lane));
+                self.peers.insert(member.id, Peer { address: member.address.clone(), lanes });
+            }
+        }
+    }
+
+    /// Hands a frame over; drops it when the lane is full or nobody is there.
+    pub(crate) fn send(&self, to: NodeId, lane: Lane, frame: Vec<u8>) {
+        let len = frame.len();
+        debug_assert!(len > 0 && len <= PEER_FRAME_BYTES_MAX);
+        let sent = len <= PEER_FRAME_BYTES_MAX
+            && self.peers.get(&to).is_some_and(|peer| {
+                let lane = &peer.lanes[usize::from(super::lane_octet(lane))];
+                if !lane.waiting.put(len, PEER_LANE_BYTES_MAX) {
+                    return false;
+                }
+                let sent = lane.frames.try_send(frame).is_ok();
+                if !sent {
+                    lane.waiting.take(len);
+                }
+                sent
+            });
+        if !sent {
+            self.counters.dropped.one_shared();
+        }
+    }
+
+    fn dial(&self, member: &Member, lane: Lane) -> LaneSender {
+        let (frames, receiver) = mpsc::channel(PEER_LANE_FRAMES_MAX);
+        let waiting = Arc::new(Gauge::default());
+        let dialler = Dialler {
+            connector: self.tls.client.clone().into(),
+            address: member.address.clone(),
+            hello: Hello { lane, from: self.own, to: member.id, boot_id: self.boot_id },
+            events: self.events.clone(),
+            counters: self.counters.clone(),
+            waiting: waiting.clone(),
+        };
+        self.runtime.spawn(dialler.run(receiver));
+        LaneSender { frames, waiting }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::accept::Acceptor;
+    use crate::peer::frame::Welcome;
+    use crate::tls::authority::Authority;
+    use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
+    use std::time::Duration;
+    use tokio::runtime::Runtime;
+
+    #[derive(PartialEq, Eq, Debug)]
+    enum Event {
+        Frame(NodeId, Vec<u8>),
+        Connected(NodeId, u64),
+        Gone(NodeId, bool),
+    }
+
+    struct Events(StdSender<Event>);
+
+    impl PeerEvents for Events {
+        fn frame(&self, from: NodeId, frame: Vec<u8>, _permit: tokio::sync::OwnedSemaphorePermit) {
+            let _ = self.0.send(Event::Frame(from, frame));
+        }
+        fn connected(&self, id: NodeId, boot_id: u64) {
+            let _ = self.0.send(Event::Connected(id, boot_id));
+        }
+        fn gone(&self, id: NodeId, refused: bool) {
+            let _ = self.0.send(Event::Gone(id, refused));
+        }
+    }
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    }
+
+    fn tls(dir: &std::path::Path, id: u64) -> PeerTls {
+        let authority = Authority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
+        let made = authority.issue(id).unwrap();
+        std::fs::write(dir.join("cert"), made.cert_pem).unwrap();
+        std::fs::write(dir.join("key"), made.key_pem).unwrap();
+        PeerTls::load(&dir.join("ca.pem"), &dir.join("cert"), &dir.join("key")).unwrap()
+    }
+
+    /// Node `id` accepting on a free port.
+    fn accept(tls: &PeerTls, id: NodeId, boot_id: u64, port: u16) -> (Runtime, u16, Receiver<Event>) {
+        let runtime = runtime();
+        let (send, receive) = channel();
+        let listener =
+            crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let acceptor = Acceptor::new(
+            tls.server.clone().into(),
+            Welcome { id, boot_id },
+            Arc::new(Events(send)),
+            Arc::default(),
+            None,
+        );
+        runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
+        (runtime, port, receive)
+    }
+
+    fn next(events: &Receiver<Event>) -> Event {
+        events.recv_timeout(Duration::from_secs(10)).expect("an event within ten seconds")
+    }
+
+    #[test]
+    fn frames_arrive_and_the_death_of_a_peer_is_seen_as_refused() {
+        let dir = crate::test_dir("links");
+        let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
+        let (server, port, inbound) = accept(&two, 2, 77, 0);
+        let client = runtime();
+        let (send, events) = channel();
+        let mut links = Links::new(1, 5, one, client.handle().clone(), Arc::new(Events(send)), Arc::default());
+        let member = Member { id: 2, address: format!("127.0.0.1:{port}") };
+        links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member]);
+        assert_eq!(next(&events), Event::Connected(2, 77));
+        // The lanes are dialled side by side; frames for one that does not stand yet are dropped, so try again.
+        for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
+            let frame = vec![super::super::lane_octet(lane); 100_000];
+            let arrived = (0..100).any(|_| {
+                links.send(2, lane, frame.clone());
+                inbound
+                    .recv_timeout(Duration::from_millis(100))
+                    .is_ok_and(|event| event == Event::Frame(1, frame.clone()))
+            });
+            assert!(arrived, "{lane:?}");
+        }
+        let dropped = links.counters.dropped.get();
+        links.send(3, Lane::Normal, vec![1]);
+        assert_eq!(links.counters.dropped.get(), dropped + 1);
+        server.shutdown_background();
+        assert_eq!(next(&events), Event::Gone(2, true));
+        let (_server, _, _inbound) = accept(&two, 2, 78, port);
+        assert_eq!(next(&events), Event::Connected(2, 78));
+    }
+
+    #[test]
+    fn a_node_that_is_not_who_it_says_is_refused() {
+        let dir = crate::test_dir("links-wrong");
+        let (three, two) = (tls(dir.path(), 3), tls(dir.path(), 2));
+        let (_server, port, inbound) = accept(&two, 2, 77, 0);
+        let client = runtime();
+        let (send, events) = channel();
+        // Node 3's certificate, but it calls itself 1.
+        let mut links = Links::new(1, 5, three, client.handle().clone(), Arc::new(Events(send)), Arc::default());
+        links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }]);
+        assert_eq!(next(&events), Event::Gone(2, false));
+        links.send(2, Lane::Normal, vec![1, 2, 3]);
+        assert!(inbound.recv_timeout(Duration::from_millis(300)).is_err());
+    }
+}

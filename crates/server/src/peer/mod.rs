@@ -1,0 +1,61 @@
+//! Connections between nodes: mutual TLS, one connection for each lane and direction, length-prefixed frames.
+//!
+//! Each node dials every other node three times (heartbeats, normal, bulk) and only sends on the connections that it
+//! dialled. A dialler reads too, nothing ever comes, but so it sees at once when the other end is gone; the end of its
+//! heartbeat connection, and whether dialling again is refused, is its own evidence about the peer.
+
+pub(crate) mod accept;
+pub(crate) mod dial;
+pub(crate) mod frame;
+pub(crate) mod join;
+pub(crate) mod links;
+
+use crate::metrics::Counter;
+use replica::io::{Lane, NodeId};
+
+/// The node number in an id: what a certificate is about.
+pub(crate) const fn node_number(id: NodeId) -> u64 {
+    id & 0xFFFF_FFFF
+}
+
+/// What happens on the connections, for the replica thread.
+pub(crate) trait PeerEvents: Send + Sync + 'static {
+    /// A whole frame; `permit` is its share of the inbound budget, given back when dropped.
+    fn frame(&self, from: NodeId, frame: Vec<u8>, permit: tokio::sync::OwnedSemaphorePermit);
+    /// Our heartbeat connection to a peer stands.
+    fn connected(&self, id: NodeId, boot_id: u64);
+    /// Our heartbeat connection to a peer ended or cannot be had.
+    fn gone(&self, id: NodeId, refused: bool);
+}
+
+/// What the connections count.
+#[derive(Default, Debug)]
+pub(crate) struct PeerCounters {
+    /// Frames sent.
+    pub(crate) sent: Counter,
+    /// Frames dropped because their lane was full or down.
+    pub(crate) dropped: Counter,
+    /// Frames received.
+    pub(crate) received: Counter,
+    /// Connections refused: wrong certificate, greeting or frame.
+    pub(crate) refused: Counter,
+    /// Connections made.
+    pub(crate) dialled: Counter,
+}
+
+const fn lane_octet(lane: Lane) -> u8 {
+    match lane {
+        Lane::Heartbeat => 0,
+        Lane::Normal => 1,
+        Lane::Bulk => 2,
+    }
+}
+
+const fn lane_from(octet: u8) -> Option<Lane> {
+    match octet {
+        0 => Some(Lane::Heartbeat),
+        1 => Some(Lane::Normal),
+        2 => Some(Lane::Bulk),
+        _ => None,
+    }
+}

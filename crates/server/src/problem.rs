@@ -1,0 +1,79 @@
+//! What the command line says when it cannot do as told: what, where, why, and what to do.
+
+use std::fmt;
+
+/// How the process ends; shown in `--help`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// It was tried and failed.
+    Failed = 1,
+    /// The command line is wrong (clap's own number).
+    Usage = 2,
+    /// A configuration, key or zone file is wrong.
+    Input = 3,
+    /// No node answers, or the cluster has no leader.
+    Unreachable = 4,
+    /// The cluster said no: token, existing zone, presigned zone.
+    Refused = 5,
+    /// An address or a directory is in use.
+    InUse = 6,
+}
+
+/// The table of exit codes in `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  tried and failed
+  2  wrong command line
+  3  wrong configuration, key or zone file
+  4  no node answers, or there is no leader
+  5  refused by the cluster
+  6  an address or a directory is in use";
+
+/// An error for a person.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    /// How the process should end.
+    pub(crate) exit: Exit,
+    /// What could not be done.
+    pub(crate) what: String,
+    /// The file, line, address or node it is about.
+    pub(crate) place: Option<String>,
+    /// Why.
+    pub(crate) why: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self { exit, what: what.into(), place: None, why: why.to_string(), hint: None }
+    }
+
+    pub(crate) fn at(mut self, place: impl fmt::Display) -> Self {
+        self.place = Some(place.to_string());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  where: {place}")?;
+        }
+        write!(f, "\n  why:   {}", self.why)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  try:   {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}

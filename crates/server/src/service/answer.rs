@@ -1,0 +1,241 @@
+//! Queries, on the worker that received them.
+
+use super::counters::{Refusal, WorkerCounters};
+use super::deferred::{Deferred, Desk};
+use super::serving::{ExpiredZones, ServingState};
+use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::node::readers::Zones;
+use replica::io::Serving;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use wire::compose::{Composer, EdnsOut};
+use wire::number::{Opcode, Rcode};
+use wire::parse::{DropReason, Header, Parsed, Reject, Request, parse_request};
+use zone::answer::{AnswerContext, Chaos, Servable, answer};
+use zone::set::{Snapshot, Zone};
+
+/// What the operator configured about answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnswerOptions {
+    /// Largest datagram that is sent, and that is said to be taken (RFC 6891 6.2.3).
+    pub(crate) udp_payload: u16,
+    pub(crate) nsid: Option<Vec<u8>>,
+    pub(crate) chaos_id: Option<Vec<u8>>,
+    pub(crate) chaos_version: Option<Vec<u8>>,
+    /// Idle time of TCP connections in units of 100 ms (RFC 7828).
+    pub(crate) keepalive: u16,
+}
+
+/// What every worker answers with. Nothing in it changes but `serving`.
+pub(crate) struct Service {
+    pub(crate) options: AnswerOptions,
+    pub(crate) serving: Arc<ServingState>,
+    pub(crate) expired: Arc<ExpiredZones>,
+    pub(crate) desk: Desk,
+}
+
+/// Answers queries on one worker.
+pub(crate) struct QueryResponder {
+    pub(crate) service: Arc<Service>,
+    pub(crate) zones: Zones,
+    pub(crate) counters: Arc<WorkerCounters>,
+}
+
+/// As [`QueryResponder`], from one version of all zones.
+pub(crate) struct PinnedQueryResponder<'a> {
+    service: &'a Service,
+    counters: &'a WorkerCounters,
+    snapshot: Snapshot<'a>,
+    serving: Serving,
+}
+
+impl Responder for QueryResponder {
+    type Pinned<'a> = PinnedQueryResponder<'a>;
+
+    fn pin(&mut self) -> PinnedQueryResponder<'_> {
+        // The flag is read first: zones are published before it is set.
+        let serving = self.service.serving.get();
+        PinnedQueryResponder { service: &self.service, counters: &self.counters, snapshot: self.zones.pin(), serving }
+    }
+
+    fn offline(&mut self) {
+        self.zones.offline();
+    }
+}
+
+impl PinnedResponder for PinnedQueryResponder<'_> {
+    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        self.counters.received.one();
+        if peer.port() == 0 {
+            // Nothing can be sent there; such datagrams are made to reflect.
+            self.counters.drop_for(DropReason::SourcePortZero);
+            return Action::Silent;
+        }
+        match parse_request(octets) {
+            Parsed::Drop(reason) => {
+                self.counters.drop_for(reason);
+                Action::Silent
+            }
+            Parsed::Reject(reject) => {
+                self.counters.reject_for(reject.reason);
+                self.counters.response(reject.rcode);
+                Action::Respond(compose_reject(&reject, self.service.options.udp_payload, out))
+            }
+            Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
+                Action::Defer
+            }
+            Parsed::Request(request) => {
+                let len =
+                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, transport, 0, out);
+                if len == 0 { Action::Silent } else { Action::Respond(len) }
+            }
+        }
+    }
+
+    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+        let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
+        if self.service.desk.put(deferred) {
+            self.counters.deferred.one();
+            return Action::Defer;
+        }
+        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        self.counters.refuse_for(Refusal::QueueFull);
+        self.counters.response(Rcode::SERVFAIL);
+        match Header::parse(octets) {
+            Some(header) => Action::Respond(compose_error(&header, Rcode::SERVFAIL, out)),
+            None => Action::Silent,
+        }
+    }
+}
+
+/// Answers a QUERY; gives the octets of the response, which leaves `tsig_reserve` octets free behind it.
+#[expect(clippy::too_many_arguments, reason = "the packet path passes what it has, in registers")]
+pub(crate) fn answer_query(
+    service: &Service,
+    counters: &WorkerCounters,
+    snapshot: Snapshot<'_>,
+    serving: Serving,
+    request: &Request<'_>,
+    transport: Transport,
+    tsig_reserve: usize,
+    out: &mut [u8],
+) -> usize {
+    let options = &service.options;
+    let zone_state = |zone: &Zone<'_>| match serving {
+        Serving::No => Servable::Loading,
+        _ if service.expired.has(zone) => Servable::Expired,
+        _ => Servable::Ready,
+    };
+    let context = AnswerContext {
+        transport: match transport {
+            Transport::Udp => zone::answer::Transport::Udp,
+            Transport::Tcp => zone::answer::Transport::Tcp,
+        },
+        udp_octets_max: options.udp_payload,
+        payload: options.udp_payload,
+        nsid: options.nsid.as_deref(),
+        cookie: None,
+        keepalive: (transport == Transport::Tcp).then_some(options.keepalive),
+        padding_block: 0,
+        chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
+        zone_state: &zone_state,
+        tsig_reserve,
+    };
+    let answered = answer(snapshot, request, &context, out);
+    counters.response(answered.rcode);
+    counters.answer(answered.kind);
+    if answered.truncated {
+        counters.truncated.one();
+    }
+    answered.len
+}
+
+/// The response to what is no request.
+fn compose_reject(reject: &Reject<'_>, payload: u16, out: &mut [u8]) -> usize {
+    let mut composer = Composer::new(out, usize::MAX);
+    let edns = reject.edns.map(|edns| EdnsOut { payload, dnssec_ok: edns.dnssec_ok, ..EdnsOut::default() });
+    if let Some(edns) = &edns {
+        composer.reserve(edns.octet_count());
+    }
+    composer.start_reject(reject);
+    composer.finish(edns.as_ref())
+}
+
+/// An error that is a header only.
+pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> usize {
+    let mut composer = Composer::new(out, usize::MAX);
+    composer.start(header, None, rcode, false);
+    composer.finish(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::UPDATE_QUEUE_MAX;
+    use crate::listen::Late;
+    use crate::metrics::text::Page;
+    use crate::node::readers::Readers;
+    use crate::service::counters::{self, TransportCounters};
+    use wire::builder::MessageBuilder;
+    use wire::{Name, Rtype};
+    use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+    /// A responder without zones, and the counters' page.
+    fn responder() -> (QueryResponder, impl Fn() -> String) {
+        let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
+        let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+        let counters = Arc::<WorkerCounters>::default();
+        let service = Service {
+            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
+            serving: Arc::default(),
+            expired: Arc::default(),
+            desk: Desk::new(1).0,
+        };
+        let readers = Arc::<Readers>::default();
+        let responder = QueryResponder {
+            service: Arc::new(service),
+            zones: readers.add(zones.reader()),
+            counters: counters.clone(),
+        };
+        let page = move || {
+            let mut page = Page::default();
+            counters::write(&mut page, &[TransportCounters { transport: "udp", workers: vec![counters.clone()] }]);
+            page.finish()
+        };
+        (responder, page)
+    }
+
+    #[test]
+    fn row_1_source_port_0_gets_no_answer_and_is_counted() {
+        let (mut responder, page) = responder();
+        let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
+        let mut out = [0; 512];
+        let mut pinned = responder.pin();
+        let from = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        assert_eq!(pinned.respond(&query, from(0), Transport::Udp, &mut out), Action::Silent);
+        assert!(matches!(pinned.respond(&query, from(1), Transport::Udp, &mut out), Action::Respond(_)));
+        assert!(page().contains("catamaran_drops_total{transport=\"udp\",reason=\"source_port_zero\"} 1\n"));
+    }
+
+    #[test]
+    fn a_full_queue_is_servfail_and_counted() {
+        let (mut responder, page) = responder();
+        let update = MessageBuilder::update(77, Name::root().as_ref()).build();
+        let (connection, _late) = tokio::sync::mpsc::channel::<Late>(1);
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let reply = Reply::Tcp { peer, connection };
+        let mut out = [0; 512];
+        let mut pinned = responder.pin();
+        assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
+        // The receiving end of the desk is gone: nothing can be put down.
+        let Action::Respond(len) = pinned.defer(&update, reply.clone(), &mut out) else { panic!("no response") };
+        assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12));
+        // One that nobody works off fills up.
+        let (desk, _queues) = Desk::new(1);
+        let put = || desk.put(Deferred { octets: update.clone(), reply: reply.clone(), received_at: Instant::now() });
+        assert!((0..UPDATE_QUEUE_MAX).all(|_| put()) && !put());
+        assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
+        assert!(page().contains("reason=\"queue_full\"} 1\n"));
+    }
+}

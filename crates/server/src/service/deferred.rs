@@ -1,0 +1,311 @@
+//! The update threads: they authenticate, refuse early what is certain, hand updates to the replica, and sign.
+//!
+//! ```text
+//!   packet worker --Desk--> authenticate --> QUERY: answer, sign, send
+//!                                        --> AXFR, IXFR: a thread of its own
+//!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
+//! ```
+//! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
+
+use super::answer::{Service, answer_query};
+use super::counters::{Refusal, WorkerCounters};
+use super::outcome::Waiting;
+use super::response::ResponseHead;
+use super::transfer;
+use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
+use crate::listen::{Reply, Transport};
+use crate::metrics::Gauge;
+use crate::node::readers::Zones;
+use crate::node::rights::Rights;
+use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
+use replica::update::{Authenticated, Signer, authenticate, prescan};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use wire::number::{Class, Opcode, Rcode};
+use wire::parse::{Parsed, Request, parse_request};
+use zone::record::ZoneId;
+
+/// A message that a packet worker passed on.
+pub(crate) struct Deferred {
+    pub(crate) octets: Vec<u8>,
+    pub(crate) reply: Reply,
+    pub(crate) received_at: Instant,
+}
+
+/// What an update thread gets.
+pub(crate) enum Work {
+    /// A message.
+    Message(Deferred),
+    /// The outcome of an update, by its request id.
+    Outcome(u64, Verdict),
+}
+
+/// Where work is put down. One queue for each thread; all of them share one bound.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    queues: Vec<Sender<Work>>,
+    waiting: Arc<Gauge>,
+}
+
+impl Desk {
+    /// A desk, and what each of its threads works off.
+    pub(crate) fn new(threads: usize) -> (Self, Vec<Receiver<Work>>) {
+        let (queues, receivers) = (0..threads).map(|_| channel()).unzip();
+        (Self { queues, waiting: Arc::default() }, receivers)
+    }
+
+    /// Puts a message down; false when too many wait.
+    pub(crate) fn put(&self, message: Deferred) -> bool {
+        if !self.waiting.enter(UPDATE_QUEUE_MAX) {
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        message.reply.peer().ip().hash(&mut hasher);
+        message.reply.peer().port().hash(&mut hasher);
+        let queue = hasher.finish() as usize % self.queues.len();
+        let sent = self.queues[queue].send(Work::Message(message)).is_ok();
+        if !sent {
+            self.waiting.leave();
+        }
+        sent
+    }
+
+    /// Passes an outcome to the thread that waits for it: its number is in the id.
+    pub(crate) fn outcome(&self, request_id: u64, verdict: Verdict) {
+        let queue = (request_id % self.queues.len() as u64) as usize;
+        // A thread that is gone has no client left to tell.
+        let _ = self.queues[queue].send(Work::Outcome(request_id, verdict));
+    }
+
+    /// Messages that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.get()
+    }
+}
+
+/// What an update thread needs of the replica.
+pub(crate) trait Submit: Send + Sync {
+    /// Hands an update over; false when too many have no outcome yet.
+    fn submit(&self, request: UpdateRequest) -> bool;
+    /// Keys and grants as they are now.
+    fn rights(&self) -> Arc<Rights>;
+    /// The published version of all zones, held as long as the caller likes.
+    fn freeze(&self, then: Box<dyn FnOnce(zone::set::Frozen) + Send>);
+}
+
+/// One update thread.
+pub(crate) struct UpdateThread<S> {
+    pub(crate) index: u64,
+    pub(crate) threads: u64,
+    pub(crate) service: Arc<Service>,
+    pub(crate) zones: Zones,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) listen: Arc<crate::listen::ListenCounters>,
+    pub(crate) submit: Arc<S>,
+    pub(crate) transfers: Arc<Gauge>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) waiting: Waiting,
+}
+
+/// What is known of a request when it is refused.
+pub(super) struct Refused {
+    pub(super) rcode: Rcode,
+    pub(super) reason: Refusal,
+}
+
+impl<S: Submit + 'static> UpdateThread<S> {
+    /// Works until all that put work down are gone.
+    pub(crate) fn run(mut self, work: &Receiver<Work>) {
+        self.out.resize(DATAGRAM_OCTETS_MAX, 0);
+        loop {
+            self.zones.offline();
+            match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
+                Ok(Work::Message(message)) => {
+                    self.service.desk.waiting.leave();
+                    // A panic is a bug of ours; it costs the message that met it (invariant 6).
+                    if catch_unwind(AssertUnwindSafe(|| self.message(message))).is_err() {
+                        self.listen.panics.one_shared();
+                    }
+                }
+                Ok(Work::Outcome(request_id, verdict)) => self.outcome(request_id, verdict),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS));
+        }
+    }
+
+    fn message(&mut self, message: Deferred) {
+        self.counters.received.one();
+        // The worker has parsed it before: only a QUERY or an UPDATE comes here.
+        let octets = message.octets;
+        let Parsed::Request(request) = parse_request(&octets) else { return message.reply.give_up() };
+        let rights = self.submit.rights();
+        match authenticate(&request, &rights.keys, now_s()) {
+            Authenticated::Rejected { rcode, reason, signer } => {
+                self.counters.tsig_reject_for(reason);
+                self.error(&request, rcode, signer.as_ref(), message.reply);
+            }
+            Authenticated::Unsigned => {
+                // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
+                let refused = self.admit_update(&request, None, &rights);
+                let Refused { rcode, reason } =
+                    refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                self.counters.refuse_for(reason);
+                self.error(&request, rcode, None, message.reply);
+            }
+            Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
+                self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
+            }
+            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, message.reply.transport())
+            {
+                Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, message.reply),
+                None => self.query(&request, &signer, message.reply),
+            },
+        }
+    }
+
+    /// Rows 16, 20 and 21 of the order of answers, and grants: what can be said without the leader.
+    fn admit_update(
+        &mut self,
+        request: &Request<'_>,
+        key: Option<&Verified>,
+        rights: &Rights,
+    ) -> Result<ZoneId, Refused> {
+        if self.service.serving.get() == Serving::No {
+            // A node that has not caught up does not know which zones there are.
+            return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
+        }
+        let unknown = Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown };
+        let Some(question) = request.question.as_ref().filter(|zone| zone.qclass == Class::IN) else {
+            return Err(unknown);
+        };
+        let id = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
+        let snapshot = self.zones.pin();
+        // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
+        let Some(zone) = snapshot.zone(&id) else { return Err(unknown) };
+        let Some(key) = key else { return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned }) };
+        if zone.is_presigned() {
+            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
+        }
+        if !rights.is_granted(&key.key_name, &id, Right::Update) {
+            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
+        }
+        Ok(id)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
+    fn update(
+        &mut self,
+        octets: &[u8],
+        request: &Request<'_>,
+        verified: Verified,
+        signer: Signer,
+        rights: &Rights,
+        reply: Reply,
+        received_at: Instant,
+    ) {
+        let refused = match self.admit_update(request, Some(&verified), rights) {
+            Err(refused) => Some(refused),
+            Ok(_) => prescan(request)
+                .map_or_else(Some, |parsed| parsed.verdict_without_zone())
+                .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
+        };
+        if let Some(Refused { rcode, reason }) = refused {
+            self.counters.refuse_for(reason);
+            return self.error(request, rcode, Some(&signer), reply);
+        }
+        let request_id = self.waiting.next_id(self.threads, self.index);
+        let update = UpdateRequest {
+            request_id,
+            source: reply.peer(),
+            transport: reply.transport(),
+            message: octets.to_vec(),
+            verified,
+        };
+        if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
+            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
+        } else {
+            self.counters.refuse_for(Refusal::QueueFull);
+            self.error(request, Rcode::SERVFAIL, Some(&signer), reply);
+        }
+    }
+
+    fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
+        let serving = self.service.serving.get();
+        let transport = reply.transport();
+        let limit = out_limit(transport, &self.service);
+        let len = answer_query(
+            &self.service,
+            &self.counters,
+            self.zones.pin(),
+            serving,
+            request,
+            transport,
+            signer.reserve_octets(),
+            &mut self.out[..limit],
+        );
+        if len == 0 {
+            return reply.give_up();
+        }
+        match signer.sign(&mut self.out, len, now_s()) {
+            Ok(len) => reply.send(self.out[..len].to_vec()),
+            Err(_) => self.error(request, Rcode::SERVFAIL, Some(signer), reply),
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        request: &Request<'_>,
+        wanted: transfer::Wanted,
+        key: &Verified,
+        signer: Signer,
+        rights: &Rights,
+        reply: Reply,
+    ) {
+        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
+        let refused = match admitted {
+            Err(refused) => Some(refused),
+            Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
+            Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
+        };
+        if let Some(Refused { rcode, reason }) = refused {
+            self.counters.refuse_for(reason);
+            return self.error(request, rcode, Some(&signer), reply);
+        }
+        self.counters.response(Rcode::NOERROR);
+        let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
+        self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
+    }
+
+    fn outcome(&mut self, request_id: u64, verdict: Verdict) {
+        let payload = self.service.options.udp_payload;
+        self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
+    }
+
+    /// Sends an error, signed where there is something to sign with.
+    fn error(&mut self, request: &Request<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
+        self.counters.response(rcode);
+        let payload = self.service.options.udp_payload;
+        match ResponseHead::of(request).compose(rcode, payload, signer, now_s(), &mut self.out) {
+            Some(len) => reply.send(self.out[..len].to_vec()),
+            None => reply.give_up(),
+        }
+    }
+}
+
+/// Octets that a response may have before it is known what the client takes.
+fn out_limit(transport: Transport, service: &Service) -> usize {
+    match transport {
+        Transport::Udp => usize::from(service.options.udp_payload),
+        Transport::Tcp => DATAGRAM_OCTETS_MAX,
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

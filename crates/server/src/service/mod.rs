@@ -1,0 +1,12 @@
+//! What messages mean: queries are answered on the worker that received them, everything that changes state or must be
+//! signed goes to the update threads.
+
+// On packet workers.
+pub(crate) mod answer;
+pub(crate) mod counters;
+pub(crate) mod serving;
+// On update threads.
+pub(crate) mod deferred;
+pub(crate) mod outcome;
+mod response;
+pub(crate) mod transfer;

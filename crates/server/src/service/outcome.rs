@@ -1,0 +1,90 @@
+//! Updates that wait for the replica, and what their clients are told.
+
+use super::counters::{UpdateEnd, WorkerCounters};
+use super::response::ResponseHead;
+use crate::listen::Reply;
+use replica::io::Verdict;
+use replica::update::Signer;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+use wire::number::Rcode;
+
+/// What is kept of a request until its outcome is known.
+struct Pending {
+    head: ResponseHead,
+    signer: Signer,
+    reply: Reply,
+}
+
+/// The updates of one thread.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pending: HashMap<u64, Pending>,
+    /// By age, the oldest first; those that are done are still in it.
+    ages: VecDeque<(Instant, u64)>,
+    next: u64,
+}
+
+impl Waiting {
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A number that tells the thread: `index` modulo `threads`.
+    pub(super) fn next_id(&mut self, threads: u64, index: u64) -> u64 {
+        self.next += 1;
+        self.next * threads + index
+    }
+
+    pub(super) fn put(&mut self, id: u64, head: ResponseHead, signer: Signer, reply: Reply, at: Instant) {
+        self.pending.insert(id, Pending { head, signer, reply });
+        self.ages.push_back((at, id));
+    }
+
+    /// Tells a client how its update ended.
+    pub(super) fn finish(
+        &mut self,
+        id: u64,
+        verdict: Verdict,
+        counters: &WorkerCounters,
+        payload: u16,
+        now_s: u64,
+        out: &mut [u8],
+    ) {
+        // One that was forgotten: its client has been given up.
+        let Some(Pending { head, mut signer, reply }) = self.pending.remove(&id) else { return };
+        let (rcode, end) = match verdict {
+            Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, UpdateEnd::Done),
+            Verdict::Answer(rcode) => (rcode, UpdateEnd::Failed),
+            Verdict::BadTime => {
+                signer.set_bad_time();
+                (Rcode::NOTAUTH, UpdateEnd::BadTime)
+            }
+            Verdict::NotProposed => (Rcode::SERVFAIL, UpdateEnd::NotProposed),
+            Verdict::Unknown => {
+                counters.update_ended(UpdateEnd::Unknown);
+                return reply.give_up();
+            }
+        };
+        counters.update_ended(end);
+        counters.response(rcode);
+        match head.compose(rcode, payload, Some(&signer), now_s, out) {
+            Some(len) => reply.send(out[..len].to_vec()),
+            None => reply.give_up(),
+        }
+    }
+
+    /// Gives up what has waited too long: the replica answers sooner, unless it is gone.
+    pub(super) fn forget(&mut self, now: Instant, limit: Duration) {
+        while let Some((at, id)) = self.ages.front().copied() {
+            let is_done = !self.pending.contains_key(&id);
+            if !is_done && now.saturating_duration_since(at) < limit {
+                break;
+            }
+            self.ages.pop_front();
+            if let Some(pending) = self.pending.remove(&id) {
+                pending.reply.give_up();
+            }
+        }
+    }
+}

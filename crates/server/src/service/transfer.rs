@@ -1,0 +1,248 @@
+//! Zone transfers out (RFC 5936): the zone as one version has it, in messages of up to 64 KiB, each signed.
+//!
+//! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet.
+
+use super::counters::Refusal;
+use super::deferred::{Refused, now_s};
+use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
+use crate::listen::{Late, Reply, Transport};
+use crate::metrics::Gauge;
+use crate::node::readers::Zones;
+use crate::node::rights::Rights;
+use replica::io::{Right, Serving, Verified};
+use replica::update::{SequenceSigner, Signer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Sender;
+use wire::compose::{Composer, EdnsOut};
+use wire::name::NameRef;
+use wire::number::{Class, Rcode, Rtype, Serial};
+use wire::parse::{Header, Request, Section};
+use zone::record::ZoneId;
+use zone::set::{Frozen, Zone};
+
+/// What a request for a transfer wants.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    zone: ZoneId,
+    /// The serial that the client of an IXFR has.
+    has: Option<Serial>,
+}
+
+/// The request for a transfer in `request`; `None` when it is something else, or over UDP: AXFR does not exist there
+/// (RFC 5936 4.2), and both are refused like any question that has no answer.
+pub(super) fn wanted(request: &Request<'_>, transport: Transport) -> Option<Wanted> {
+    let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
+    let zone = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
+    match question.qtype {
+        Rtype::AXFR if transport == Transport::Tcp => Some(Wanted { zone, has: None }),
+        Rtype::IXFR if transport == Transport::Tcp => Some(Wanted { zone, has: client_serial(request) }),
+        _ => None,
+    }
+}
+
+/// The serial in the SOA of the authority section (RFC 1995 3).
+fn client_serial(request: &Request<'_>) -> Option<Serial> {
+    let soa = request.records(Section::Authority).filter_map(Result::ok).find(|record| record.rtype == Rtype::SOA)?;
+    let mut rdata = Vec::new();
+    soa.rdata_canonical(&mut rdata).ok()?;
+    soa_serial(&rdata)
+}
+
+/// The serial of uncompressed SOA rdata: behind two names, before four more numbers.
+fn soa_serial(rdata: &[u8]) -> Option<Serial> {
+    let (_, rest) = NameRef::split_from(rdata).ok()?;
+    let (_, rest) = NameRef::split_from(rest).ok()?;
+    Some(Serial(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?)))
+}
+
+/// Whether the transfer may start.
+pub(super) fn admit(
+    zones: &mut Zones,
+    wanted: &Wanted,
+    key: &Verified,
+    rights: &Rights,
+    serving: Serving,
+) -> Result<(), Refused> {
+    if serving == Serving::No {
+        return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
+    }
+    // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
+    if zones.pin().zone(&wanted.zone).is_none() {
+        return Err(Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown });
+    }
+    if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
+        return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
+    }
+    Ok(())
+}
+
+/// A transfer's place among those that run; given back when dropped.
+pub(super) struct Running(Arc<Gauge>);
+
+impl Running {
+    /// Takes over a place that was entered before.
+    pub(super) const fn new(entered: Arc<Gauge>) -> Self {
+        const { assert!(TRANSFERS_MAX > 0) };
+        Self(entered)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A transfer that is admitted.
+pub(super) struct Job {
+    header: Header,
+    question: Vec<u8>,
+    edns: Option<bool>,
+    wanted: Wanted,
+    signer: SequenceSigner,
+    reply: Reply,
+    _running: Running,
+}
+
+impl Job {
+    pub(super) fn new(request: &Request<'_>, wanted: Wanted, signer: Signer, reply: Reply, running: Running) -> Self {
+        let question = request.question.as_ref().map(|question| request.octets[question.octets_at.clone()].to_vec());
+        Self {
+            header: request.header,
+            question: question.unwrap_or_default(),
+            edns: request.dnssec_ok().then_some(true).or(request.edns.map(|edns| edns.dnssec_ok)),
+            wanted,
+            signer: signer.into(),
+            reply,
+            _running: running,
+        }
+    }
+
+    /// Runs on a thread of its own: a large zone and a slow client take their time.
+    pub(super) fn start(self, frozen: Frozen) {
+        let reply = self.reply.clone();
+        let spawned = std::thread::Builder::new().name("transfer".into()).spawn(move || self.run(&frozen));
+        if let Err(error) = spawned {
+            tracing::error!(%error, "no thread for a transfer");
+            reply.give_up();
+        }
+    }
+
+    fn run(mut self, frozen: &Frozen) {
+        let Reply::Tcp { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
+        let snapshot = frozen.snapshot();
+        let sent = match snapshot.zone(&self.wanted.zone) {
+            Some(zone) => self.send(&zone, connection),
+            // Removed since the transfer was admitted.
+            None => None,
+        };
+        if sent.is_none() {
+            self.reply.give_up();
+        }
+    }
+
+    /// Sends all messages; `None` when the client is gone or too slow, or the zone has no SOA.
+    fn send(&mut self, zone: &Zone<'_>, connection: Sender<Late>) -> Option<()> {
+        let soa = zone.soa()?;
+        let (ttl, rdata) = (soa.ttl, soa.first()?);
+        let serial = soa_serial(rdata)?;
+        let mut stream = Stream::new(self, connection)?;
+        stream.push(zone.apex(), Rtype::SOA, ttl, rdata)?;
+        // RFC 1995 2: a client that has this version, or a newer one, gets the SOA alone.
+        let is_current = stream.job.wanted.has.is_some_and(|has| !serial.is_newer_than(has));
+        if !is_current {
+            let is_apex_soa = |owner: NameRef<'_>, rtype| rtype == Rtype::SOA && owner == zone.apex();
+            for record in zone.records().filter(|record| !is_apex_soa(record.owner, record.rtype)) {
+                stream.push(record.owner, record.rtype, record.ttl, record.rdata)?;
+            }
+            // RFC 5936 2.2: the SOA that began the transfer ends it.
+            stream.push(zone.apex(), Rtype::SOA, ttl, rdata)?;
+        }
+        stream.finish()
+    }
+}
+
+/// The messages of one transfer.
+struct Stream<'j> {
+    job: &'j mut Job,
+    connection: Sender<Late>,
+    shares: Arc<Semaphore>,
+    runtime: tokio::runtime::Runtime,
+    /// Records of the message that is being filled; it is composed when the next one does not fit.
+    held: Vec<Held>,
+    held_octets: usize,
+    is_first: bool,
+}
+
+/// A record that waits for its message to be full.
+struct Held {
+    owner: wire::Name,
+    rtype: Rtype,
+    ttl: u32,
+    rdata: Vec<u8>,
+}
+
+impl<'j> Stream<'j> {
+    fn new(job: &'j mut Job, connection: Sender<Late>) -> Option<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
+        let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
+        Some(Self { job, connection, shares, runtime, held: Vec::new(), held_octets: 0, is_first: true })
+    }
+
+    /// Puts one record in. What is held is counted without compression, so what is composed always fits.
+    fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Option<()> {
+        /// TYPE, CLASS, TTL, RDLENGTH.
+        const FIXED_OCTETS: usize = 10;
+        let octets = owner.octets().len() + FIXED_OCTETS + rdata.len();
+        if self.held_octets + octets > self.room() {
+            self.flush(false)?;
+        }
+        self.held_octets += octets;
+        self.held.push(Held { owner: owner.to_name(), rtype, ttl, rdata: rdata.to_vec() });
+        Some(())
+    }
+
+    fn finish(mut self) -> Option<()> {
+        self.flush(true)
+    }
+
+    /// Octets for records in one message.
+    fn room(&self) -> usize {
+        let head = 12 + self.job.question.len() + EdnsOut::FIXED_OCTETS + self.job.signer.reserve_octets();
+        DATAGRAM_OCTETS_MAX - head
+    }
+
+    fn flush(&mut self, is_last: bool) -> Option<()> {
+        let mut out = vec![0; DATAGRAM_OCTETS_MAX];
+        let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - self.job.signer.reserve_octets());
+        // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
+        let edns = self.job.edns.filter(|_| self.is_first).map(|dnssec_ok| EdnsOut {
+            payload: 1232,
+            dnssec_ok,
+            ..EdnsOut::default()
+        });
+        composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+        composer.start(&self.job.header, self.is_first.then_some(&self.job.question), Rcode::NOERROR, true);
+        for record in self.held.drain(..) {
+            let rdata = [&record.rdata[..]];
+            composer
+                .push_rrset(Section::Answer, record.owner.as_ref(), record.rtype, Class::IN, record.ttl, rdata)
+                .ok()?;
+        }
+        let len = composer.finish(edns.as_ref());
+        let len = self.job.signer.sign(&mut out, len, now_s()).ok()?;
+        out.truncate(len);
+        (self.held_octets, self.is_first) = (0, false);
+        if is_last {
+            return self.connection.try_send(Late::Message(out)).ok();
+        }
+        // A slow reader holds up its own transfer only, and not for ever.
+        let wait = Duration::from_millis(2 * TCP_IDLE_MS);
+        let shares = self.shares.clone();
+        let share =
+            self.runtime.block_on(async { tokio::time::timeout(wait, shares.acquire_owned()).await }).ok()?.ok()?;
+        self.connection.try_send(Late::Part(out, share)).ok()
+    }
+}

@@ -1,0 +1,84 @@
+//! The order to stop: from a signal, or from the process that started this one.
+
+use crate::problem::{Exit, Problem};
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Shared by all who wait for the order and all who may give it.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar)>);
+
+impl Stop {
+    /// Gives the order.
+    pub(crate) fn order(&self) {
+        *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Waits for the order, at most so long; says whether it was given.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut ordered = self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while !*ordered {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            ordered = self.0.1.wait_timeout(ordered, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        *ordered
+    }
+
+    /// Lets SIGINT (Ctrl-C) and SIGTERM give the order.
+    pub(crate) fn on_signals(&self) -> Result<(), Problem> {
+        let failed = |error: std::io::Error| Problem::new(Exit::Failed, "signals cannot be waited for", error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (interrupt, terminate) = {
+            let _entered = runtime.enter();
+            (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
+        };
+        let stop = self.clone();
+        let wait = move || {
+            runtime.block_on(async move {
+                let (mut interrupt, mut terminate) = (interrupt, terminate);
+                tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+                stop.order();
+            });
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ()).map_err(failed)
+    }
+
+    /// Lets the end of standard input give the order: a child holds one end of a pipe whose other end closes when its
+    /// parent wants it to stop, and when the parent dies however it dies.
+    pub(crate) fn on_end_of_input(&self) -> Result<(), Problem> {
+        let stop = self.clone();
+        let wait = move || {
+            let mut nothing = [0; 64];
+            while !matches!(std::io::stdin().read(&mut nothing), Ok(0) | Err(_)) {}
+            stop.order();
+        };
+        let spawned = std::thread::Builder::new().name("parent".into()).spawn(wait);
+        spawned.map(|_| ()).map_err(|error| Problem::new(Exit::Failed, "cannot wait for the parent", error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_reaches_who_waits() {
+        let stop = Stop::default();
+        assert!(!stop.wait(Duration::from_millis(1)) && !stop.is_ordered());
+        let other = stop.clone();
+        let waiter = std::thread::spawn(move || other.wait(Duration::from_secs(10)));
+        stop.order();
+        assert!(waiter.join().unwrap() && stop.is_ordered());
+    }
+}

@@ -1,0 +1,13 @@
+//! The daemon as its users meet it: real processes, real sockets, Debian's `dig` and `nsupdate`.
+
+// A cluster to test on, and what talks to it.
+mod support;
+
+// Which answer a message gets (row by row).
+mod order_of_answers;
+// `up`: its contract, and what must hold when nodes die.
+mod up;
+// Updates: visible everywhere and soon; bad ones leave no trace.
+mod updates;
+// The commands that talk to a cluster.
+mod commands;

@@ -1,0 +1,256 @@
+//! A cluster in a directory of its own, on ports that were free; it ends with the test, however that ends.
+
+use super::http;
+use replica::io::KeyAlgorithm;
+use replica::update::client::ClientKey;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The program under test.
+pub(crate) const CATAMARAN: &str = env!("CARGO_BIN_EXE_catamaran");
+
+/// A running `up`.
+pub(crate) struct Cluster {
+    pub(crate) dir: PathBuf,
+    pub(crate) port: u16,
+    pub(crate) api_port: u16,
+    pub(crate) nodes: u64,
+    up: Option<Up>,
+}
+
+struct Up {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Cluster {
+    /// Starts a new cluster and waits until it is ready.
+    pub(crate) fn start(name: &str, nodes: u64, arguments: &[&str]) -> Self {
+        let dir = std::env::temp_dir().join(format!("catamaran-it-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let port = free_ports(40);
+        let mut cluster = Self { dir, port, api_port: port + 20, nodes, up: None };
+        cluster.resume(arguments);
+        cluster
+    }
+
+    /// Starts `up` in the same directory.
+    pub(crate) fn resume(&mut self, arguments: &[&str]) {
+        assert!(self.up.is_none(), "it runs already");
+        let mut child = Command::new(CATAMARAN)
+            .args(["up", "--dir", self.dir.to_str().unwrap(), "--nodes", &self.nodes.to_string()])
+            .args(["--port", &self.port.to_string(), "--api-port", &self.api_port.to_string()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let (out, theirs) = (child.stdout.take().unwrap(), lines.clone());
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                theirs.lock().unwrap().push(line);
+            }
+        });
+        self.up = Some(Up { child, lines });
+        self.wait_for_line("ready: ");
+    }
+
+    /// Lines that `up` printed so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.up.as_ref().map(|up| up.lines.lock().unwrap().clone()).unwrap_or_default()
+    }
+
+    /// Waits for a line with this in it.
+    pub(crate) fn wait_for_line(&self, part: &str) -> String {
+        wait_for(part, || self.lines().into_iter().find(|line| line.contains(part)))
+    }
+
+    /// Ends `up` with a signal and waits for it; gives its exit code.
+    pub(crate) fn end(&mut self, signal: &str) -> Option<i32> {
+        let mut up = self.up.take().unwrap();
+        kill(signal, up.child.id());
+        let start = Instant::now();
+        loop {
+            if let Some(status) = up.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(start.elapsed() < PATIENCE, "`up` did not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The address of node `id`, from 1.
+    pub(crate) fn dns(&self, id: u64) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + id as u16))
+    }
+
+    pub(crate) fn api(&self, id: u64) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.api_port + id as u16))
+    }
+
+    pub(crate) fn ids(&self) -> std::ops::RangeInclusive<u64> {
+        1..=self.nodes
+    }
+
+    pub(crate) fn cluster_json(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.dir.join("cluster.json")).unwrap()).unwrap()
+    }
+
+    pub(crate) fn leader(&self) -> u64 {
+        wait_for("a leader in cluster.json", || self.cluster_json()["leader"].as_u64())
+    }
+
+    pub(crate) fn pid(&self, id: u64) -> Option<u32> {
+        self.cluster_json()["nodes"][id as usize - 1]["pid"].as_u64().map(|pid| pid as u32)
+    }
+
+    /// What a node says; `None` while it does not.
+    pub(crate) fn status(&self, id: u64) -> Option<Value> {
+        http::get(self.api(id), "/v1/status").ok().filter(|answer| answer.status == 200)?.json()
+    }
+
+    /// One number of a node's metrics: the sum of all series whose line begins so.
+    pub(crate) fn metric(&self, id: u64, series: &str) -> u64 {
+        let page = http::get(self.api(id), "/metrics").unwrap();
+        let values = page.text();
+        values
+            .lines()
+            .filter(|line| line.starts_with(series))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum::<f64>() as u64
+    }
+
+    pub(crate) fn update_key(&self) -> PathBuf {
+        self.dir.join("update.key")
+    }
+
+    pub(crate) fn token(&self) -> String {
+        std::fs::read_to_string(self.dir.join("api.token")).unwrap().trim().to_owned()
+    }
+
+    /// The key in `update.key`.
+    pub(crate) fn client_key(&self) -> ClientKey {
+        let text = std::fs::read_to_string(self.update_key()).unwrap();
+        let quoted: Vec<&str> = text.split('"').collect();
+        let name: wire::Name = quoted[1].parse().unwrap();
+        let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
+        ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
+    }
+
+    /// Waits until all nodes have applied the same index; gives the hash that they all have then.
+    pub(crate) fn settle(&self) -> String {
+        wait_for("all nodes to agree", || {
+            let all: Option<Vec<Value>> = self.ids().map(|id| self.status(id)).collect();
+            let all = all?;
+            let first = (&all[0]["applied_index"], &all[0]["state_hash"]);
+            let agree = all
+                .iter()
+                .all(|status| (&status["applied_index"], &status["state_hash"]) == first && status["serving"] == "yes");
+            agree.then(|| all[0]["state_hash"].as_str().unwrap().to_owned())
+        })
+    }
+
+    /// Runs a command of the program against this cluster.
+    pub(crate) fn run(&self, arguments: &[&str]) -> std::process::Output {
+        Command::new(CATAMARAN)
+            .args(arguments)
+            .args(["--dir", self.dir.to_str().unwrap()])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.up.is_some() {
+            self.end("TERM");
+        }
+        if std::thread::panicking() {
+            for id in self.ids() {
+                let log = std::fs::read_to_string(self.dir.join(format!("node-{id}/node.log"))).unwrap_or_default();
+                let tail: Vec<&str> = log.lines().rev().take(15).collect();
+                eprintln!("--- the end of the log of node {id}");
+                tail.iter().rev().for_each(|line| eprintln!("{line}"));
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Sends a signal to one process.
+pub(crate) fn kill(signal: &str, pid: u32) {
+    let done = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap();
+    assert!(done.success(), "kill -{signal} {pid}");
+}
+
+/// Tries until there is a result.
+pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A directory for files of one test.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("catamaran-it-scratch-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The first of `count` ports in a row that are free, below those that the kernel hands out itself; each call gives
+/// others.
+pub(crate) fn free_ports(count: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let is_free = |port: u16| {
+        let address = (Ipv4Addr::LOCALHOST, port);
+        TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
+    };
+    // Test binaries of other crates may run beside this one: start somewhere else in each process.
+    let offset = (std::process::id() % 150) as u16 * 50;
+    for _ in 0..150 {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = 10_000 + (offset + step * 50) % 7_500;
+        if (base..base + count).all(is_free) {
+            return base;
+        }
+    }
+    panic!("no {count} free ports in a row");
+}

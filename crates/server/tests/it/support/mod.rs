@@ -1,0 +1,7 @@
+//! What the tests stand on.
+
+pub(crate) mod cluster;
+pub(crate) mod dns;
+pub(crate) mod http;
+pub(crate) mod message;
+pub(crate) mod tools;

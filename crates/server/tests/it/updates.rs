@@ -1,0 +1,275 @@
+//! Updates: visible everywhere and soon; bad ones leave no trace.
+
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::message::{name, now_s, sign, truncate_mac};
+use replica::update::client::ClientKey;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wire::Rtype;
+use wire::builder::MessageBuilder;
+
+/// A number for each message, so that no two have the same octets.
+fn next_id() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Adds one address record, signed.
+fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
+    let message = MessageBuilder::update(next_id(), name("example.test.").as_ref())
+        .add(name(owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+        .build();
+    sign(key, message, 0)
+}
+
+/// The RCODE of a response to `message`.
+fn rcode(message: &[u8], response: &[u8]) -> u8 {
+    assert_eq!(message[..2], response[..2]);
+    response[3] & 0x0F
+}
+
+/// Whether a node has the name.
+fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
+    let query = MessageBuilder::query(next_id(), name(owner).as_ref(), Rtype::A).build();
+    let mut response = [0; 512];
+    for _ in 0..20 {
+        socket.send_to(&query, to).unwrap();
+        while let Ok((len, from)) = socket.recv_from(&mut response) {
+            if from == to && len >= 12 && response[..2] == query[..2] {
+                return response[3] & 0x0F == 0 && response[7] == 1;
+            }
+        }
+    }
+    panic!("{to} does not answer");
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    socket
+}
+
+/// All acknowledged names are on every node.
+pub(crate) fn assert_on_every_node(cluster: &Cluster, names: &[String]) {
+    assert!(!names.is_empty());
+    let socket = socket();
+    for id in cluster.ids() {
+        let lost: Vec<&String> = names.iter().filter(|owner| !is_there(&socket, cluster.dns(id), owner)).collect();
+        assert!(
+            lost.is_empty(),
+            "node {id} lost {} of {} acknowledged updates: {:?}",
+            lost.len(),
+            names.len(),
+            &lost[..lost.len().min(5)]
+        );
+    }
+}
+
+/// A client that sends one update after the other to one node, each until it is acknowledged.
+pub(crate) struct Stream {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<Mutex<Vec<String>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Stream {
+    pub(crate) fn start(cluster: &Cluster, node: u64, prefix: &str) -> Self {
+        let (stop, acknowledged) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (key, to, prefix) = (cluster.client_key(), cluster.dns(node), prefix.to_owned());
+        let (their_stop, theirs) = (stop.clone(), acknowledged.clone());
+        let thread = std::thread::spawn(move || {
+            let socket = socket();
+            for number in 0.. {
+                let owner = format!("{prefix}-{number}.example.test.");
+                if !Self::update(&socket, to, &key, &owner, &their_stop) {
+                    return;
+                }
+                theirs.lock().unwrap().push(owner);
+            }
+        });
+        Self { stop, acknowledged, thread }
+    }
+
+    /// Sends until acknowledged; false when told to stop before.
+    fn update(socket: &UdpSocket, to: SocketAddr, key: &ClientKey, owner: &str, stop: &AtomicBool) -> bool {
+        let mut message = add(key, owner);
+        let mut response = [0; 65_535];
+        while !stop.load(Ordering::Relaxed) {
+            // A node that was killed makes the socket say so; the next try may find another.
+            let _ = socket.send_to(&message, to);
+            while let Ok((len, from)) = socket.recv_from(&mut response) {
+                if from != to || len < 12 || response[..2] != message[..2] {
+                    continue;
+                }
+                match response[3] & 0x0F {
+                    0 => return true,
+                    // Certainly not done: a new message may be sent at once.
+                    2 => message = add(key, owner),
+                    other => panic!("{owner}: RCODE {other}"),
+                }
+                break;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.acknowledged.lock().unwrap().len()
+    }
+
+    /// Stops; gives what was acknowledged.
+    pub(crate) fn finish(self) -> Vec<String> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        Arc::try_unwrap(self.acknowledged).unwrap().into_inner().unwrap()
+    }
+}
+
+#[test]
+fn a_thousand_updates_through_all_nodes_are_seen_everywhere_soon() {
+    const COUNT: usize = 1_000;
+    const P99_MAX: Duration = Duration::from_millis(100);
+    let cluster = Cluster::start("thousand", 3, &[]);
+    let key = cluster.client_key();
+    let socket = socket();
+    let mut delays = Vec::new();
+    for number in 0..COUNT {
+        let through = number as u64 % 3 + 1;
+        let owner = format!("t{number}.example.test.");
+        let message = add(&key, &owner);
+        let start = Instant::now();
+        let response =
+            exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(5)).expect("a response");
+        assert_eq!(rcode(&message, &response), 0);
+        // Acknowledged means visible on the node that answers.
+        assert!(
+            is_there(&socket, cluster.dns(through), &owner),
+            "{owner} is not on node {through} that acknowledged it"
+        );
+        for id in cluster.ids().filter(|id| *id != through) {
+            while !is_there(&socket, cluster.dns(id), &owner) {
+                assert!(start.elapsed() < Duration::from_secs(5), "{owner} is not on node {id}");
+            }
+        }
+        delays.push(start.elapsed());
+    }
+    delays.sort_unstable();
+    let [p50, p99] = [delays[COUNT / 2], delays[COUNT * 99 / 100]];
+    println!("sent to visible everywhere: p50 {p50:?}, p99 {p99:?}, worst {:?}", delays[COUNT - 1]);
+    assert!(p99 <= P99_MAX, "p99 is {p99:?}, may be {P99_MAX:?}");
+    cluster.settle();
+    for id in cluster.ids() {
+        let status = cluster.status(id).unwrap();
+        assert_eq!(status["zones"][0]["serial"], COUNT as u64 + 1, "one step for each effective update");
+        assert_eq!(cluster.metric(id, "catamaran_panics_total"), 0);
+    }
+}
+
+#[test]
+fn large_updates_are_taken_whole_over_both_transports() {
+    let cluster = Cluster::start("large-updates", 3, &[]);
+    let key = cluster.client_key();
+    for (transport, count) in [(Transport::Udp, 900_u16), (Transport::Tcp, 1_000)] {
+        // 34 octets and more a record: far beyond what fits into one packet on a wire.
+        let builder =
+            (0..count).fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
+                let owner = format!("{transport:?}-{n}-of-a-large-update.example.test.");
+                builder.add(name(&owner).as_ref(), Rtype::A, 60, &[10, 0, (n >> 8) as u8, n as u8])
+            });
+        let message = sign(&key, builder.build(), 0);
+        assert!((30_000..65_507).contains(&message.len()), "{} octets", message.len());
+        let response = exchange(transport, cluster.dns(2), &message, Duration::from_secs(5)).unwrap();
+        assert_eq!(rcode(&message, &response), 0, "{transport:?}");
+    }
+    cluster.settle();
+    let status = cluster.status(3).unwrap();
+    assert_eq!(status["zones"][0]["records"], 13 + 900 + 1_000);
+    // One record more than is taken (and no more room in a message): refused, not cut.
+    let builder = (0..1_001_u16)
+        .fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
+            builder.add(name("many.example.test.").as_ref(), Rtype::A, 60, &[10, 1, (n >> 8) as u8, n as u8])
+        });
+    let message = sign(&key, builder.build(), 0);
+    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
+    assert_eq!(rcode(&message, &response), 5);
+}
+
+#[test]
+fn a_repeat_is_answered_and_changes_nothing() {
+    let cluster = Cluster::start("repeat", 3, &[]);
+    let message = add(&cluster.client_key(), "repeat.example.test.");
+    let first = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
+    assert_eq!(rcode(&message, &first), 0);
+    let hash = cluster.settle();
+    // The same octets, from other ports, to every node, over both transports.
+    for id in cluster.ids() {
+        for transport in [Transport::Udp, Transport::Tcp] {
+            let again = exchange(transport, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
+            assert_eq!(rcode(&message, &again), 0);
+        }
+    }
+    assert_eq!(cluster.settle(), hash);
+    assert_eq!(cluster.status(2).unwrap()["zones"][0]["serial"], 2);
+}
+
+#[test]
+fn bad_input_leaves_no_trace() {
+    let cluster = Cluster::start("bad", 3, &[]);
+    let key = cluster.client_key();
+    let before = cluster.settle();
+    let applied = cluster.status(1).unwrap()["applied_index"].as_u64().unwrap();
+    let good = add(&key, "bad.example.test.");
+    let wrong_key =
+        ClientKey::new(name("update.catamaran.").as_ref(), replica::io::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
+    let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|end| good[..end].to_vec()).collect();
+    // One flipped bit in each octet but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
+    // and those of the key's name, whose case is not told apart.
+    let tsig = good.len() - 61 - 10 - name("update.catamaran.").octets().len();
+    bad.extend((2..good.len()).filter(|at| !(tsig..tsig + 18).contains(at)).map(|at| {
+        let mut message = good.clone();
+        message[at] ^= 1;
+        message
+    }));
+    bad.push(sign(&key, MessageBuilder::update(1, name("elsewhere.").as_ref()).build(), 0));
+    bad.push(
+        MessageBuilder::update(1, name("example.test.").as_ref())
+            .add(name("x.example.test.").as_ref(), Rtype::A, 1, &[1, 2, 3, 4])
+            .build(),
+    );
+    bad.push(sign(&wrong_key, MessageBuilder::update(1, name("example.test.").as_ref()).build(), 0));
+    bad.push(key.sign_with_fudge(add_plain("late.example.test."), now_s() - 5_000, 300).unwrap());
+    bad.push(truncate_mac(sign(&key, add_plain("short-mac.example.test."), 0), 16));
+    bad.push(sign(&key, add_plain("outside.test."), 0));
+    bad.push(vec![0xFF; 65_000]);
+    for (index, message) in bad.iter().enumerate() {
+        let id = index as u64 % 3 + 1;
+        // Most are answered at once; those that are dropped need not be waited for.
+        let wait = if message.len() < 12 { Duration::from_millis(1) } else { SILENCE };
+        let response = exchange(Transport::Udp, cluster.dns(id), message, wait);
+        if let Some(response) = response {
+            assert_ne!(response[3] & 0x0F, 0, "message {index} was taken: {message:02x?}");
+        }
+    }
+    assert_eq!(cluster.settle(), before);
+    assert_eq!(cluster.status(1).unwrap()["applied_index"].as_u64(), Some(applied), "nothing went through the log");
+    let rejected: u64 = cluster.ids().map(|id| cluster.metric(id, "catamaran_rejects_total")).sum();
+    let dropped: u64 = cluster.ids().map(|id| cluster.metric(id, "catamaran_drops_total")).sum();
+    assert!(rejected + dropped >= bad.len() as u64 - 2, "{rejected} rejected and {dropped} dropped of {}", bad.len());
+    assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
+    // And the good one is taken.
+    let response = exchange(Transport::Udp, cluster.dns(1), &good, Duration::from_secs(5)).unwrap();
+    assert_eq!(rcode(&good, &response), 0);
+    wait_for("the good one on all nodes", || {
+        cluster.ids().all(|id| is_there(&socket(), cluster.dns(id), "bad.example.test.")).then_some(())
+    });
+}
+
+fn add_plain(owner: &str) -> Vec<u8> {
+    MessageBuilder::update(next_id(), name("example.test.").as_ref())
+        .add(name(owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+        .build()
+}

@@ -1,0 +1,183 @@
+//! Virtual time: what happens next, and what each member's clocks say about it.
+
+use crate::rng::Rng;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Events in order of time; those of one moment in the order in which they were set.
+#[derive(Debug)]
+pub struct Events<E> {
+    now_us: u64,
+    count: u64,
+    queue: BinaryHeap<Reverse<Event<E>>>,
+}
+
+#[derive(Debug)]
+struct Event<E> {
+    at_us: u64,
+    number: u64,
+    what: E,
+}
+
+impl<E> PartialEq for Event<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl<E> Eq for Event<E> {}
+
+impl<E> PartialOrd for Event<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Event<E> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at_us, self.number).cmp(&(other.at_us, other.number))
+    }
+}
+
+impl<E> Default for Events<E> {
+    fn default() -> Self {
+        Self { now_us: 0, count: 0, queue: BinaryHeap::new() }
+    }
+}
+
+impl<E> Events<E> {
+    /// Microseconds since the run began.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Sets an event; one in the past happens now.
+    pub fn at(&mut self, at_us: u64, what: E) {
+        self.count += 1;
+        self.queue.push(Reverse(Event { at_us: at_us.max(self.now_us), number: self.count, what }));
+    }
+
+    /// Sets an event for so many microseconds from now.
+    pub fn after(&mut self, delay_us: u64, what: E) {
+        self.at(self.now_us.saturating_add(delay_us), what);
+    }
+
+    /// Moves time to the next event and gives it; the caller drops those that are no longer true.
+    pub fn next_event(&mut self) -> Option<E> {
+        let Reverse(event) = self.queue.pop()?;
+        self.now_us = event.at_us;
+        Some(event.what)
+    }
+
+    /// When the next event is.
+    pub fn next_us(&self) -> Option<u64> {
+        self.queue.peek().map(|Reverse(event)| event.at_us)
+    }
+
+    /// Events that are set.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// The clocks of one machine: one that only goes forward, a little too fast or too slow, and one of the wall that is
+/// wrong and may jump either way. No safety may stand on either.
+#[derive(Clone, Debug)]
+pub struct MachineClock {
+    /// How fast it goes, in parts of a million.
+    rate_ppm: u64,
+    /// What the forward clock showed when the run began.
+    start_ms: u64,
+    /// What the wall clock shows more than the true time, in milliseconds.
+    wall_error_ms: i64,
+}
+
+/// What the clocks of a machine show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The clock that only goes forward, in milliseconds from an arbitrary start.
+    pub monotonic_ms: u64,
+    /// The clock on the wall, in milliseconds since 1970.
+    pub wall_ms: u64,
+}
+
+/// Wall time when a run begins: 2026-01-01T00:00:00Z.
+pub const WALL_START_MS: u64 = 1_767_225_600_000;
+/// Parts of a million by which a clock is too fast or too slow at most.
+const RATE_ERROR_PPM_MAX: u64 = 500;
+
+impl MachineClock {
+    /// Clocks that are right.
+    pub fn exact() -> Self {
+        Self { rate_ppm: 1_000_000, start_ms: 0, wall_error_ms: 0 }
+    }
+
+    /// Clocks that are wrong: in rate by at most 500 parts of a million, on the wall by at most `wall_error_ms`.
+    pub fn drawn(rng: &mut Rng, wall_error_ms: u64) -> Self {
+        Self {
+            rate_ppm: rng.between(1_000_000 - RATE_ERROR_PPM_MAX, 1_000_000 + RATE_ERROR_PPM_MAX),
+            start_ms: rng.below(1_000_000_000),
+            wall_error_ms: rng.between(0, 2 * wall_error_ms) as i64 - wall_error_ms as i64,
+        }
+    }
+
+    /// Sets the wall clock off by so much more.
+    pub fn jump_wall(&mut self, by_ms: i64) {
+        self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
+    }
+
+    /// What the clocks show.
+    pub fn now(&self, true_us: u64) -> Reading {
+        let local_ms = (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
+        let wall_ms = (WALL_START_MS + local_ms).saturating_add_signed(self.wall_error_ms);
+        Reading { monotonic_ms: self.start_ms + local_ms, wall_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_order_of_time_and_then_of_setting() {
+        let mut events = Events::default();
+        for (at, what) in [(5, 'c'), (3, 'a'), (5, 'd'), (4, 'b')] {
+            events.at(at, what);
+        }
+        assert_eq!((events.len(), events.next_us()), (4, Some(3)));
+        let mut order = Vec::new();
+        while let Some(what) = events.next_event() {
+            order.push((events.now_us(), what));
+            if what == 'b' {
+                events.at(1, 'x');
+                events.after(1, 'e');
+            }
+        }
+        assert_eq!(order, [(3, 'a'), (4, 'b'), (4, 'x'), (5, 'c'), (5, 'd'), (5, 'e')]);
+        assert!(events.is_empty());
+    }
+
+    #[test]
+    fn the_forward_clock_never_goes_back_and_the_wall_clock_may() {
+        let mut clock = MachineClock::drawn(&mut Rng::new(3), 5000);
+        let (mut before, mut jumped) = (clock.now(0), false);
+        for step in 1..1000 {
+            if step == 500 {
+                clock.jump_wall(-60_000);
+            }
+            let now = clock.now(step * 7_000);
+            assert!(now.monotonic_ms >= before.monotonic_ms);
+            jumped |= now.wall_ms < before.wall_ms;
+            before = now;
+        }
+        assert!(jumped);
+        let elapsed = clock.now(1_000_000_000).monotonic_ms - clock.now(0).monotonic_ms;
+        assert!((999_500..=1_000_500).contains(&elapsed), "{elapsed}");
+        assert_eq!(MachineClock::exact().now(1_500_000), Reading { monotonic_ms: 1500, wall_ms: WALL_START_MS + 1500 });
+    }
+}

@@ -1,0 +1,336 @@
+//! The disk of one member: jobs take their time, one operation after the other, and power may go at any moment.
+
+use crate::rng::Rng;
+use replica::disk::{DiskError, DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
+use replica::testing::MemoryDisk;
+use std::collections::VecDeque;
+
+/// How fast a disk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// Shortest and longest time of a sync, in microseconds.
+    pub sync_us: (u64, u64),
+    /// Syncs that take much longer, in parts of a million.
+    pub slow_ppm: u64,
+    /// How long those take at most.
+    pub slow_max_us: u64,
+    /// Shortest and longest time of any other operation, and of a read.
+    pub other_us: (u64, u64),
+}
+
+impl Default for DiskConfig {
+    /// A good disk: a sync takes 0.2 to 2 ms.
+    fn default() -> Self {
+        Self { sync_us: (200, 2_000), slow_ppm: 0, slow_max_us: 0, other_us: (1, 50) }
+    }
+}
+
+impl DiskConfig {
+    /// A disk as slow as this seed has it.
+    pub fn drawn(rng: &mut Rng) -> Self {
+        let fastest = rng.between(50, 500);
+        Self {
+            sync_us: (fastest, rng.between(fastest, 10_000)),
+            slow_ppm: rng.below(20_000),
+            slow_max_us: rng.between(10_000, 200_000),
+            other_us: (1, rng.between(1, 500)),
+        }
+    }
+}
+
+/// Something that ends later; the simulator sets an event for it and brings it back to [`SimDisk::finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// When it ends, in microseconds.
+    pub at_us: u64,
+    /// Which of the disk's lines of work it is.
+    line: Line,
+    /// What was begun before a crash never ends.
+    power: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Queue(DiskQueue),
+    Read(u64),
+}
+
+/// What came of something [`Pending`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// A job is done: `Input::Persisted`.
+    Job {
+        /// Its queue.
+        queue: DiskQueue,
+        /// Its ticket.
+        ticket: u64,
+    },
+    /// A read is done: `Input::FileRead`.
+    Read {
+        /// Its ticket.
+        ticket: u64,
+        /// What was read.
+        octets: Vec<u8>,
+    },
+    /// One operation of a job is done, or what was begun before a crash came to nothing.
+    Step,
+}
+
+/// The disk of one member.
+#[derive(Debug)]
+pub struct SimDisk {
+    disk: MemoryDisk,
+    config: DiskConfig,
+    rng: Rng,
+    /// Jobs that wait, the first of them under way; one line a queue.
+    log: Work,
+    bulk: Work,
+    reads: Vec<ReadFile>,
+    /// Nothing ends before this moment.
+    hung_until_us: u64,
+    /// How often power was lost.
+    power: u64,
+    lost_crashes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    jobs: VecDeque<DiskJob>,
+    /// Operations of the first job that are done.
+    done: usize,
+    is_busy: bool,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new(config: DiskConfig, rng: Rng) -> Self {
+        Self {
+            disk: MemoryDisk::default(),
+            config,
+            rng,
+            log: Work::default(),
+            bulk: Work::default(),
+            reads: Vec::new(),
+            hung_until_us: 0,
+            power: 0,
+            lost_crashes: 0,
+        }
+    }
+
+    /// What is on it, for a start and for faults that a test makes by hand.
+    pub fn contents(&mut self) -> &mut MemoryDisk {
+        &mut self.disk
+    }
+
+    /// Crashes so far that lost something which was not synced.
+    pub fn lost_crashes(&self) -> u64 {
+        self.lost_crashes
+    }
+
+    /// Takes a job.
+    pub fn submit(&mut self, job: DiskJob) {
+        self.work(job.queue).jobs.push_back(job);
+    }
+
+    /// Takes a read; gives when it ends.
+    pub fn read_later(&mut self, now_us: u64, read: ReadFile) -> Pending {
+        let ticket = read.ticket;
+        self.reads.push(read);
+        let (low, high) = self.config.other_us;
+        let at_us = self.hung_until_us.max(now_us) + self.rng.between(low, high);
+        Pending { at_us, line: Line::Read(ticket), power: self.power }
+    }
+
+    /// Begins the next operation of a queue that has none under way. To be called until `None` after each
+    /// [`SimDisk::submit`] and [`SimDisk::finish`].
+    pub fn begin(&mut self, now_us: u64) -> Option<Pending> {
+        let queue = [DiskQueue::Log, DiskQueue::Bulk].into_iter().find(|queue| {
+            let work = self.work(*queue);
+            !work.is_busy && !work.jobs.is_empty()
+        })?;
+        let work = self.work(queue);
+        work.is_busy = true;
+        let is_sync = matches!(work.jobs[0].ops.get(work.done), Some(DiskOp::Sync { .. } | DiskOp::SyncDir));
+        let (low, high) = if is_sync { self.config.sync_us } else { self.config.other_us };
+        let mut takes_us = self.rng.between(low, high);
+        if is_sync && self.rng.happens(self.config.slow_ppm) {
+            takes_us = self.rng.between(takes_us, self.config.slow_max_us.max(takes_us));
+        }
+        let at_us = self.hung_until_us.max(now_us) + takes_us;
+        Some(Pending { at_us, line: Line::Queue(queue), power: self.power })
+    }
+
+    /// Ends what was [`Pending`], at its time.
+    ///
+    /// # Panics
+    /// When a read names a file that is not there: the replica keeps files until it has read them.
+    pub fn finish(&mut self, pending: Pending) -> Finished {
+        if pending.power != self.power {
+            return Finished::Step;
+        }
+        match pending.line {
+            Line::Read(ticket) => {
+                let place = self.reads.iter().position(|read| read.ticket == ticket).expect("it was taken");
+                let read = self.reads.swap_remove(place);
+                let octets =
+                    self.disk.read(&read.file, read.offset, read.len).unwrap_or_else(|error| panic!("{error}"));
+                Finished::Read { ticket, octets }
+            }
+            Line::Queue(queue) => self.finish_op(queue),
+        }
+    }
+
+    /// Nothing ends before so many microseconds from now: the disk hangs. What is under way already is not held up.
+    pub fn hang(&mut self, now_us: u64, for_us: u64) {
+        self.hung_until_us = self.hung_until_us.max(now_us.saturating_add(for_us));
+    }
+
+    /// Power is lost, and with it jobs, reads and some of what was not synced.
+    pub fn crash(&mut self) {
+        self.lost_crashes += u64::from(!self.disk.is_synced());
+        let rng = &mut self.rng;
+        self.disk.crash(&mut |bound| rng.below(bound));
+        self.stop();
+    }
+
+    /// The process dies: jobs and reads are lost, what was written stays, synced or not.
+    pub fn kill(&mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.power += 1;
+        (self.log, self.bulk) = (Work::default(), Work::default());
+        self.reads.clear();
+        self.hung_until_us = 0;
+    }
+
+    fn finish_op(&mut self, queue: DiskQueue) -> Finished {
+        let work = self.work(queue);
+        work.is_busy = false;
+        let job = work.jobs.front().expect("it was begun");
+        let (op, is_last) = (job.ops.get(work.done).cloned(), work.done + 1 >= job.ops.len());
+        work.done += 1;
+        let mut finished = Finished::Step;
+        if is_last {
+            work.done = 0;
+            let job = work.jobs.pop_front().expect("it was begun");
+            finished = Finished::Job { queue, ticket: job.ticket };
+        }
+        op.iter().for_each(|op| self.disk.execute(op));
+        finished
+    }
+
+    fn work(&mut self, queue: DiskQueue) -> &mut Work {
+        match queue {
+            DiskQueue::Log => &mut self.log,
+            DiskQueue::Bulk => &mut self.bulk,
+        }
+    }
+}
+
+impl DiskRead for SimDisk {
+    fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
+        self.disk.list()
+    }
+
+    fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+        self.disk.read(file, offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Events;
+
+    fn job(queue: DiskQueue, ticket: u64, file: &str) -> DiskJob {
+        let file = file.to_string();
+        let ops = vec![
+            DiskOp::Create { file: file.clone(), zeroed_bytes: 0 },
+            DiskOp::Write { file: file.clone(), offset: 0, octets: vec![ticket as u8; 1024] },
+            DiskOp::Sync { file },
+            DiskOp::SyncDir,
+        ];
+        DiskJob { queue, ticket, ops }
+    }
+
+    /// Runs a disk until nothing is pending or `until_us`; gives what finished and when.
+    fn run(disk: &mut SimDisk, events: &mut Events<Pending>, until_us: u64) -> Vec<(u64, Finished)> {
+        let mut finished = Vec::new();
+        loop {
+            while let Some(pending) = disk.begin(events.now_us()) {
+                events.at(pending.at_us, pending);
+            }
+            if events.next_us().is_none_or(|next| next > until_us) {
+                return finished;
+            }
+            let pending = events.next_event().unwrap();
+            match disk.finish(pending) {
+                Finished::Step => {}
+                done => finished.push((events.now_us(), done)),
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_of_a_queue_end_in_order_and_queues_run_side_by_side() {
+        let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(1));
+        for ticket in 1..=6 {
+            let queue = if ticket % 2 == 0 { DiskQueue::Bulk } else { DiskQueue::Log };
+            disk.submit(job(queue, ticket, &format!("f{ticket}")));
+        }
+        let mut events = Events::default();
+        let finished = run(&mut disk, &mut events, u64::MAX);
+        let of = |wanted: DiskQueue| -> Vec<u64> {
+            let tickets = finished.iter().filter_map(|(_, done)| match done {
+                Finished::Job { queue, ticket } if *queue == wanted => Some(*ticket),
+                _ => None,
+            });
+            tickets.collect()
+        };
+        assert_eq!((of(DiskQueue::Log), of(DiskQueue::Bulk)), (vec![1, 3, 5], vec![2, 4, 6]));
+        assert!(finished[0].0 >= 400, "two syncs take at least 0.4 ms");
+        let pending = disk.read_later(events.now_us(), ReadFile { ticket: 9, file: "f3".into(), offset: 1020, len: 9 });
+        assert_eq!(disk.finish(pending), Finished::Read { ticket: 9, octets: vec![3; 4] });
+    }
+
+    #[test]
+    fn a_hung_disk_answers_late() {
+        let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(1));
+        disk.hang(0, 5_000_000);
+        disk.submit(job(DiskQueue::Log, 1, "a"));
+        let finished = run(&mut disk, &mut Events::default(), u64::MAX);
+        assert!(finished[0].0 >= 5_000_000);
+    }
+
+    #[test]
+    fn power_may_go_at_any_moment_and_an_answered_job_survives() {
+        let (mut whole, mut gone) = (0, 0);
+        for seed in 0..200 {
+            let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(seed));
+            let mut events = Events::default();
+            disk.submit(job(DiskQueue::Log, 1, "a"));
+            let answered = !run(&mut disk, &mut events, seed * 25).is_empty();
+            disk.crash();
+            assert_eq!(run(&mut disk, &mut events, u64::MAX), [], "nothing begun before ends after");
+            let octets = disk.read("a", 0, 4096).unwrap_or_default();
+            assert!(!answered || octets == vec![1; 1024], "seed {seed}");
+            whole += usize::from(octets.len() == 1024);
+            gone += usize::from(octets.is_empty());
+            assert!(disk.lost_crashes() <= 1);
+        }
+        assert!(whole > 20 && gone > 20, "{whole} {gone}");
+    }
+
+    #[test]
+    fn a_kill_keeps_what_was_written() {
+        let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(1));
+        let mut events = Events::default();
+        disk.submit(job(DiskQueue::Log, 1, "a"));
+        run(&mut disk, &mut events, 110);
+        disk.kill();
+        assert_eq!(disk.read("a", 0, 4096).unwrap(), vec![1; 1024]);
+        assert_eq!((disk.lost_crashes(), disk.contents().is_synced()), (0, false));
+    }
+}

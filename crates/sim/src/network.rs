@@ -1,0 +1,344 @@
+//! The network between members: it delays, loses, repeats, reorders and cuts, by the draw of a seed.
+//!
+//! A real lane is a TLS connection: in order or not at all. [`NetworkConfig::in_order`] keeps to that; without it the
+//! network is worse than any real one, which raft has to bear as well.
+
+use crate::rng::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The raft id of a member.
+pub type MemberId = u64;
+
+/// How bad the network is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// Shortest time on the way, in microseconds.
+    pub delay_min_us: u64,
+    /// Longest ordinary time on the way.
+    pub delay_max_us: u64,
+    /// Frames that take much longer, in parts of a million.
+    pub slow_ppm: u64,
+    /// How long those take at most.
+    pub slow_max_us: u64,
+    /// Frames that are lost, in parts of a million.
+    pub loss_ppm: u64,
+    /// Frames that arrive twice, in parts of a million.
+    pub repeat_ppm: u64,
+    /// Whether frames of one lane overtake each other never.
+    pub in_order: bool,
+}
+
+impl Default for NetworkConfig {
+    /// A good network: 50 to 300 microseconds, in order, nothing lost.
+    fn default() -> Self {
+        Self {
+            delay_min_us: 50,
+            delay_max_us: 300,
+            slow_ppm: 0,
+            slow_max_us: 0,
+            loss_ppm: 0,
+            repeat_ppm: 0,
+            in_order: true,
+        }
+    }
+}
+
+impl NetworkConfig {
+    /// A network as bad as this seed has it.
+    pub fn drawn(rng: &mut Rng) -> Self {
+        let is_lossy = rng.happens(500_000);
+        let most = |rng: &mut Rng, ppm: u64| if is_lossy { rng.below(ppm) } else { 0 };
+        Self {
+            delay_min_us: rng.between(20, 200),
+            delay_max_us: rng.between(300, 3_000),
+            slow_ppm: rng.below(20_000),
+            slow_max_us: rng.between(3_000, 80_000),
+            loss_ppm: most(rng, 50_000),
+            repeat_ppm: most(rng, 20_000),
+            in_order: rng.happens(700_000),
+        }
+    }
+}
+
+/// A frame on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When it arrives, in microseconds, unless [`Network::arrives`] says otherwise then.
+    pub at_us: u64,
+    /// Who sent it.
+    pub from: MemberId,
+    /// Whom to.
+    pub to: MemberId,
+    /// The frame.
+    pub frame: Vec<u8>,
+    /// Of which connection it is.
+    connection: u64,
+}
+
+/// What became of frames so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCount {
+    /// Frames given to the network.
+    pub sent: u64,
+    /// Frames lost by chance.
+    pub lost: u64,
+    /// Frames stopped by a cut, on sending or on arrival.
+    pub cut: u64,
+    /// Frames of connections that ended while they were on their way.
+    pub broken: u64,
+    /// Frames that were repeated.
+    pub repeated: u64,
+    /// Frames that arrived.
+    pub arrived: u64,
+}
+
+/// The network, with lanes of kind `L` between each two members.
+#[derive(Debug)]
+pub struct Network<L> {
+    config: NetworkConfig,
+    rng: Rng,
+    /// Directions in which nothing passes.
+    cut: BTreeSet<(MemberId, MemberId)>,
+    /// By pair, the lower id first: how often their connection began anew.
+    connections: BTreeMap<(MemberId, MemberId), u64>,
+    /// By direction and lane: when the last frame arrives.
+    last_us: BTreeMap<(MemberId, MemberId, L), u64>,
+    count: NetworkCount,
+}
+
+impl<L: Copy + Ord> Network<L> {
+    /// A network that is whole.
+    pub fn new(config: NetworkConfig, rng: Rng) -> Self {
+        Self {
+            config,
+            rng,
+            cut: BTreeSet::new(),
+            connections: BTreeMap::new(),
+            last_us: BTreeMap::new(),
+            count: NetworkCount::default(),
+        }
+    }
+
+    /// Changes how bad it is from now on.
+    pub fn configure(&mut self, config: NetworkConfig) {
+        self.config = config;
+    }
+
+    /// What became of frames so far.
+    pub fn count(&self) -> NetworkCount {
+        self.count
+    }
+
+    /// Sends a frame; gives none, one or two deliveries.
+    pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L, frame: Vec<u8>) -> Vec<Delivery> {
+        self.count.sent += 1;
+        if self.is_cut(from, to) {
+            self.count.cut += 1;
+            return Vec::new();
+        }
+        if self.rng.happens(self.config.loss_ppm) {
+            self.count.lost += 1;
+            return Vec::new();
+        }
+        let copies = if self.rng.happens(self.config.repeat_ppm) { 2 } else { 1 };
+        self.count.repeated += copies - 1;
+        let connection = self.connection(from, to);
+        let mut deliveries = Vec::new();
+        for _ in 0..copies {
+            let mut at_us = now_us.saturating_add(self.delay_us());
+            if self.config.in_order {
+                let last = self.last_us.entry((from, to, lane)).or_default();
+                at_us = at_us.max(*last);
+                *last = at_us;
+            }
+            deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), connection });
+        }
+        deliveries
+    }
+
+    /// Whether a delivery arrives now that its time has come.
+    pub fn arrives(&mut self, delivery: &Delivery) -> bool {
+        let Delivery { from, to, connection, .. } = *delivery;
+        if self.is_cut(from, to) {
+            self.count.cut += 1;
+            return false;
+        }
+        if self.connection(from, to) != connection {
+            self.count.broken += 1;
+            return false;
+        }
+        self.count.arrived += 1;
+        true
+    }
+
+    /// Nothing passes from one to the other any more; the other direction is not touched.
+    pub fn cut_one_way(&mut self, from: MemberId, to: MemberId) {
+        self.cut.insert((from, to));
+    }
+
+    /// Nothing passes between members of the two sides.
+    pub fn cut_between(&mut self, one: &[MemberId], other: &[MemberId]) {
+        for a in one {
+            for b in other {
+                self.cut_one_way(*a, *b);
+                self.cut_one_way(*b, *a);
+            }
+        }
+    }
+
+    /// Cuts the members apart in a way that is drawn: two sides, one member alone, one direction of one pair, or one
+    /// member that is heard by nobody, or hears nobody.
+    pub fn cut_drawn(&mut self, members: &[MemberId]) {
+        let mut order = members.to_vec();
+        self.rng.shuffle(&mut order);
+        let [first, rest @ ..] = &order[..] else { return };
+        match self.rng.below(5) {
+            0 => {
+                let (one, other) = order.split_at(order.len() / 2);
+                self.cut_between(one, other);
+            }
+            1 => self.cut_between(&[*first], rest),
+            2 => rest.first().into_iter().for_each(|other| self.cut_one_way(*first, *other)),
+            3 => rest.iter().for_each(|other| self.cut_one_way(*first, *other)),
+            _ => rest.iter().for_each(|other| self.cut_one_way(*other, *first)),
+        }
+    }
+
+    /// Everything passes again.
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    /// Whether nothing passes in this direction.
+    pub fn is_cut(&self, from: MemberId, to: MemberId) -> bool {
+        self.cut.contains(&(from, to))
+    }
+
+    /// The connections between two members end; what was on its way is lost, and new ones begin.
+    pub fn reset(&mut self, a: MemberId, b: MemberId) {
+        *self.connections.entry(pair(a, b)).or_default() += 1;
+        self.last_us.retain(|(from, to, _), _| pair(*from, *to) != pair(a, b));
+    }
+
+    /// All connections of a member end: its process died.
+    pub fn reset_all(&mut self, member: MemberId, others: &[MemberId]) {
+        others.iter().filter(|other| **other != member).for_each(|other| self.reset(member, *other));
+    }
+
+    fn connection(&self, a: MemberId, b: MemberId) -> u64 {
+        self.connections.get(&pair(a, b)).copied().unwrap_or(0)
+    }
+
+    fn delay_us(&mut self) -> u64 {
+        let NetworkConfig { delay_min_us, delay_max_us, slow_ppm, slow_max_us, .. } = self.config;
+        let ordinary = self.rng.between(delay_min_us, delay_max_us.max(delay_min_us));
+        if self.rng.happens(slow_ppm) { self.rng.between(ordinary, slow_max_us.max(ordinary)) } else { ordinary }
+    }
+}
+
+fn pair(a: MemberId, b: MemberId) -> (MemberId, MemberId) {
+    (a.min(b), a.max(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Events;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    enum Lane {
+        Heartbeat,
+        Normal,
+        Bulk,
+    }
+
+    /// Sends numbered frames, one a microsecond, and gives those that arrive, in order of arrival.
+    fn run(
+        config: NetworkConfig,
+        seed: u64,
+        count: u64,
+        mut each: impl FnMut(&mut Network<Lane>, u64),
+    ) -> (Vec<u64>, NetworkCount) {
+        let mut network = Network::new(config, Rng::new(seed));
+        let mut events = Events::default();
+        for number in 0..count {
+            each(&mut network, number);
+            for delivery in network.send(number, 1, 2, Lane::Normal, number.to_be_bytes().to_vec()) {
+                events.at(delivery.at_us, delivery);
+            }
+        }
+        let mut arrived = Vec::new();
+        while let Some(delivery) = events.next_event() {
+            if network.arrives(&delivery) {
+                arrived.push(u64::from_be_bytes(delivery.frame.try_into().unwrap()));
+            }
+        }
+        (arrived, network.count())
+    }
+
+    #[test]
+    fn a_good_network_brings_everything_once_and_in_order() {
+        let (arrived, count) = run(NetworkConfig::default(), 1, 1000, |_, _| {});
+        assert_eq!(arrived, (0..1000).collect::<Vec<_>>());
+        assert_eq!(count, NetworkCount { sent: 1000, arrived: 1000, ..NetworkCount::default() });
+    }
+
+    #[test]
+    fn a_bad_network_loses_repeats_and_reorders_the_same_in_every_run() {
+        let bad = NetworkConfig {
+            loss_ppm: 100_000,
+            repeat_ppm: 50_000,
+            slow_ppm: 10_000,
+            slow_max_us: 50_000,
+            in_order: false,
+            ..NetworkConfig::default()
+        };
+        let (arrived, count) = run(bad.clone(), 1, 10_000, |_, _| {});
+        assert_eq!((arrived.clone(), count), run(bad.clone(), 1, 10_000, |_, _| {}));
+        assert_ne!(arrived, run(bad, 2, 10_000, |_, _| {}).0);
+        assert!((900..1100).contains(&count.lost), "{count:?}");
+        assert!((350..550).contains(&count.repeated), "{count:?}");
+        assert_eq!(count.arrived, count.sent - count.lost + count.repeated);
+        assert!(arrived.windows(2).filter(|pair| pair[0] > pair[1]).count() > 1000);
+    }
+
+    #[test]
+    fn a_cut_goes_one_way_and_stops_what_is_on_its_way() {
+        let (arrived, count) = run(NetworkConfig::default(), 1, 1000, |network, number| match number {
+            500 => network.cut_one_way(2, 1),
+            800 => network.cut_one_way(1, 2),
+            900 => network.heal(),
+            _ => {}
+        });
+        assert_eq!((count.cut, arrived.len()), (100, 900));
+        let mut network = Network::new(NetworkConfig::default(), Rng::new(1));
+        let deliveries = network.send(0, 1, 2, Lane::Bulk, vec![]);
+        network.cut_between(&[1], &[2, 3]);
+        assert!(!network.arrives(&deliveries[0]) && network.is_cut(3, 1) && !network.is_cut(2, 3));
+        for seed in 0..50 {
+            let mut network = Network::<Lane>::new(NetworkConfig::default(), Rng::new(seed));
+            network.cut_drawn(&[1, 2, 3]);
+            assert!(!network.cut.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_a_connection_held_is_lost_with_it() {
+        let (arrived, count) = run(NetworkConfig::default(), 1, 1000, |network, number| {
+            if number == 500 {
+                network.reset_all(2, &[1, 2, 3]);
+            }
+        });
+        assert_eq!((count.broken, arrived), (500, (500..1000).collect()));
+    }
+
+    #[test]
+    fn lanes_do_not_wait_for_each_other() {
+        let slow = NetworkConfig { slow_ppm: 500_000, slow_max_us: 1_000_000, ..NetworkConfig::default() };
+        let mut network = Network::new(slow, Rng::new(5));
+        let mut last = |lane| (0..20).map(|_| network.send(0, 1, 2, lane, vec![])[0].at_us).collect::<Vec<_>>();
+        let (bulk, heartbeat) = (last(Lane::Bulk), last(Lane::Heartbeat));
+        assert!(bulk.is_sorted() && heartbeat.is_sorted());
+        assert!(heartbeat[0] < *bulk.last().unwrap());
+    }
+}

@@ -1,0 +1,190 @@
+//! Keys: strings of small symbols.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::limits::{KEY_SYMBOLS_MAX, SYMBOL_COUNT};
+
+/// Words of 8 symbols that hold a key and at least one end mark after it.
+const WORDS: usize = (KEY_SYMBOLS_MAX + 1).div_ceil(8);
+
+/// A string of at most [`KEY_SYMBOLS_MAX`] symbols, each less than [`SYMBOL_COUNT`].
+///
+/// Keys are ordered symbol by symbol; a key that is a prefix of another comes first. A key is big (584 octets) and
+/// meant to be reused: [`Key::clear`] costs what the key is long.
+#[derive(Clone)]
+pub struct Key {
+    /// Each symbol plus one; the end of the key is a zero, and so is everything behind it. So a step of the descent
+    /// needs no test of the length.
+    marks: [u8; WORDS * 8],
+    len: usize,
+}
+
+/// How the key of a leaf is found in the leaf's octets: leaves carry their keys, the tree does not.
+pub trait LeafKey {
+    /// Writes the key of `leaf` into `key`, which is empty. Equal octets must always give equal keys.
+    fn write_key(leaf: &[u8], key: &mut Key);
+
+    /// Whether `key` is the key of `leaf`. Override it where that can be told without making the leaf's key.
+    fn has_key(leaf: &[u8], key: &Key) -> bool {
+        let mut own = Key::new();
+        Self::write_key(leaf, &mut own);
+        own == *key
+    }
+}
+
+impl Key {
+    /// The empty key.
+    pub const fn new() -> Self {
+        Self { marks: [0; WORDS * 8], len: 0 }
+    }
+
+    /// Number of symbols.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the key has no symbol.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends one symbol.
+    ///
+    /// # Panics
+    /// When `symbol` is not less than [`SYMBOL_COUNT`], or the key has [`KEY_SYMBOLS_MAX`] symbols already: both are
+    /// errors of the code that makes keys, which bounds the names that it makes them from.
+    #[inline]
+    pub fn push(&mut self, symbol: u8) {
+        assert!(symbol < SYMBOL_COUNT, "symbol out of range");
+        assert!(self.len < KEY_SYMBOLS_MAX, "key too long");
+        self.marks[self.len] = symbol + 1;
+        self.len += 1;
+    }
+
+    /// The symbol at `index`, if the key is that long.
+    pub fn symbol(&self, index: usize) -> Option<u8> {
+        self.marks[..self.len].get(index).map(|mark| mark - 1)
+    }
+
+    /// The symbols in order.
+    pub fn symbols(&self) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator + '_ {
+        self.marks[..self.len].iter().map(|mark| mark - 1)
+    }
+
+    /// Drops all symbols.
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Drops all symbols from `len` on; nothing if the key is not that long.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.marks[len..self.len].fill(0);
+            self.len = len;
+        }
+    }
+
+    /// Whether this key is `other` or begins it.
+    pub fn is_prefix_of(&self, other: &Key) -> bool {
+        self.len <= other.len && self.marks[..self.len] == other.marks[..self.len]
+    }
+
+    /// The mark at `index`: the symbol plus one, 0 at the end of the key and behind it.
+    #[inline]
+    pub(crate) fn mark(&self, index: usize) -> u8 {
+        self.marks.get(index).copied().unwrap_or(0)
+    }
+
+    /// Index of the first mark that differs, `None` for equal keys.
+    #[inline]
+    pub(crate) fn mismatch(&self, other: &Key) -> Option<usize> {
+        // The end mark of the longer key decides at the latest, so comparing up to it is enough.
+        let words = self.len.max(other.len) / 8 + 1;
+        let (mine, _) = self.marks.as_chunks::<8>();
+        let (theirs, _) = other.marks.as_chunks::<8>();
+        for (index, (a, b)) in mine.iter().zip(theirs).take(words).enumerate() {
+            let difference = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+            if difference != 0 {
+                return Some(index * 8 + difference.trailing_zeros() as usize / 8);
+            }
+        }
+        None
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.marks[..self.len] == other.marks[..self.len]
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.marks[..self.len].cmp(&other.marks[..other.len])
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.symbols()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(symbols: &[u8]) -> Key {
+        let mut key = Key::new();
+        symbols.iter().for_each(|symbol| key.push(*symbol));
+        key
+    }
+
+    #[test]
+    fn prefix_comes_first() {
+        assert!(key(&[]) < key(&[0]));
+        assert!(key(&[3]) < key(&[3, 0]));
+        assert!(key(&[3, 9]) < key(&[4]));
+        assert!(key(&[3]).is_prefix_of(&key(&[3, 0])));
+        assert!(!key(&[3, 1]).is_prefix_of(&key(&[3, 0])));
+    }
+
+    #[test]
+    fn mismatch_is_the_first_difference_or_the_end() {
+        assert_eq!(key(&[1, 2]).mismatch(&key(&[1, 2])), None);
+        assert_eq!(key(&[1, 2]).mismatch(&key(&[1, 3])), Some(1));
+        assert_eq!(key(&[1; 8]).mismatch(&key(&[1; 9])), Some(8));
+        assert_eq!(key(&[1; KEY_SYMBOLS_MAX]).mismatch(&key(&[1; KEY_SYMBOLS_MAX - 1])), Some(KEY_SYMBOLS_MAX - 1));
+    }
+
+    #[test]
+    fn a_reused_key_keeps_nothing() {
+        let mut reused = key(&[7; 300]);
+        reused.clear();
+        reused.push(1);
+        assert_eq!(reused, key(&[1]));
+        assert_eq!(reused.mismatch(&key(&[1])), None);
+        assert_eq!(reused.symbol(1), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "key too long")]
+    fn the_length_is_bounded() {
+        key(&[0; KEY_SYMBOLS_MAX + 1]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Address space from the operating system: reserved whole, usable step by step.
+
+use std::ptr::NonNull;
+
+/// The operating system did not give the address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReserveError {
+    /// What was asked for.
+    pub bytes: usize,
+    /// The operating system's error number.
+    pub os_error: i32,
+}
+
+impl std::fmt::Display for ReserveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot reserve {} octets of address space (error {})", self.bytes, self.os_error)
+    }
+}
+
+impl std::error::Error for ReserveError {}
+
+/// The largest page that the arena hopes for; the arena begins at a multiple of it.
+#[cfg(not(miri))]
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A range of addresses. Nothing in it may be touched before [`Mapping::commit`] has covered it.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    #[cfg(not(miri))]
+    whole: (NonNull<u8>, usize),
+}
+
+// SAFETY: a mapping is a range of addresses that belongs to nobody else and stays where it is until it is dropped; its
+// methods only change how the kernel backs it. Who may read or write which octets is decided in `arena.rs`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; no method changes the fields after construction.
+unsafe impl Sync for Mapping {}
+
+#[cfg(not(miri))]
+impl Mapping {
+    /// Reserves `bytes` octets.
+    pub(crate) fn reserve(bytes: usize, huge_pages: bool) -> Result<Self, ReserveError> {
+        let whole_bytes = bytes + HUGE_PAGE_BYTES;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no memory that exists.
+        let whole = unsafe { libc::mmap(std::ptr::null_mut(), whole_bytes, libc::PROT_NONE, flags, -1, 0) };
+        let Some(whole) = NonNull::new(whole.cast::<u8>()).filter(|_| whole != libc::MAP_FAILED) else {
+            return Err(ReserveError { bytes, os_error: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) });
+        };
+        let skip = whole.align_offset(HUGE_PAGE_BYTES);
+        debug_assert!(skip < HUGE_PAGE_BYTES);
+        // SAFETY: `skip` is less than the octets that were asked for on top, so the sum stays in the mapping.
+        let base = unsafe { whole.add(skip) };
+        if huge_pages {
+            // SAFETY: the range lies in the mapping just made. The advice may fail without harm: pages stay small.
+            unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        Ok(Self { base, bytes, whole: (whole, whole_bytes) })
+    }
+
+    /// Makes the octets `from..to` (multiples of the page size) readable and writable; they are zero. False when the
+    /// operating system refuses the memory.
+    pub(crate) fn commit(&self, from: usize, to: usize) -> bool {
+        assert!(from <= to && to <= self.bytes);
+        // SAFETY: the range lies in the mapping, and nothing in it has been handed out yet.
+        unsafe {
+            libc::mprotect(self.base.as_ptr().add(from).cast(), to - from, libc::PROT_READ | libc::PROT_WRITE) == 0
+        }
+    }
+
+    /// Gives the memory behind `from..to` back; the octets are zero when they are next touched. Rounds inward to huge
+    /// pages, so nothing outside the range changes.
+    ///
+    /// # Safety
+    /// Nothing reads the range meanwhile, and nobody cares what is in it.
+    pub(crate) unsafe fn release(&self, from: usize, to: usize) {
+        let (from, to) = (from.next_multiple_of(HUGE_PAGE_BYTES), to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
+        if from < to {
+            assert!(to <= self.bytes);
+            // SAFETY: the range lies in the mapping; the caller vouches that its contents are of no use to anyone.
+            unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        #[cfg(asan)]
+        crate::arena::asan::unpoison(self.base.as_ptr(), self.bytes);
+        // SAFETY: the range is the one that `reserve` mapped. Every view, reader and frozen version holds the mapping
+        // by reference or reference count, so none is left.
+        unsafe { libc::munmap(self.whole.0.as_ptr().cast(), self.whole.1) };
+    }
+}
+
+/// Miri knows no mmap: there the arena is an ordinary allocation, at most 32 MiB of it.
+#[cfg(miri)]
+impl Mapping {
+    fn layout(bytes: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(bytes, 4096).expect("the size is bounded by RESERVE_BYTES_MAX")
+    }
+
+    pub(crate) fn reserve(bytes: usize, _huge_pages: bool) -> Result<Self, ReserveError> {
+        let bytes = bytes.min(32 << 20);
+        // SAFETY: the size is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)) };
+        let base = NonNull::new(base).ok_or(ReserveError { bytes, os_error: 0 })?;
+        Ok(Self { base, bytes })
+    }
+
+    pub(crate) fn commit(&self, from: usize, to: usize) -> bool {
+        assert!(from <= to && to <= self.bytes);
+        true
+    }
+
+    /// # Safety
+    /// None; it has the contract of the other one.
+    pub(crate) unsafe fn release(&self, _from: usize, _to: usize) {}
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `reserve` with the same layout.
+        unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.bytes)) };
+    }
+}
+
+impl Mapping {
+    /// Where the range begins.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// How long the range is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_committed_is_zero_and_writable() {
+        let mapping = Mapping::reserve(1 << 20, true).expect("a megabyte is to be had");
+        assert!(mapping.commit(0, 1 << 16));
+        // SAFETY: the octets were committed, and the mapping is this test's own.
+        unsafe {
+            let last = mapping.base().add((1 << 16) - 1);
+            assert_eq!(last.read(), 0);
+            last.write(7);
+            assert_eq!(last.read(), 7);
+        }
+        assert_eq!(mapping.bytes(), 1 << 20);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_refusal_says_what_was_asked() {
+        let error = Mapping::reserve(1 << 60, false).err().expect("nobody has so much");
+        assert_eq!((error.bytes, error.os_error), (1 << 60, libc::ENOMEM));
+    }
+}

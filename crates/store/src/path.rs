@@ -1,0 +1,52 @@
+//! What one descent tells about the place of a key.
+
+use crate::limits::PREFIXES_MAX;
+
+/// The place of a key in a tree, as [`crate::View::locate`] found it. Big (2 KiB) and meant to be reused while one
+/// version is read.
+pub struct Path<'a> {
+    pub(crate) exact: Option<&'a [u8]>,
+    pub(crate) pred: Option<&'a [u8]>,
+    prefixes: [&'a [u8]; PREFIXES_MAX],
+    len: usize,
+}
+
+impl<'a> Path<'a> {
+    /// The path of nothing.
+    pub const fn new() -> Self {
+        Self { exact: None, pred: None, prefixes: [&[]; PREFIXES_MAX], len: 0 }
+    }
+
+    /// The leaf with the key.
+    pub fn exact(&self) -> Option<&'a [u8]> {
+        self.exact
+    }
+
+    /// The greatest leaf whose key is less than the key.
+    pub fn pred(&self) -> Option<&'a [u8]> {
+        self.pred
+    }
+
+    /// The leaves whose keys are prefixes of the key and not equal to it, shortest first. When there are more than
+    /// [`PREFIXES_MAX`] of them, the last one here is still the longest of all, and those between are missing.
+    pub fn prefixes(&self) -> &[&'a [u8]] {
+        &self.prefixes[..self.len]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.exact = None;
+        self.pred = None;
+        self.len = 0;
+    }
+
+    pub(crate) fn push(&mut self, leaf: &'a [u8]) {
+        self.len = (self.len + 1).min(PREFIXES_MAX);
+        self.prefixes[self.len - 1] = leaf;
+    }
+}
+
+impl Default for Path<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

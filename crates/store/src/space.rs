@@ -1,0 +1,325 @@
+//! Which granules of the arena are taken: size classes, free lists, a tail that grows.
+//!
+//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the
+//! list of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free
+//! blocks are merged by one walk over the arena, and big runs are cut up again and their memory given back.
+
+use std::sync::Arc;
+
+use crate::arena::{Arena, Owned, SLACK_GRANULES};
+use crate::limits::{COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
+use crate::mapping::Mapping;
+use crate::vertex::{GRANULE_BYTES, Word};
+
+const EXACT: usize = 31;
+const CLASS_COUNT: usize = 256;
+
+/// The greatest class whose blocks fit in `granules`.
+fn class_of(granules: usize) -> usize {
+    debug_assert!(granules > 0);
+    if granules <= EXACT {
+        return granules - 1;
+    }
+    let exponent = granules.ilog2() as usize;
+    EXACT + (exponent - 5) * 8 + (granules >> (exponent - 3) & 7)
+}
+
+/// Granules of the blocks of a class.
+fn class_granules(class: usize) -> usize {
+    if class < EXACT {
+        return class + 1;
+    }
+    let step = class - EXACT;
+    (8 + step % 8) << (step / 8 + 2)
+}
+
+/// The size of the block that is taken for `granules`.
+pub(crate) fn round_up(granules: usize) -> usize {
+    let class = class_of(granules);
+    if class_granules(class) == granules { granules } else { class_granules(class + 1) }
+}
+
+/// Stacks of free blocks, one a class, and which of them have any.
+struct Lists {
+    stacks: Vec<Vec<u32>>,
+    occupied: [u64; CLASS_COUNT / 64],
+}
+
+impl Lists {
+    fn new() -> Self {
+        Self { stacks: vec![Vec::new(); CLASS_COUNT], occupied: [0; CLASS_COUNT / 64] }
+    }
+
+    fn push(&mut self, handle: u32, granules: usize) {
+        let class = class_of(granules);
+        self.stacks[class].push(handle);
+        self.occupied[class / 64] |= 1 << (class % 64);
+    }
+
+    fn pop(&mut self, class: usize) -> Option<u32> {
+        let handle = self.stacks[class].pop()?;
+        if self.stacks[class].is_empty() {
+            self.occupied[class / 64] &= !(1 << (class % 64));
+        }
+        Some(handle)
+    }
+
+    /// A block of `class` or the next greater one that there is.
+    fn pop_from(&mut self, class: usize) -> Option<u32> {
+        let mut skip = class % 64;
+        for index in class / 64..self.occupied.len() {
+            let rest = self.occupied[index] >> skip << skip;
+            if rest != 0 {
+                return self.pop(index * 64 + rest.trailing_zeros() as usize);
+            }
+            skip = 0;
+        }
+        None
+    }
+
+    fn clear(&mut self) {
+        self.stacks.iter_mut().for_each(Vec::clear);
+        self.occupied = [0; CLASS_COUNT / 64];
+    }
+}
+
+/// The space of one arena. All figures are in granules.
+pub(crate) struct Space {
+    mapping: Arc<Mapping>,
+    arena: Arena,
+    lists: Lists,
+    tail: usize,
+    committed: usize,
+    reserved: usize,
+    used: usize,
+    freed_since_merge: usize,
+}
+
+impl Space {
+    pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
+        let reserved = mapping.bytes() / GRANULE_BYTES;
+        let arena = Arena::new(&mapping, 0);
+        // Granule 0 is never given out: handle 0 is the empty tree.
+        Self { mapping, arena, lists: Lists::new(), tail: 1, committed: 0, reserved, used: 0, freed_since_merge: 0 }
+    }
+
+    /// The committed part of the arena.
+    pub(crate) fn arena(&self) -> Arena {
+        self.arena
+    }
+
+    /// The first granule that has never been taken.
+    pub(crate) fn tail(&self) -> usize {
+        self.tail
+    }
+
+    pub(crate) fn committed(&self) -> usize {
+        self.committed
+    }
+
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// Granules in blocks that are not free.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Granules in free blocks below the tail.
+    pub(crate) fn free(&self) -> usize {
+        self.tail - 1 - self.used
+    }
+
+    /// Takes a block of `granules` (rounded up already) without asking anyone for memory. The block's first word is not
+    /// that of a live block yet.
+    pub(crate) fn take(&mut self, granules: usize) -> Option<u32> {
+        debug_assert_eq!(granules, round_up(granules));
+        let class = class_of(granules);
+        if let Some(handle) = self.lists.pop(class) {
+            return Some(self.carve(handle, granules));
+        }
+        if let Some(handle) = self.lists.pop_from(class_of(RUN_GRANULES_MIN).max(class + 1)) {
+            return Some(self.carve(handle, granules));
+        }
+        if self.tail + granules + SLACK_GRANULES > self.committed {
+            return None;
+        }
+        // The reserve is bounded by what a u32 reaches.
+        let handle = self.tail as u32;
+        self.tail += granules;
+        self.used += granules;
+        Some(handle)
+    }
+
+    /// Takes a block out of any free block that is big enough.
+    pub(crate) fn take_any(&mut self, granules: usize) -> Option<u32> {
+        let handle = self.lists.pop_from(class_of(granules))?;
+        Some(self.carve(handle, granules))
+    }
+
+    /// The first `granules` of the free block at `handle`; the rest stays free.
+    fn carve(&mut self, handle: u32, granules: usize) -> u32 {
+        let word = self.arena.word(handle);
+        let size = word.granules();
+        assert!(word.is_free() && size >= granules, "a block in a free list is not free");
+        if size > granules {
+            let rest = handle + granules as u32;
+            // SAFETY: the rest of a free block is free: no tree holds it.
+            self.arena.set_free(unsafe { Owned::assume(rest, 0) }, size - granules);
+            self.lists.push(rest, size - granules);
+        }
+        self.used += granules;
+        handle
+    }
+
+    /// Frees a block.
+    ///
+    /// # Panics
+    /// When the block is free already.
+    pub(crate) fn give(&mut self, block: Owned) {
+        let handle = block.handle();
+        let word = self.arena.word(handle);
+        assert!(!word.is_free(), "a block is freed twice");
+        let granules = word.granules();
+        self.arena.set_free(block, granules);
+        self.lists.push(handle, granules);
+        self.used -= granules;
+        self.freed_since_merge += granules;
+    }
+
+    /// Makes room for `granules` at the tail. False when the reserve does not have it or the operating system refuses.
+    pub(crate) fn grow(&mut self, granules: usize) -> bool {
+        let need = self.tail + granules + SLACK_GRANULES;
+        if need > self.reserved {
+            return false;
+        }
+        let step = COMMIT_STEP_BYTES / GRANULE_BYTES;
+        let committed = need.next_multiple_of(step).min(self.reserved);
+        if !self.mapping.commit(self.committed * GRANULE_BYTES, committed * GRANULE_BYTES) {
+            return false;
+        }
+        self.committed = committed;
+        self.arena = Arena::new(&self.mapping, committed);
+        true
+    }
+
+    /// Whether merging free blocks is better than growing: much is free, and much was freed since the last time.
+    pub(crate) fn is_merge_due(&self) -> bool {
+        self.tail > MERGE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
+    }
+
+    /// Whether merging free blocks may serve `granules` when nothing else can. Not after every failure: a walk over the
+    /// arena has to be paid for by what was freed since the last one.
+    pub(crate) fn is_merge_promising(&self, granules: usize) -> bool {
+        self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
+    }
+
+    /// Merges neighbouring free blocks, never across a granule of `barriers` (ascending), and gives the memory of big
+    /// runs back.
+    pub(crate) fn merge(&mut self, barriers: &[usize]) {
+        self.lists.clear();
+        self.freed_since_merge = 0;
+        let mut barriers = barriers.iter().copied().peekable();
+        let mut at = 1;
+        while at < self.tail {
+            let word = self.arena.word(at as u32);
+            if !word.is_free() {
+                at += word.granules();
+                continue;
+            }
+            while barriers.next_if(|barrier| *barrier <= at).is_some() {}
+            let end = barriers.peek().copied().unwrap_or(self.tail).min(self.tail);
+            let start = at;
+            at += word.granules();
+            while at < end {
+                let next: Word = self.arena.word(at as u32);
+                if !next.is_free() {
+                    break;
+                }
+                at += next.granules();
+            }
+            self.put_run(start, at - start);
+        }
+    }
+
+    fn put_run(&mut self, start: usize, granules: usize) {
+        // SAFETY: all of the run is free blocks: no tree holds any of it.
+        self.arena.set_free(unsafe { Owned::assume(start as u32, 0) }, granules);
+        self.lists.push(start as u32, granules);
+        if granules * GRANULE_BYTES >= RELEASE_BYTES_MIN {
+            // SAFETY: as above; the run's first word, which is read again, is left out.
+            unsafe { self.mapping.release((start + 1) * GRANULE_BYTES, (start + granules) * GRANULE_BYTES) };
+        }
+    }
+
+    /// Calls `visit` for each block from granule `from` to the tail that is not free.
+    pub(crate) fn live_from(&self, from: usize) -> impl Iterator<Item = u32> + use<> {
+        let (arena, tail) = (self.arena, self.tail);
+        let mut at = from;
+        std::iter::from_fn(move || {
+            while at < tail {
+                let handle = at as u32;
+                let word = arena.word(handle);
+                at += word.granules();
+                if !word.is_free() {
+                    return Some(handle);
+                }
+            }
+            None
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn classes_ascend_and_waste_little() {
+        for class in 0..CLASS_COUNT - 33 {
+            assert_eq!(class_of(class_granules(class)), class);
+            assert!(class_granules(class) < class_granules(class + 1));
+        }
+        for granules in 1..100_000 {
+            let size = round_up(granules);
+            assert!(size >= granules && size <= granules + granules / 8 + 1);
+            assert_eq!(round_up(size), size);
+        }
+        assert!(class_of(1 << 32) < CLASS_COUNT);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_never_overlap_and_all_come_back(
+            steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400),
+        ) {
+            let mapping = Arc::new(Mapping::reserve(1 << 20, false).expect("address space"));
+            let mut space = Space::new(mapping);
+            assert!(space.grow(1));
+            let mut live: Vec<(u32, usize)> = Vec::new();
+            for (granules, choice) in steps {
+                if choice % 3 == 0 && !live.is_empty() {
+                    let (handle, _) = live.swap_remove(choice as usize % live.len());
+                    // SAFETY: this test is the only one that knows the block.
+                    space.give(unsafe { Owned::assume(handle, 0) });
+                } else {
+                    let granules = round_up(granules);
+                    if choice % 16 == 1 {
+                        space.merge(&[100, 5000]);
+                    }
+                    if let Some(handle) = space.take(granules).or_else(|| space.take_any(granules)) {
+                        // SAFETY: fresh from the allocator.
+                        space.arena().set_fresh(&unsafe { Owned::assume(handle, 0) }, granules);
+                        live.push((handle, granules));
+                    }
+                }
+                let mut seen: Vec<u32> = live.iter().map(|block| block.0).collect();
+                seen.sort_unstable();
+                prop_assert_eq!(seen, space.live_from(1).collect::<Vec<_>>());
+                prop_assert_eq!(live.iter().map(|block| block.1).sum::<usize>(), space.used());
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Reading trees: single lookups and neighbours.
+
+use std::marker::PhantomData;
+
+use crate::arena::{Arena, HALF_LINE_BYTES};
+use crate::iter::Leaves;
+use crate::key::{Key, LeafKey};
+use crate::path::Path;
+use crate::tree::Tree;
+
+/// Reads the trees of the versions that it was made for, as long as it lives.
+pub struct View<'a, K> {
+    arena: Arena,
+    /// Borrows what keeps the octets: the store, a pinned reader or a frozen version.
+    keeper: PhantomData<&'a ()>,
+    keys: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for View<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for View<'_, K> {}
+
+/// How the key that is looked for differs from that of the nearest leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Difference {
+    /// The first mark that differs.
+    pub(crate) offset: usize,
+    /// What the key looked for has there.
+    pub(crate) mark: u8,
+    /// What the leaf has there, and all leaves below the vertex at which the key leaves the way.
+    pub(crate) other: u8,
+}
+
+/// Where a key lies between the leaves of a tree.
+pub(crate) struct Bracket {
+    /// The leaf with this key.
+    pub(crate) exact: Option<u32>,
+    /// The vertex whose greatest leaf is the predecessor.
+    pub(crate) lower: Option<u32>,
+    /// The vertex whose least leaf is the successor.
+    pub(crate) upper: Option<u32>,
+}
+
+impl<'a, K: LeafKey> View<'a, K> {
+    /// # Safety
+    /// What is borrowed for `'a` keeps the mapping, and keeps the writer from changing the blocks of the trees that the
+    /// view is used with.
+    pub(crate) unsafe fn new(arena: Arena) -> Self {
+        Self { arena, keeper: PhantomData, keys: PhantomData }
+    }
+
+    pub(crate) fn arena(self) -> Arena {
+        self.arena
+    }
+
+    /// The leaf with this key.
+    #[inline]
+    pub fn get(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
+        self.candidate(tree, key).filter(|leaf| K::has_key(leaf, key))
+    }
+
+    /// The only leaf that can have this key; whether it does, the caller finds out. `None` only in an empty tree.
+    #[inline]
+    pub fn candidate(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
+        if tree.is_empty() { None } else { Some(self.octets(self.nearest(tree, key))) }
+    }
+
+    /// The greatest leaf whose key is less than `key`.
+    pub fn pred(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
+        let lower = self.bracket(tree, key, |_, _| ())?.lower?;
+        Some(self.octets(self.outermost(lower, true)))
+    }
+
+    /// The least leaf whose key is greater than `key`.
+    pub fn succ(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
+        let upper = self.bracket(tree, key, |_, _| ())?.upper?;
+        Some(self.octets(self.outermost(upper, false)))
+    }
+
+    /// The least leaf.
+    pub fn first(self, tree: Tree) -> Option<&'a [u8]> {
+        if tree.is_empty() { None } else { Some(self.octets(self.outermost(tree.to_bits(), false))) }
+    }
+
+    /// The greatest leaf.
+    pub fn last(self, tree: Tree) -> Option<&'a [u8]> {
+        if tree.is_empty() { None } else { Some(self.octets(self.outermost(tree.to_bits(), true))) }
+    }
+
+    /// Everything about the place of `key` in one go: the leaf with this key, the leaves whose keys are prefixes of it,
+    /// and the predecessor. Replaces what `path` held.
+    pub fn locate(self, tree: Tree, key: &Key, path: &mut Path<'a>) {
+        path.clear();
+        let Some(bracket) = self.bracket(tree, key, |_, leaf| path.push(self.octets(leaf))) else { return };
+        path.exact = bracket.exact.map(|leaf| self.octets(leaf));
+        path.pred = bracket.lower.map(|lower| self.octets(self.outermost(lower, true)));
+    }
+
+    /// All leaves in the order of their keys.
+    pub fn iter(self, tree: Tree) -> Leaves<'a, K> {
+        Leaves::all(self, tree)
+    }
+
+    /// The leaves whose keys are not less than `key`, in the order of their keys.
+    pub fn iter_from(self, tree: Tree, key: &Key) -> Leaves<'a, K> {
+        Leaves::from(self, tree, key)
+    }
+
+    /// The octets of a leaf.
+    #[inline]
+    pub(crate) fn octets(self, leaf: u32) -> &'a [u8] {
+        // SAFETY: the view's maker vouched that what it borrows for `'a` keeps the mapping and keeps the blocks of
+        // these trees unwritten.
+        unsafe { self.arena.leaf(leaf) }
+    }
+
+    /// The leaf that `key` leads to: the only one that can have it. Its key shares with `key` what any leaf shares.
+    #[inline]
+    pub(crate) fn nearest(self, tree: Tree, key: &Key) -> u32 {
+        let mut handle = tree.to_bits();
+        let mut floor = 0;
+        loop {
+            let word = self.arena.word(handle);
+            if word.is_leaf() {
+                return handle;
+            }
+            // The offsets grow on every way down, which bounds it even in a tree that is stale.
+            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
+            floor = word.offset() + 1;
+            let index = word.toward(key.mark(word.offset()));
+            handle = self.arena.child(handle, index);
+            self.arena.prefetch(handle, HALF_LINE_BYTES);
+        }
+    }
+
+    /// How `key` differs from the key of `leaf`.
+    pub(crate) fn difference(self, leaf: u32, key: &Key) -> Option<Difference> {
+        let mut own = Key::new();
+        K::write_key(self.octets(leaf), &mut own);
+        let offset = key.mismatch(&own)?;
+        Some(Difference { offset, mark: key.mark(offset), other: own.mark(offset) })
+    }
+
+    /// Where `key` lies; `None` in an empty tree. Calls `on_prefix` with the length and handle of each leaf whose key
+    /// is a prefix of `key` and not equal to it, shortest first.
+    pub(crate) fn bracket(self, tree: Tree, key: &Key, mut on_prefix: impl FnMut(usize, u32)) -> Option<Bracket> {
+        if tree.is_empty() {
+            return None;
+        }
+        let arena = self.arena;
+        let difference = self.difference(self.nearest(tree, key), key);
+        let stop = difference.map_or(usize::MAX, |difference| difference.offset);
+        let mut found = Bracket { exact: None, lower: None, upper: None };
+        let mut handle = tree.to_bits();
+        let mut word = arena.word(handle);
+        // Down to where the key leaves the way. All that is read here was read a moment ago.
+        while word.is_branch() && word.offset() < stop {
+            let mark = key.mark(word.offset());
+            let index = word.rank(mark);
+            // The end of a key is the least mark: that leaf's key is all that the leaves below here share.
+            if mark != 0 && word.has(0) {
+                on_prefix(word.offset(), arena.child(handle, 0));
+            }
+            if index > 0 {
+                found.lower = Some(arena.child(handle, index - 1));
+            }
+            if index + 1 < word.count() {
+                found.upper = Some(arena.child(handle, index + 1));
+            }
+            handle = arena.child(handle, index);
+            word = arena.word(handle);
+        }
+        let Some(difference) = difference else {
+            found.exact = Some(handle);
+            return Some(found);
+        };
+        if word.is_branch() && word.offset() == difference.offset {
+            let index = word.rank(difference.mark);
+            if word.has(0) {
+                on_prefix(difference.offset, arena.child(handle, 0));
+            }
+            if index > 0 {
+                found.lower = Some(arena.child(handle, index - 1));
+            }
+            if index < word.count() {
+                found.upper = Some(arena.child(handle, index));
+            }
+        } else if difference.other < difference.mark {
+            if word.is_leaf() && difference.other == 0 {
+                on_prefix(difference.offset, handle);
+            }
+            found.lower = Some(handle);
+        } else {
+            found.upper = Some(handle);
+        }
+        Some(found)
+    }
+
+    /// The greatest or least leaf at or below a vertex.
+    pub(crate) fn outermost(self, vertex: u32, greatest: bool) -> u32 {
+        let mut handle = vertex;
+        let mut floor = 0;
+        loop {
+            let word = self.arena.word(handle);
+            if word.is_leaf() {
+                return handle;
+            }
+            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
+            floor = word.offset() + 1;
+            handle = self.arena.child(handle, if greatest { word.count() - 1 } else { 0 });
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Memory: what is refused, what is used again, what is freed in steps.
+#![cfg(all(not(loom), not(miri)))]
+
+mod common;
+
+use catamaran_store::limits::{KEY_SYMBOLS_MAX, LEAF_OCTETS_MAX, RECLAIM_STEP_MAX};
+use catamaran_store::{Full, Store, StoreConfig, Tree};
+use common::{Plain, key, leaf, symbols, value};
+
+fn store(reserve_bytes: usize) -> Store<Plain> {
+    Store::new(StoreConfig { reserve_bytes, huge_pages: false }).expect("address space")
+}
+
+/// A leaf of exactly `len` octets.
+fn leaf_of(symbols: &[u8], len: usize) -> Vec<u8> {
+    leaf(symbols, &vec![7; len - 2 - symbols.len()])
+}
+
+fn numbered(number: u32, len: usize) -> Vec<u8> {
+    let symbols: Vec<u8> = (0..5).map(|digit| (number / 50_u32.pow(4 - digit) % 50) as u8).collect();
+    leaf_of(&symbols, len)
+}
+
+fn publish(store: &mut Store<Plain>, root: Tree) {
+    let version = store.seal(root);
+    store.publish(version);
+}
+
+#[test]
+fn the_longest_leaf_fits_and_a_longer_one_is_refused() {
+    let mut store = store(64 << 20);
+    let longest = leaf_of(&[1], LEAF_OCTETS_MAX);
+    let tree = store.put(Tree::EMPTY, &longest).expect("room");
+    assert_eq!(store.put(tree, &leaf_of(&[1], LEAF_OCTETS_MAX + 1)), Err(Full::Leaf));
+    assert_eq!(store.view().get(tree, &key(&[1])), Some(longest.as_slice()));
+}
+
+#[test]
+fn the_longest_keys_make_the_deepest_tree() {
+    let mut store = store(64 << 20);
+    let mut tree = Tree::EMPTY;
+    for len in (0..=KEY_SYMBOLS_MAX).rev() {
+        tree = store.put(tree, &leaf(&vec![5; len], &[])).expect("room");
+        publish(&mut store, tree);
+    }
+    assert!(store.view().iter(tree).map(|leaf| symbols(leaf).len()).eq(0..=KEY_SYMBOLS_MAX));
+    for len in 0..=KEY_SYMBOLS_MAX {
+        tree = store.remove(tree, &key(&vec![5; len])).expect("room");
+        publish(&mut store, tree);
+    }
+    assert!(tree.is_empty());
+    while store.reclaim() {}
+    assert_eq!(store.stats().used_bytes, 0);
+}
+
+#[test]
+fn a_full_arena_works_again_when_something_is_let_go() {
+    let mut store = store(1 << 20);
+    let mut tree = Tree::EMPTY;
+    let mut count = 0;
+    while let Ok(changed) = store.put(tree, &numbered(count, 200)) {
+        tree = changed;
+        count += 1;
+    }
+    assert!(count > 4000, "only {count} leaves of 200 octets in a megabyte");
+    publish(&mut store, tree);
+    let mut reader = store.reader();
+    assert_eq!(reader.pin().view().iter(tree).count(), count as usize);
+    // Even a removal has to copy: it is refused, and the published tree is whole.
+    let refused = (0..count).find(|number| store.remove(tree, &key(symbols(&numbered(*number, 200)))).is_err());
+    assert!(refused.is_some());
+    store.rewind();
+    assert_eq!(store.view().iter(store.head()).count(), count as usize);
+    reader.offline();
+    publish(&mut store, Tree::EMPTY);
+    let tree = store.published();
+    assert!(tree.is_empty());
+}
+
+#[test]
+fn an_rrset_that_grows_leaf_by_leaf_does_not_eat_the_arena() {
+    let mut store = store(4 << 20);
+    let mut tree = Tree::EMPTY;
+    for len in (10..=60_000).step_by(7) {
+        tree = store.put(tree, &leaf_of(&[3], len)).expect("old sizes are used again");
+        publish(&mut store, tree);
+    }
+    assert_eq!(store.view().get(tree, &key(&[3])).map(<[u8]>::len), Some(60_000));
+}
+
+#[test]
+fn small_holes_become_big_ones() {
+    let mut store = store(24 << 20);
+    let mut tree = Tree::EMPTY;
+    for round in 0..6 {
+        // Each round fills most of the arena with leaves of another size, so the holes of the last one do not fit.
+        let len = 40 + round * 24;
+        for number in 0..(14 << 20) / (len as u32 + 20) {
+            tree = store.put(tree, &numbered(number, len)).expect("holes are merged");
+        }
+        publish(&mut store, tree);
+        store.drop_tree(tree);
+        tree = Tree::EMPTY;
+        publish(&mut store, tree);
+        while store.reclaim() {}
+        assert_eq!(store.stats().used_bytes, 0);
+    }
+}
+
+#[test]
+fn merging_spares_what_unpublished_versions_took() {
+    let mut store = store(8 << 20);
+    let fill = |store: &mut Store<Plain>, from: u32, len: usize| {
+        (from..from + 2000).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, len)).expect("room"))
+    };
+    // A hole in front, then one sealed version, then an open one, both with holes of their own.
+    let first = fill(&mut store, 0, 100);
+    publish(&mut store, first);
+    publish(&mut store, Tree::EMPTY);
+    store.drop_tree(first);
+    publish(&mut store, Tree::EMPTY);
+    while store.reclaim() {}
+    let second = fill(&mut store, 0, 60);
+    store.seal(second);
+    let mut third = fill(&mut store, 50_000, 300);
+    for number in 50_000..51_990 {
+        third = store.remove(third, &key(symbols(&numbered(number, 300)))).expect("room");
+    }
+    // Nothing but merged holes can serve these.
+    let mut big = Tree::EMPTY;
+    while let Ok(changed) = store.put(big, &numbered(100_000 + store.stats().used_bytes as u32, 100_000)) {
+        big = changed;
+    }
+    assert!(store.stats().used_bytes > 7 << 20);
+    assert_eq!(store.view().iter(third).count(), 10);
+    assert_eq!(store.view().iter(second).count(), 2000);
+    store.abandon();
+    assert_eq!(store.view().iter(store.head()).count(), 2000);
+    store.rewind();
+    assert_eq!(store.stats().used_bytes, 0);
+    // All of the arena is of use again.
+    let tree = store.put(Tree::EMPTY, &leaf_of(&[1], 2 << 20)).expect("room");
+    assert_eq!(store.view().iter(tree).count(), 1);
+}
+
+/// Two holes side by side, one older than the beginning of an unpublished version and one made by it: if they were
+/// merged and used, dropping that version would begin to walk in the middle of a block.
+fn holes_on_both_sides(is_sealed: bool) {
+    let mut store = store(64 << 10);
+    let full = store.put(Tree::EMPTY, &leaf_of(&[1], 48 << 10)).expect("room");
+    publish(&mut store, full);
+    let with_hole = store.put(full, &leaf_of(&[2], 4 << 10)).expect("room");
+    publish(&mut store, with_hole);
+    let mut tree = store.remove(with_hole, &key(&[2])).expect("room");
+    publish(&mut store, tree);
+    let used = store.stats().used_bytes;
+    tree = store.put(tree, &leaf_of(&[3], 5 << 10)).expect("room");
+    tree = store.remove(tree, &key(&[3])).expect("room");
+    if is_sealed {
+        store.seal(tree);
+    }
+    let spanning = store.put(tree, &leaf_of(&[4], 8 << 10));
+    assert_eq!(spanning, Err(Full::Arena), "the holes are enough only together");
+    store.rewind();
+    assert_eq!(store.stats().used_bytes, used);
+    assert_eq!(store.view().iter(store.head()).count(), 1);
+    store.drop_tree(store.head());
+    publish(&mut store, Tree::EMPTY);
+    assert_eq!(store.stats().used_bytes, 0);
+    let tree = store.put(Tree::EMPTY, &leaf_of(&[4], 56 << 10)).expect("all holes are one");
+    assert_eq!(store.view().iter(tree).count(), 1);
+}
+
+#[test]
+fn merging_stops_where_the_open_version_begins() {
+    holes_on_both_sides(false);
+}
+
+#[test]
+fn merging_stops_where_a_sealed_version_begins() {
+    holes_on_both_sides(true);
+}
+
+#[test]
+fn a_big_tree_is_freed_in_steps() {
+    let mut store = store(64 << 20);
+    let count = 5 * RECLAIM_STEP_MAX as u32;
+    let tree = (0..count).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
+    publish(&mut store, tree);
+    let used = store.stats().used_bytes;
+    store.drop_tree(tree);
+    publish(&mut store, Tree::EMPTY);
+    let left = store.stats().used_bytes;
+    assert!(left > 0 && left < used && store.stats().limbo_trees == 1);
+    let mut steps = 0;
+    while store.reclaim() {
+        steps += 1;
+    }
+    assert!(steps >= 4, "{steps} steps for {count} leaves");
+    assert_eq!((store.stats().used_bytes, store.stats().limbo_trees), (0, 0));
+}
+
+#[test]
+fn a_held_version_keeps_its_memory_and_no_other() {
+    let mut store = store(64 << 20);
+    let mut tree = (0..1000).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
+    publish(&mut store, tree);
+    let frozen = store.freeze();
+    let used = store.stats().used_bytes;
+    for number in 0..1000 {
+        tree = store.put(tree, &numbered(number, 31)).expect("room");
+        publish(&mut store, tree);
+    }
+    assert!(store.stats().limbo_bytes >= used);
+    assert_eq!(frozen.view().iter(frozen.root()).filter(|leaf| leaf.len() == 30).count(), 1000);
+    drop(frozen);
+    while store.reclaim() {}
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(store.view().iter(tree).filter(|leaf| leaf.len() == 31).count(), 1000);
+}
+
+#[test]
+fn a_reader_keeps_what_it_pinned_until_it_pins_again_or_is_offline() {
+    let mut store = store(1 << 20);
+    let mut tree = store.put(Tree::EMPTY, &leaf(&[1], &[1])).expect("room");
+    publish(&mut store, tree);
+    let mut reader = store.reader();
+    let mut change = |store: &mut Store<Plain>| {
+        tree = store.put(tree, &leaf(&[1], &[2])).expect("room");
+        publish(store, tree);
+        store.reclaim();
+        store.stats().limbo_bytes
+    };
+    assert_eq!(change(&mut store), 0, "a reader that never pinned keeps nothing");
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    reader.pin();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert!(change(&mut store) > 0);
+    reader.offline();
+    store.reclaim();
+    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(change(&mut store), 0);
+    reader.pin();
+    assert!(change(&mut store) > 0);
+    drop(reader);
+    store.reclaim();
+    assert_eq!((store.stats().limbo_bytes, store.stats().readers), (0, 0));
+}
+
+#[test]
+fn a_reader_outlives_its_store() {
+    let mut store = store(1 << 20);
+    let tree = store.put(Tree::EMPTY, &leaf(&[1], b"still here")).expect("room");
+    publish(&mut store, tree);
+    let (mut reader, frozen) = (store.reader(), store.freeze());
+    drop(store);
+    let snapshot = reader.pin();
+    assert_eq!(snapshot.view().get(snapshot.root(), &key(&[1])).map(value), Some(b"still here".as_slice()));
+    assert_eq!(frozen.view().first(frozen.root()).map(value), Some(b"still here".as_slice()));
+}
+
+#[test]
+#[should_panic(expected = "stale")]
+fn a_handle_from_nowhere_is_found_out() {
+    let mut store = store(1 << 20);
+    store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
+    store.view().get(Tree::from_bits(u32::MAX), &key(&[1]));
+}
+
+#[test]
+#[should_panic(expected = "stale")]
+fn a_freed_tree_is_found_out() {
+    let mut store = store(1 << 20);
+    let tree = store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
+    store.abandon();
+    store.view().get(tree, &key(&[1]));
+}
+
+#[test]
+#[should_panic(expected = "freed twice")]
+fn a_tree_that_is_dropped_twice_is_found_out() {
+    let mut store = store(1 << 20);
+    let tree = store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
+    publish(&mut store, tree);
+    store.remove(tree, &key(&[1])).expect("room");
+    store.remove(tree, &key(&[1])).expect("room");
+    publish(&mut store, Tree::EMPTY);
+}

@@ -1,0 +1,294 @@
+//! Data to octets: a response over a buffer of the caller's. Nothing here allocates.
+//!
+//! An RRset goes in whole or not at all; what did not fit leaves no trace. Space for OPT is reserved first and filled
+//! in by [`Composer::finish`]; TSIG is put behind what `finish` returns, so the limit given to [`Composer::new`] is
+//! what is left without it.
+
+// Names sent before, and pointers to them.
+mod compress;
+// OPT of a response.
+mod edns_out;
+pub use edns_out::{EdnsOut, ZoneVersionOut, ede};
+
+use crate::limits::{HEADER_OCTETS, MESSAGE_OCTETS_MAX, POINTER_TARGET_MAX};
+use crate::name::NameRef;
+use crate::number::{Class, Rcode, Rtype};
+use crate::parse::{Header, Reject, Request, Section};
+use crate::rdata::{Field, layout, rdata_fields};
+use compress::SentNames;
+
+/// What was to be written does not fit; nothing of it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// Writes one response. [`Composer::start_response`], then records section by section, then [`Composer::finish`].
+pub struct Composer<'b> {
+    octets: &'b mut [u8],
+    limit: usize,
+    reserved: usize,
+    at: usize,
+    header: Header,
+    rcode: Rcode,
+    /// Where the records start.
+    records_at: Mark,
+    names: SentNames,
+}
+
+/// A place to return to; made by [`Composer::mark`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    at: usize,
+    counts: [u16; 4],
+    names: usize,
+}
+
+impl<'b> Composer<'b> {
+    /// A composer over `octets` that keeps to `limit` octets, or to as many as there are.
+    #[must_use]
+    pub fn new(octets: &'b mut [u8], limit: usize) -> Self {
+        let limit = limit.min(octets.len()).min(MESSAGE_OCTETS_MAX);
+        Self {
+            octets,
+            limit,
+            reserved: 0,
+            at: 0,
+            header: Header::default(),
+            rcode: Rcode::NOERROR,
+            records_at: Mark::default(),
+            names: SentNames::new(),
+        }
+    }
+
+    /// Starts the response to a request, its question as sent.
+    pub fn start_response(&mut self, request: &Request<'_>, rcode: Rcode, aa: bool) {
+        let question = request.question.as_ref().map(|question| &request.octets[question.octets_at.clone()]);
+        self.start(&request.header, question, rcode, aa);
+    }
+
+    /// Starts the response to what was no request; OPT goes in when `reject.edns` is there.
+    pub fn start_reject(&mut self, reject: &Reject<'_>) {
+        let question = reject.question_at.clone().and_then(|at| reject.octets.get(at));
+        self.start(&reject.header, question, reject.rcode, false);
+    }
+
+    /// Starts the response to a message with this header. ID, opcode and RD are copied, QR is set; RA, AD, CD and Z are
+    /// not: this server neither recurses nor validates (RFC 1035 4.1.1, RFC 4035 3.1.6).
+    pub fn start(&mut self, to: &Header, question: Option<&[u8]>, rcode: Rcode, aa: bool) {
+        self.header = Header { id: to.id, qr: true, opcode: to.opcode, aa, rd: to.rd, ..Header::default() };
+        self.rcode = rcode;
+        self.names = SentNames::new();
+        self.at = HEADER_OCTETS.min(self.limit);
+        if let Some(question) = question
+            && self.put(question).is_ok()
+        {
+            self.header.counts[0] = 1;
+            if let Ok((qname, _)) = NameRef::split_from(question) {
+                self.names.remember(qname, qname.octets().len() - 1, HEADER_OCTETS);
+            }
+        }
+        self.records_at = self.mark();
+    }
+
+    /// Keeps `octets` free for what [`Composer::finish`] writes: see [`EdnsOut::octet_count`].
+    pub const fn reserve(&mut self, octets: usize) {
+        self.reserved = octets;
+    }
+
+    /// Puts an RRset in, the same owner and type for each rdata, which is uncompressed. Sections are filled in their
+    /// order.
+    ///
+    /// # Errors
+    /// [`Full`] when it does not fit; then nothing of it is in.
+    pub fn push_rrset<'r>(
+        &mut self,
+        section: Section,
+        owner: NameRef<'_>,
+        rtype: Rtype,
+        class: Class,
+        ttl: u32,
+        rdatas: impl IntoIterator<Item = &'r [u8]>,
+    ) -> Result<(), Full> {
+        let mark = self.mark();
+        let result = self.put_rrset(section, owner, rtype, class, ttl, rdatas);
+        if result.is_err() {
+            self.rollback(mark);
+        }
+        result
+    }
+
+    /// Where things stand, to return to when what belongs together does not fit together.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark { at: self.at, counts: self.header.counts, names: self.names.count() }
+    }
+
+    /// Takes back all that was put in since.
+    pub fn rollback(&mut self, to: Mark) {
+        self.at = to.at;
+        self.header.counts = to.counts;
+        self.names.truncate(to.names);
+    }
+
+    /// Sets TC: something that the answer needs is missing (RFC 2181 9).
+    pub const fn set_tc(&mut self) {
+        self.header.tc = true;
+    }
+
+    /// Takes all records back and sets TC.
+    pub fn truncate_all(&mut self) {
+        self.rollback(self.records_at);
+        self.set_tc();
+    }
+
+    /// Changes the RCODE.
+    pub const fn set_rcode(&mut self, rcode: Rcode) {
+        self.rcode = rcode;
+    }
+
+    /// Changes AA.
+    pub const fn set_aa(&mut self, aa: bool) {
+        self.header.aa = aa;
+    }
+
+    /// The RCODE as it stands.
+    #[must_use]
+    pub const fn rcode(&self) -> Rcode {
+        self.rcode
+    }
+
+    /// Whether TC is set.
+    #[must_use]
+    pub const fn is_truncated(&self) -> bool {
+        self.header.tc
+    }
+
+    /// Records in a section so far.
+    #[must_use]
+    pub const fn record_count(&self, section: Section) -> u16 {
+        self.header.counts[section as usize]
+    }
+
+    /// Octets so far, without what is reserved.
+    #[must_use]
+    pub const fn octet_count(&self) -> usize {
+        self.at
+    }
+
+    /// Octets that still fit.
+    #[must_use]
+    pub const fn octets_left(&self) -> usize {
+        self.limit.saturating_sub(self.reserved).saturating_sub(self.at)
+    }
+
+    /// Puts OPT in and the header, and returns the length of the message: 0 when not even a header fits the buffer.
+    ///
+    /// OPT always fits where it was reserved; where it was not, and does not, records give way to it.
+    pub fn finish(mut self, edns: Option<&EdnsOut<'_>>) -> usize {
+        self.reserved = 0;
+        let mut has_opt = false;
+        if let Some(edns) = edns {
+            if self.octets_left() < EdnsOut::FIXED_OCTETS {
+                self.truncate_all();
+            }
+            has_opt = self.octets_left() >= EdnsOut::FIXED_OCTETS;
+            if has_opt {
+                self.at += edns.compose(self.rcode, self.at, &mut self.octets[self.at..self.limit]);
+                self.header.counts[Section::Additional as usize] += 1;
+            }
+        }
+        // Without OPT four bits are all there is, and those of BADVERS would say NOERROR.
+        let rcode = if self.rcode.0 > 0x0F && !has_opt { Rcode::SERVFAIL } else { self.rcode };
+        self.header.rcode = (rcode.0 & 0x0F) as u8;
+        let Some(place) = self.octets[..self.limit].first_chunk_mut() else { return 0 };
+        *place = self.header.octets();
+        self.at
+    }
+
+    fn put_rrset<'r>(
+        &mut self,
+        section: Section,
+        owner: NameRef<'_>,
+        rtype: Rtype,
+        class: Class,
+        ttl: u32,
+        rdatas: impl IntoIterator<Item = &'r [u8]>,
+    ) -> Result<(), Full> {
+        debug_assert!(self.header.counts[section as usize + 1..].iter().all(|&count| count == 0), "sections in order");
+        let is_compressible = layout(rtype)
+            .is_some_and(|fields| fields.iter().any(|field| matches!(field, Field::Name(rule) if rule.compress)));
+        let owner_at = self.at;
+        let mut is_first = true;
+        for rdata in rdatas {
+            match self.pointer_to(owner_at) {
+                Some(pointer) if !is_first && !owner.is_root() => self.put(&pointer)?,
+                _ => self.put_name(owner)?,
+            }
+            is_first = false;
+            let mut fixed = [0; 8];
+            fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
+            fixed[2..4].copy_from_slice(&class.0.to_be_bytes());
+            fixed[4..].copy_from_slice(&ttl.to_be_bytes());
+            self.put(&fixed)?;
+            let len_at = self.at;
+            self.put(&[0, 0])?;
+            if is_compressible {
+                self.put_compressed(rtype, rdata)?
+            } else {
+                self.put(rdata)?
+            }
+            let len = u16::try_from(self.at - len_at - 2).map_err(|_| Full)?;
+            self.octets[len_at..len_at + 2].copy_from_slice(&len.to_be_bytes());
+            let count = &mut self.header.counts[section as usize];
+            *count = count.checked_add(1).ok_or(Full)?;
+        }
+        Ok(())
+    }
+
+    /// A pointer to the owner that was written at `owner_at`, or the pointer that stands there itself.
+    fn pointer_to(&self, owner_at: usize) -> Option<[u8; 2]> {
+        match self.octets.get(owner_at..)? {
+            [high, low, ..] if *high >= 0xC0 => Some([*high, *low]),
+            _ if owner_at <= POINTER_TARGET_MAX => Some((0xC000 | owner_at as u16).to_be_bytes()),
+            _ => None,
+        }
+    }
+
+    /// Rdata of a type whose names may be compressed (RFC 3597 4).
+    fn put_compressed(&mut self, rtype: Rtype, rdata: &[u8]) -> Result<(), Full> {
+        let mut at = 0;
+        for (field, octets) in rdata_fields(rtype, rdata).map_while(Result::ok) {
+            match (field, NameRef::from_octets(octets)) {
+                (Field::Name(_), Ok(name)) => self.put_name(name)?,
+                _ => self.put(octets)?,
+            }
+            at += octets.len();
+        }
+        // Rdata that is not what its type has is sent as it is.
+        self.put(&rdata[at..])
+    }
+
+    /// A name, the longest end of it that was sent before as a pointer.
+    fn put_name(&mut self, name: NameRef<'_>) -> Result<(), Full> {
+        let octets = name.octets();
+        let (literal, target) = self.names.find(&self.octets[..self.at], name);
+        let at = self.at;
+        match target {
+            Some(target) => {
+                self.put(&octets[..literal])?;
+                self.put(&(0xC000 | target).to_be_bytes())?;
+            }
+            None => self.put(octets)?,
+        }
+        self.names.remember(name, literal, at);
+        Ok(())
+    }
+
+    fn put(&mut self, octets: &[u8]) -> Result<(), Full> {
+        if octets.len() > self.octets_left() {
+            return Err(Full);
+        }
+        self.octets[self.at..self.at + octets.len()].copy_from_slice(octets);
+        self.at += octets.len();
+        Ok(())
+    }
+}

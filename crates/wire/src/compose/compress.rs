@@ -1,0 +1,107 @@
+//! Names sent before, for compression (RFC 1035 4.1.4).
+//!
+//! A bounded table of places where a name, or the end of one, stands in the message. An entry is compared only with an
+//! end of its own length, so a name costs at most one comparison an entry, whatever the names are.
+
+use crate::limits::{COMPRESSION_ENTRIES_MAX, POINTER_TARGET_MAX};
+use crate::name::NameRef;
+
+/// Where names and their ends stand in the message so far.
+pub(super) struct SentNames {
+    count: usize,
+    /// Octets of the end, uncompressed.
+    lens: [u8; COMPRESSION_ENTRIES_MAX],
+    /// Sum of its octets without case: tells most names apart that are of one length.
+    sums: [u16; COMPRESSION_ENTRIES_MAX],
+    offsets: [u16; COMPRESSION_ENTRIES_MAX],
+}
+
+impl SentNames {
+    pub(super) const fn new() -> Self {
+        Self {
+            count: 0,
+            lens: [0; COMPRESSION_ENTRIES_MAX],
+            sums: [0; COMPRESSION_ENTRIES_MAX],
+            offsets: [0; COMPRESSION_ENTRIES_MAX],
+        }
+    }
+
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) const fn truncate(&mut self, count: usize) {
+        self.count = count;
+    }
+
+    /// The longest end of `name` that was sent: how many octets stand before it, and where it stands in `message`.
+    /// Without one, all octets but the root label, and `None`.
+    pub(super) fn find(&self, message: &[u8], name: NameRef<'_>) -> (usize, Option<u16>) {
+        let octets = name.octets();
+        let (mut at, mut left) = (0, sum(octets));
+        while octets[at] != 0 {
+            let end = &octets[at..];
+            for entry in 0..self.count {
+                let offset = self.offsets[entry];
+                if self.lens[entry] as usize == end.len() && self.sums[entry] == left && stands_at(message, offset, end)
+                {
+                    return (at, Some(offset));
+                }
+            }
+            let label = 1 + octets[at] as usize;
+            left = left.wrapping_sub(sum(&octets[at..at + label]));
+            at += label;
+        }
+        (at, None)
+    }
+
+    /// Remembers the ends of `name` that start within its first `literal` octets; the name was written at `offset`.
+    pub(super) fn remember(&mut self, name: NameRef<'_>, literal: usize, offset: usize) {
+        let octets = name.octets();
+        let (mut at, mut left) = (0, sum(octets));
+        while at < literal && self.count < COMPRESSION_ENTRIES_MAX && offset + at <= POINTER_TARGET_MAX {
+            self.lens[self.count] = (octets.len() - at) as u8;
+            self.sums[self.count] = left;
+            self.offsets[self.count] = (offset + at) as u16;
+            self.count += 1;
+            let label = 1 + octets[at] as usize;
+            left = left.wrapping_sub(sum(&octets[at..at + label]));
+            at += label;
+        }
+    }
+}
+
+fn sum(octets: &[u8]) -> u16 {
+    octets.iter().fold(0, |sum, octet| sum.wrapping_add(octet.to_ascii_lowercase().into()))
+}
+
+/// Whether the name at `offset` of the message, whose pointers are our own, is `end` without case.
+fn stands_at(message: &[u8], offset: u16, mut end: &[u8]) -> bool {
+    let mut at = offset as usize;
+    loop {
+        match message.get(at..) {
+            Some([high, low, ..]) if *high >= 0xC0 => {
+                let target = usize::from(high & 0x3F) << 8 | usize::from(*low);
+                // Ours always go back; this holds even if they did not.
+                if target >= at {
+                    return false;
+                }
+                at = target;
+            }
+            Some(rest @ [len, ..]) => {
+                let len = 1 + *len as usize;
+                let (Some(label), Some((ours, behind))) = (rest.get(..len), end.split_at_checked(len)) else {
+                    return false;
+                };
+                if !label.eq_ignore_ascii_case(ours) {
+                    return false;
+                }
+                if len == 1 {
+                    return behind.is_empty();
+                }
+                (end, at) = (behind, at + len);
+            }
+            _ => return false,
+        }
+    }
+}

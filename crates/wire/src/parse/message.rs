@@ -1,0 +1,276 @@
+//! Any message: its question and its records, walked once, then read in place.
+
+use super::{EdnsIn, Header, NameBuf, Steps, edns, read_name, u16_at, u32_at};
+use crate::limits::HEADER_OCTETS;
+use crate::name::NameError;
+use crate::number::{Class, Rtype};
+use crate::rdata::{RdataError, rdata_canonical};
+use core::ops::Range;
+
+/// Why octets are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParseError {
+    /// The octets end before what the counts or a length promise.
+    Short,
+    /// A name is malformed.
+    Name(NameError),
+    /// Octets are left over behind the last record.
+    LeftOver,
+}
+
+impl From<NameError> for ParseError {
+    fn from(error: NameError) -> Self {
+        match error {
+            NameError::Short => Self::Short,
+            error => Self::Name(error),
+        }
+    }
+}
+
+/// A section of records; the question is not one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Section {
+    /// Answer; the prerequisites of an UPDATE.
+    Answer = 1,
+    /// Authority; the update section of an UPDATE.
+    Authority = 2,
+    /// Additional.
+    Additional = 3,
+}
+
+impl Section {
+    /// The prerequisites of an UPDATE (RFC 2136 2).
+    pub const PREREQUISITE: Self = Self::Answer;
+    /// The update section of an UPDATE (RFC 2136 2).
+    pub const UPDATE: Self = Self::Authority;
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Answer, Self::Authority, Self::Additional];
+}
+
+/// The question of a query, or the zone section of an UPDATE (RFC 2136 2.3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// QNAME, case kept.
+    pub qname: NameBuf,
+    /// QTYPE, or ZTYPE.
+    pub qtype: Rtype,
+    /// QCLASS, or ZCLASS.
+    pub qclass: Class,
+    /// Where the whole question stands in the message, to be echoed as sent.
+    pub octets_at: Range<usize>,
+}
+
+impl Question {
+    /// Reads the question at `at`; returns it with where it ends in `octets_at`.
+    pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps) -> Result<Self, ParseError> {
+        let mut qname = NameBuf::root();
+        let end = read_name(message, at, steps, &mut qname)?;
+        let (Some(qtype), Some(qclass)) = (u16_at(message, end), u16_at(message, end + 2)) else {
+            return Err(ParseError::Short);
+        };
+        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), octets_at: at..end + 4 })
+    }
+
+    /// Where the QNAME stands in the message.
+    #[must_use]
+    pub fn qname_at(&self) -> Range<usize> {
+        self.octets_at.start..self.octets_at.end - 4
+    }
+}
+
+/// A record, read in place.
+#[derive(Clone, Debug)]
+pub struct RecordView<'m> {
+    /// The message that holds it.
+    pub message: &'m [u8],
+    /// Where the record starts in the message.
+    pub at: usize,
+    /// The owner, decompressed, case kept.
+    pub owner: NameBuf,
+    /// TYPE.
+    pub rtype: Rtype,
+    /// CLASS.
+    pub class: Class,
+    /// TTL as sent, in seconds.
+    pub ttl: u32,
+    /// Where the rdata stands in the message; names in it may be compressed.
+    pub rdata_at: Range<usize>,
+}
+
+impl<'m> RecordView<'m> {
+    /// The rdata as sent.
+    #[must_use]
+    pub fn rdata(&self) -> &'m [u8] {
+        &self.message[self.rdata_at.clone()]
+    }
+
+    /// Appends the rdata to `out`, names decompressed, case kept; its layout is checked. The empty rdata that an UPDATE
+    /// has where only a name or type counts (RFC 2136 2.4, 2.5) is no rdata of most types: that is the caller's to see.
+    ///
+    /// # Errors
+    /// [`RdataError`] when it is not well formed; `out` is then as it was.
+    pub fn rdata_canonical(&self, out: &mut Vec<u8>) -> Result<(), RdataError> {
+        rdata_canonical(self.message, self.rdata_at.clone(), self.rtype, out)
+    }
+
+    /// This record as EDNS, when it is a well-formed OPT.
+    #[must_use]
+    pub fn edns(&self) -> Option<EdnsIn<'m>> {
+        (self.rtype == Rtype::OPT).then(|| EdnsIn::new(self.class, self.ttl, self.rdata())).flatten()
+    }
+}
+
+/// The part of a record behind its owner.
+pub(crate) struct RecordHead {
+    pub(crate) rtype: Rtype,
+    pub(crate) class: Class,
+    pub(crate) ttl: u32,
+    pub(crate) rdata_at: Range<usize>,
+}
+
+impl RecordHead {
+    /// Reads the record at `at`, its owner into `owner`.
+    pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps, owner: &mut NameBuf) -> Result<Self, ParseError> {
+        let at = read_name(message, at, steps, owner)?;
+        let fixed: &[u8; 10] = message.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Short)?;
+        let rdata_start = at + fixed.len();
+        let rdata_end = rdata_start + u16::from_be_bytes([fixed[8], fixed[9]]) as usize;
+        // RFC 9267 5: RDLENGTH is checked against what is there before anything is read.
+        if rdata_end > message.len() {
+            return Err(ParseError::Short);
+        }
+        Ok(Self {
+            rtype: Rtype(u16::from_be_bytes([fixed[0], fixed[1]])),
+            class: Class(u16::from_be_bytes([fixed[2], fixed[3]])),
+            ttl: u32_at(fixed, 4).unwrap_or_default(),
+            rdata_at: rdata_start..rdata_end,
+        })
+    }
+}
+
+/// A message whose names, counts and lengths were walked once and found right.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'m> {
+    octets: &'m [u8],
+    header: Header,
+    /// Where question, answer, authority and additional start.
+    starts: [usize; 4],
+}
+
+impl<'m> Message<'m> {
+    /// Walks the whole message.
+    ///
+    /// # Errors
+    /// [`ParseError`] when names, counts or lengths do not fit the octets, or octets are left over.
+    pub fn parse(octets: &'m [u8]) -> Result<Self, ParseError> {
+        let header = Header::parse(octets).ok_or(ParseError::Short)?;
+        let mut steps = Steps::new();
+        let mut at = HEADER_OCTETS;
+        for _ in 0..header.counts[0] {
+            at = Question::read(octets, at, &mut steps)?.octets_at.end;
+        }
+        Self::walk(octets, header, at, &mut steps, |_, _, _, _| ())
+    }
+
+    /// Walks the records, which start at `at`, and shows each to `visit` with its section, start and owner.
+    pub(crate) fn walk(
+        octets: &'m [u8],
+        header: Header,
+        mut at: usize,
+        steps: &mut Steps,
+        mut visit: impl FnMut(Section, usize, &NameBuf, RecordHead),
+    ) -> Result<Self, ParseError> {
+        let mut starts = [HEADER_OCTETS, at, at, at];
+        let mut owner = NameBuf::root();
+        for section in Section::ALL {
+            starts[section as usize] = at;
+            for _ in 0..header.counts[section as usize] {
+                let head = RecordHead::read(octets, at, steps, &mut owner)?;
+                let end = head.rdata_at.end;
+                visit(section, at, &owner, head);
+                at = end;
+            }
+        }
+        if at == octets.len() { Ok(Self { octets, header, starts }) } else { Err(ParseError::LeftOver) }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub const fn octets(&self) -> &'m [u8] {
+        self.octets
+    }
+
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The first question, if there is one.
+    #[must_use]
+    pub fn question(&self) -> Option<Question> {
+        self.questions().next()
+    }
+
+    /// All questions.
+    pub fn questions(&self) -> impl Iterator<Item = Question> + use<'m> {
+        let (octets, mut at, mut steps) = (self.octets, HEADER_OCTETS, Steps::new());
+        (0..self.header.counts[0]).map_while(move |_| {
+            let question = Question::read(octets, at, &mut steps).ok()?;
+            at = question.octets_at.end;
+            Some(question)
+        })
+    }
+
+    /// The records of one section, in their order.
+    #[must_use]
+    pub const fn records(&self, section: Section) -> Records<'m> {
+        Records {
+            message: self.octets,
+            at: self.starts[section as usize],
+            left: self.header.counts[section as usize],
+            steps: Steps::new(),
+        }
+    }
+
+    /// The EDNS of the message; `None` when there is no OPT or a malformed one.
+    #[must_use]
+    pub fn edns(&self) -> Option<EdnsIn<'m>> {
+        self.records(Section::Additional).flatten().find_map(|record| record.edns())
+    }
+
+    /// The RCODE, with its upper eight bits from EDNS (RFC 6891 6.1.3).
+    #[must_use]
+    pub fn rcode(&self) -> crate::number::Rcode {
+        let high = self.edns().map_or(0, |edns| edns.rcode_high);
+        edns::rcode_of(high, self.header.rcode)
+    }
+}
+
+/// Iterator over the records of one section; made by [`Message::records`]. It ends behind the first error.
+pub struct Records<'m> {
+    message: &'m [u8],
+    at: usize,
+    left: u16,
+    steps: Steps,
+}
+
+impl<'m> Iterator for Records<'m> {
+    type Item = Result<RecordView<'m>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let (message, at) = (self.message, self.at);
+        let mut owner = NameBuf::root();
+        match RecordHead::read(message, at, &mut self.steps, &mut owner) {
+            Ok(RecordHead { rtype, class, ttl, rdata_at }) => {
+                self.at = rdata_at.end;
+                Some(Ok(RecordView { message, at, owner, rtype, class, ttl, rdata_at }))
+            }
+            Err(error) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A name on the stack, and reading one out of a message.
+
+use crate::limits::{HEADER_OCTETS, LABEL_OCTETS_MAX, NAME_OCTETS_MAX, NAME_STEPS_MAX, POINTERS_PER_NAME_MAX};
+use crate::name::{Name, NameError, NameRef};
+use core::fmt;
+
+/// A name in uncompressed wire form, held on the stack; case is kept.
+#[derive(Clone)]
+pub struct NameBuf {
+    len: u8,
+    octets: [u8; NAME_OCTETS_MAX],
+}
+
+impl NameBuf {
+    /// The root.
+    #[must_use]
+    pub const fn root() -> Self {
+        Self { len: 1, octets: [0; NAME_OCTETS_MAX] }
+    }
+
+    /// Reads the name at `at`, following compression pointers, and says where what stands there ends.
+    ///
+    /// # Errors
+    /// [`NameError`] says what is wrong with the octets.
+    pub fn read(message: &[u8], at: usize) -> Result<(Self, usize), NameError> {
+        let mut name = Self::root();
+        let end = read_name(message, at, &mut Steps::new(), &mut name)?;
+        Ok((name, end))
+    }
+
+    /// The name, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> NameRef<'_> {
+        NameRef::from_checked(self.octets())
+    }
+
+    /// The wire form, root label included.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[..self.len as usize]
+    }
+
+    /// An owned copy, case kept.
+    #[must_use]
+    pub fn to_name(&self) -> Name {
+        self.as_ref().to_name()
+    }
+}
+
+impl From<NameRef<'_>> for NameBuf {
+    fn from(name: NameRef<'_>) -> Self {
+        let mut buf = Self::root();
+        buf.octets[..name.octets().len()].copy_from_slice(name.octets());
+        buf.len = name.octets().len() as u8;
+        buf
+    }
+}
+
+impl PartialEq for NameBuf {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_ref() == other.as_ref()
+    }
+}
+impl Eq for NameBuf {}
+
+impl fmt::Display for NameBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Debug for NameBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+/// What is left of the work that the names of one message may cost.
+pub(crate) struct Steps(u32);
+
+impl Steps {
+    /// A message's whole allowance.
+    pub(crate) const fn new() -> Self {
+        Self(NAME_STEPS_MAX)
+    }
+
+    fn take(&mut self) -> Result<(), NameError> {
+        self.0 = self.0.checked_sub(1).ok_or(NameError::Pointer)?;
+        Ok(())
+    }
+}
+
+/// Reads the name at `at` into `out` and returns where what stands there ends.
+///
+/// A pointer must point before the run of labels that it ends, so every step goes back and no loop is possible (RFC
+/// 1035 4.1.4 "prior occurrence", RFC 9267 2), and behind the header, where the first name may stand.
+pub(crate) fn read_name(message: &[u8], at: usize, steps: &mut Steps, out: &mut NameBuf) -> Result<usize, NameError> {
+    let (mut pos, mut run_start, mut end) = (at, at, None);
+    let (mut len, mut pointers) = (0, 0);
+    loop {
+        steps.take()?;
+        let octet = *message.get(pos).ok_or(NameError::Short)? as usize;
+        match octet {
+            0 => {
+                out.octets[len] = 0;
+                out.len = len as u8 + 1;
+                return Ok(end.unwrap_or(pos + 1));
+            }
+            1..=LABEL_OCTETS_MAX => {
+                let label = message.get(pos..=pos + octet).ok_or(NameError::Short)?;
+                // The root label must still fit (RFC 1035 2.3.4, RFC 9267 3).
+                if len + label.len() >= NAME_OCTETS_MAX {
+                    return Err(NameError::Long);
+                }
+                out.octets[len..len + label.len()].copy_from_slice(label);
+                len += label.len();
+                pos += label.len();
+            }
+            0xC0.. => {
+                let low = *message.get(pos + 1).ok_or(NameError::Short)? as usize;
+                let target = (octet & 0x3F) << 8 | low;
+                pointers += 1;
+                if target >= run_start || target < HEADER_OCTETS || pointers > POINTERS_PER_NAME_MAX {
+                    return Err(NameError::Pointer);
+                }
+                end.get_or_insert(pos + 2);
+                (pos, run_start) = (target, target);
+            }
+            // 01 was for extended labels, withdrawn; 10 was never in use (RFC 6891 5).
+            _ => return Err(NameError::Label),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Which answer a message gets before any zone or key is looked at.
+
+use super::edns::{EdnsIn, code, is_cookie_length};
+use super::message::RecordHead;
+use super::tsig::{TsigAt, TsigView};
+use super::{DropReason, Header, Message, NameBuf, ParseError, Question, Records, RejectReason, Section, Steps};
+use crate::limits::HEADER_OCTETS;
+use crate::number::{Class, Opcode, Rcode, Rtype};
+use core::ops::Range;
+
+/// What a received message is.
+#[expect(clippy::large_enum_variant, reason = "a box would allocate on the query path")]
+#[derive(Clone, Debug)]
+pub enum Parsed<'m> {
+    /// It gets no answer.
+    Drop(DropReason),
+    /// It gets an error at once.
+    Reject(Reject<'m>),
+    /// A QUERY or an UPDATE, well formed so far.
+    Request(Request<'m>),
+}
+
+/// An error that needs no zone and no key.
+#[derive(Clone, Debug)]
+pub struct Reject<'m> {
+    /// The whole message.
+    pub octets: &'m [u8],
+    /// Its header.
+    pub header: Header,
+    /// The RCODE of the answer; may need EDNS.
+    pub rcode: Rcode,
+    /// Why.
+    pub reason: RejectReason,
+    /// The question to be echoed as sent; `None` for an answer that is the header only.
+    pub question_at: Option<Range<usize>>,
+    /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
+    pub edns: Option<EdnsIn<'m>>,
+}
+
+/// A QUERY or an UPDATE.
+#[derive(Clone, Debug)]
+pub struct Request<'m> {
+    /// The whole message.
+    pub octets: &'m [u8],
+    /// Its header.
+    pub header: Header,
+    /// The question, or the zone section. `None` only for a QUERY that asks for a COOKIE alone (RFC 7873 5.4).
+    pub question: Option<Question>,
+    /// The EDNS, of version 0.
+    pub edns: Option<EdnsIn<'m>>,
+    /// The TSIG record: the last one, of class ANY, its layout checked.
+    pub tsig: Option<TsigAt>,
+    message: Message<'m>,
+}
+
+impl<'m> Request<'m> {
+    /// The records of a section; OPT and TSIG are among the additional ones.
+    #[must_use]
+    pub const fn records(&self, section: Section) -> Records<'m> {
+        self.message.records(section)
+    }
+
+    /// How many records a section has.
+    #[must_use]
+    pub const fn record_count(&self, section: Section) -> u16 {
+        self.header.counts[section as usize]
+    }
+
+    /// The fields of the TSIG record.
+    #[must_use]
+    pub fn tsig_view(&self) -> Option<TsigView<'m>> {
+        TsigView::read(self.octets, self.tsig.as_ref()?)
+    }
+
+    /// Whether DNSSEC records are wanted (RFC 4035 3.1).
+    #[must_use]
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+}
+
+/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request.
+#[must_use]
+pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
+    let Some(header) = Header::parse(octets) else { return Parsed::Drop(DropReason::Short) };
+    // An answer to an answer could go round for ever.
+    if header.qr {
+        return Parsed::Drop(DropReason::Response);
+    }
+    let mut reject =
+        Reject { octets, header, rcode: Rcode::FORMERR, reason: RejectReason::Opcode, question_at: None, edns: None };
+    let parsed = match header.opcode {
+        Opcode::QUERY | Opcode::UPDATE => parse_body(octets, header, &mut reject),
+        // Before any look at the counts: those of DSO and IQUERY say QDCOUNT 0 (RFC 8490 5.4).
+        _ => Err((Rcode::NOTIMP, RejectReason::Opcode)),
+    };
+    match parsed {
+        Ok(request) => Parsed::Request(request),
+        Err((rcode, reason)) => Parsed::Reject(Reject { rcode, reason, ..reject }),
+    }
+}
+
+type Refusal = (Rcode, RejectReason);
+
+const fn formerr(reason: RejectReason) -> Refusal {
+    (Rcode::FORMERR, reason)
+}
+
+impl From<ParseError> for Refusal {
+    fn from(error: ParseError) -> Self {
+        formerr(match error {
+            ParseError::Short => RejectReason::PastEnd,
+            ParseError::Name(_) => RejectReason::NameMalformed,
+            ParseError::LeftOver => RejectReason::LeftOver,
+        })
+    }
+}
+
+/// The body of a QUERY or an UPDATE; what an error may echo is noted in `reject`.
+fn parse_body<'m>(octets: &'m [u8], header: Header, reject: &mut Reject<'m>) -> Result<Request<'m>, Refusal> {
+    let mut steps = Steps::new();
+    let question = parse_question(octets, &header, &mut steps, reject)?;
+    let start = question.as_ref().map_or(HEADER_OCTETS, |question| question.octets_at.end);
+
+    let mut seen = PseudoRecords::default();
+    let walked = Message::walk(octets, header, start, &mut steps, |section, at, owner, head| {
+        seen.visit(section, at, owner, head);
+    });
+    if question.is_none() && !walked.is_ok_and(|_| seen.has_cookie(octets)) {
+        return Err(formerr(RejectReason::QuestionCountZero));
+    }
+    let message = walked?;
+
+    reject.question_at = question.as_ref().map(|question| question.octets_at.clone());
+    let edns = seen.check_opt(octets, reject)?;
+    reject.edns = edns;
+    let tsig = seen.check_tsig(octets)?;
+    Ok(Request { octets, header, question, edns, tsig, message })
+}
+
+/// The question of a QUERY, the zone section of an UPDATE.
+fn parse_question(
+    octets: &[u8],
+    header: &Header,
+    steps: &mut Steps,
+    reject: &mut Reject<'_>,
+) -> Result<Option<Question>, Refusal> {
+    match (header.opcode, header.counts[0]) {
+        (_, 1) => {}
+        (Opcode::UPDATE, _) => return Err(formerr(RejectReason::ZoneCount)),
+        (_, 0) => return Ok(None),
+        // RFC 9619 4: a QUERY with QDCOUNT above 1 is malformed.
+        _ => return Err(formerr(RejectReason::QuestionCountMany)),
+    }
+    let question = Question::read(octets, HEADER_OCTETS, steps)?;
+    if header.opcode == Opcode::UPDATE && question.qtype != Rtype::SOA {
+        reject.question_at = Some(question.octets_at);
+        return Err(formerr(RejectReason::ZoneType));
+    }
+    Ok(Some(question))
+}
+
+/// The OPT and TSIG records that a walk has met.
+#[derive(Default)]
+struct PseudoRecords {
+    opt: Option<Opt>,
+    opt_twice: bool,
+    tsig: Option<(TsigAt, Class)>,
+    tsig_twice: bool,
+    /// Where the last record of the whole message starts, and whether it is an additional one.
+    last: (usize, bool),
+}
+
+struct Opt {
+    class: Class,
+    ttl: u32,
+    rdata_at: Range<usize>,
+    additional: bool,
+    at_root: bool,
+}
+
+impl PseudoRecords {
+    fn visit(&mut self, section: Section, at: usize, owner: &NameBuf, head: RecordHead) {
+        let additional = section == Section::Additional;
+        self.last = (at, additional);
+        let RecordHead { rtype, class, ttl, rdata_at } = head;
+        match rtype {
+            Rtype::OPT => {
+                self.opt_twice |= self.opt.is_some();
+                let at_root = owner.as_ref().is_root();
+                self.opt.get_or_insert(Opt { class, ttl, rdata_at, additional, at_root });
+            }
+            Rtype::TSIG => {
+                self.tsig_twice |= self.tsig.is_some();
+                self.tsig = Some((TsigAt { at, rdata_at }, class));
+            }
+            _ => {}
+        }
+    }
+
+    fn edns<'m>(&self, octets: &'m [u8]) -> Option<EdnsIn<'m>> {
+        let opt = self.opt.as_ref()?;
+        EdnsIn::new(opt.class, opt.ttl, octets.get(opt.rdata_at.clone())?)
+    }
+
+    fn has_cookie(&self, octets: &[u8]) -> bool {
+        self.edns(octets).is_some_and(|edns| edns.option(code::COOKIE).is_some())
+    }
+
+    /// Rows 7 and 8.
+    fn check_opt<'m>(&self, octets: &'m [u8], reject: &mut Reject<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
+        let Some(opt) = &self.opt else { return Ok(None) };
+        if self.opt_twice {
+            return Err(formerr(RejectReason::OptTwice));
+        }
+        if !opt.at_root {
+            return Err(formerr(RejectReason::OptOwner));
+        }
+        if !opt.additional {
+            return Err(formerr(RejectReason::OptSection));
+        }
+        let edns = self.edns(octets).ok_or(formerr(RejectReason::OptOptions))?;
+        reject.edns = Some(edns);
+        if edns.options().any(|(code, data)| code == code::COOKIE && !is_cookie_length(data.len())) {
+            return Err(formerr(RejectReason::CookieLength));
+        }
+        if edns.version > 0 {
+            return Err((Rcode::BADVERS, RejectReason::EdnsVersion));
+        }
+        Ok(Some(edns))
+    }
+
+    /// Row 9.
+    fn check_tsig(self, octets: &[u8]) -> Result<Option<TsigAt>, Refusal> {
+        let Some((tsig, class)) = self.tsig else { return Ok(None) };
+        if self.tsig_twice {
+            return Err(formerr(RejectReason::TsigTwice));
+        }
+        if self.last != (tsig.at, true) {
+            return Err(formerr(RejectReason::TsigNotLast));
+        }
+        if class != Class::ANY {
+            return Err(formerr(RejectReason::TsigClass));
+        }
+        let view = TsigView::read(octets, &tsig).ok_or(formerr(RejectReason::TsigMalformed))?;
+        view.check().map_err(formerr)?;
+        Ok(Some(tsig))
+    }
+}

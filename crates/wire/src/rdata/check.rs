@@ -1,0 +1,135 @@
+//! Where each field ends, and whether rdata is well formed.
+
+use super::layout::Field;
+use super::value;
+use crate::limits::RDATA_OCTETS_MAX;
+use crate::name::{NameError, NameRef};
+use crate::number::Rtype;
+
+/// Why rdata is not well formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RdataError {
+    /// It ends inside a field.
+    Short,
+    /// Octets are left over behind the last field.
+    LeftOver,
+    /// More than 65,535 octets once its names are decompressed.
+    Long,
+    /// A malformed name, or one that is compressed where it must not be.
+    Name(NameError),
+    /// A value that the field does not allow.
+    Value(Field),
+}
+
+impl From<NameError> for RdataError {
+    fn from(error: NameError) -> Self {
+        match error {
+            NameError::Short => Self::Short,
+            error => Self::Name(error),
+        }
+    }
+}
+
+/// Checks that uncompressed rdata is well formed; of a type without layout, any octets are.
+///
+/// # Errors
+/// [`RdataError`] says what is wrong with it.
+pub fn rdata_check(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
+    if rdata.len() > RDATA_OCTETS_MAX {
+        return Err(RdataError::Long);
+    }
+    let Some(fields) = super::layout(rtype) else { return Ok(()) };
+    let mut at = 0;
+    for &field in fields {
+        at = field_end(field, rdata, at)?;
+    }
+    if at < rdata.len() {
+        return Err(RdataError::LeftOver);
+    }
+    value::check_digest(rtype, rdata)
+}
+
+/// Where the field that starts at `at` ends; its value is checked.
+pub(super) fn field_end(field: Field, rdata: &[u8], at: usize) -> Result<usize, RdataError> {
+    let rest = rdata.get(at..).ok_or(RdataError::Short)?;
+    let len = field_octets(field, rdata, rest)?;
+    if len <= rest.len() { Ok(at + len) } else { Err(RdataError::Short) }
+}
+
+/// How many octets of `rest` the field takes; may be more than there are.
+fn field_octets(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataError> {
+    let valid = |is_valid: bool, len: usize| if is_valid { Ok(len) } else { Err(RdataError::Value(field)) };
+    let at_least = |min: u8| if rest.len() >= min.into() { Ok(rest.len()) } else { Err(RdataError::Short) };
+    match field {
+        Field::U8 | Field::Algorithm | Field::IpProtocol | Field::RelayType => Ok(1),
+        Field::U16 | Field::RtypeField | Field::CertType => Ok(2),
+        Field::U32 | Field::Ttl | Field::Time32 | Field::Ipv4 => Ok(4),
+        Field::Eui48 => Ok(6),
+        Field::Eui64 | Field::Locator64 | Field::Ipn => Ok(8),
+        Field::Ipv6 => Ok(16),
+        Field::Name(_) => Ok(name_octets(rest)?),
+        Field::NamesRest => names_octets(rest),
+        Field::A6Suffix => value::a6_suffix_octets(rest),
+        Field::A6Name if rdata.first() == Some(&0) => Ok(0),
+        Field::A6Name => Ok(name_octets(rest)?),
+        Field::Gateway { type_at, type_mask } => {
+            match rdata.get(type_at as usize).ok_or(RdataError::Short)? & type_mask {
+                0 => Ok(0),
+                1 => Ok(4),
+                2 => Ok(16),
+                3 => Ok(name_octets(rest)?),
+                _ => Err(RdataError::Value(field)),
+            }
+        }
+        Field::CharString | Field::HexLen8 => len8(rest),
+        Field::Base32Len8 => valid(rest.first() != Some(&0), len8(rest)?),
+        Field::Tag => {
+            let len = len8(rest)?;
+            valid(len > 1 && rest.iter().take(len).skip(1).all(u8::is_ascii_alphanumeric), len)
+        }
+        Field::CharStringOptional if rest.is_empty() => Ok(0),
+        Field::CharStringOptional => len8(rest),
+        Field::CharStringsRest => char_strings_octets(rest),
+        Field::Octets => Ok(rest.len()),
+        Field::HexRest { octets_min } | Field::Base64Rest { octets_min } | Field::TextRest { octets_min } => {
+            at_least(octets_min)
+        }
+        Field::Nsap => at_least(1),
+        Field::Atma => at_least(2),
+        Field::Loc => valid(value::is_loc(rest)?, 16),
+        Field::Bitmap => valid(value::is_bitmap(rest), rest.len()),
+        Field::NxtBitmap => valid(value::is_nxt_bitmap(rest), rest.len()),
+        // 65,536 ports in eight a bit-octet (RFC 1035 3.4.2).
+        Field::PortBitmap => valid(rest.len() <= 8192, rest.len()),
+        Field::Apl => valid(value::is_apl(rest), rest.len()),
+        Field::SvcParams => valid(value::is_svc_params(rest), rest.len()),
+        Field::HipKeys => value::hip_keys_octets(rest),
+    }
+}
+
+/// Octets of a name, which must not be compressed here.
+fn name_octets(rest: &[u8]) -> Result<usize, NameError> {
+    NameRef::split_from(rest).map(|(name, _)| name.octets().len())
+}
+
+fn names_octets(rest: &[u8]) -> Result<usize, RdataError> {
+    let mut at = 0;
+    while at < rest.len() {
+        at += name_octets(&rest[at..])?;
+    }
+    Ok(at)
+}
+
+/// A length octet and as many octets.
+fn len8(rest: &[u8]) -> Result<usize, RdataError> {
+    rest.first().map(|&len| 1 + len as usize).ok_or(RdataError::Short)
+}
+
+/// One character string at least (RFC 1035 3.3.14).
+fn char_strings_octets(rest: &[u8]) -> Result<usize, RdataError> {
+    let mut at = len8(rest)?;
+    while at < rest.len() {
+        at += len8(&rest[at..])?;
+    }
+    Ok(at)
+}

@@ -1,0 +1,173 @@
+//! Values that are more than octets: coordinates, bitmaps, prefixes, parameters.
+
+use super::check::RdataError;
+use super::layout::Field;
+use crate::number::Rtype;
+use crate::parse::{u16_at, u32_at};
+
+/// Digests of a registered kind have its length (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
+pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
+    let (kind_at, digest_at) = match rtype {
+        Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, 4),
+        Rtype::ZONEMD => (5, 6),
+        _ => return Ok(()),
+    };
+    let kind = rdata.get(kind_at).ok_or(RdataError::Short)?;
+    let len = rdata.len() - digest_at;
+    let is_valid = match (rtype, kind) {
+        (Rtype::ZONEMD, 1) => len == 48,
+        (Rtype::ZONEMD, 2) => len == 64,
+        // RFC 8976 2.2.4: "MUST NOT be shorter than 12 octets".
+        (Rtype::ZONEMD, _) => len >= 12,
+        (_, 1) => len == 20,
+        (_, 2 | 3) => len == 32,
+        (_, 4) => len == 48,
+        _ => true,
+    };
+    if is_valid { Ok(()) } else { Err(RdataError::Value(Field::HexRest { octets_min: 1 })) }
+}
+
+/// LOC, version 0: sizes are a digit and a power of ten, coordinates are on the globe (RFC 1876 2).
+pub(super) fn is_loc(rest: &[u8]) -> Result<bool, RdataError> {
+    const THOUSANDTHS_A_DEGREE: u32 = 3_600_000;
+    let octets: &[u8; 16] = rest.first_chunk().ok_or(RdataError::Short)?;
+    let is_size = |octet: u8| octet == 0 || (matches!(octet >> 4, 1..=9) && octet & 0x0F <= 9);
+    let is_within = |at: usize, degrees: u32| {
+        let coordinate = u32_at(octets, at).unwrap_or_default();
+        coordinate.abs_diff(1 << 31) <= degrees * THOUSANDTHS_A_DEGREE
+    };
+    Ok(octets[0] == 0 && octets[1..4].iter().all(|&octet| is_size(octet)) && is_within(4, 90) && is_within(8, 180))
+}
+
+/// Windows ascend, none is empty, no trailing zero octet (RFC 4034 4.1.2).
+pub(super) fn is_bitmap(mut rest: &[u8]) -> bool {
+    let mut window_min = 0u16;
+    while let [window, len, behind @ ..] = rest {
+        let Some((bits, behind)) = behind.split_at_checked(*len as usize) else { return false };
+        if u16::from(*window) < window_min || bits.len() > 32 || bits.last().is_none_or(|&last| last == 0) {
+            return false;
+        }
+        window_min = u16::from(*window) + 1;
+        rest = behind;
+    }
+    rest.is_empty()
+}
+
+/// The bitmap of NXT for types below 128; with its first bit set it has another format (RFC 2535 5.2).
+pub(super) fn is_nxt_bitmap(rest: &[u8]) -> bool {
+    match rest {
+        [] => false,
+        [first, ..] if first & 0x80 != 0 => true,
+        [.., last] => rest.len() <= 16 && *last != 0,
+    }
+}
+
+/// Items whose prefix and address fit the family; no trailing zero octet (RFC 3123 4).
+pub(super) fn is_apl(mut rest: &[u8]) -> bool {
+    while let [family_high, family_low, prefix, len, behind @ ..] = rest {
+        let Some((address, behind)) = behind.split_at_checked((len & 0x7F) as usize) else { return false };
+        let is_fitting = match u16::from_be_bytes([*family_high, *family_low]) {
+            1 => *prefix <= 32 && address.len() <= 4,
+            2 => *prefix <= 128 && address.len() <= 16,
+            _ => true,
+        };
+        if !is_fitting || address.last() == Some(&0) {
+            return false;
+        }
+        rest = behind;
+    }
+    rest.is_empty()
+}
+
+/// Keys strictly ascend, values of registered keys are well formed, and the set is consistent (RFC 9460 2.2, 7, 8).
+pub(super) fn is_svc_params(params: &[u8]) -> bool {
+    let (mut rest, mut key_min) = (params, 0u32);
+    let (mut has_alpn, mut no_default_alpn, mut mandatory) = (false, false, &[][..]);
+    while !rest.is_empty() {
+        let (Some(key), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) else { return false };
+        let Some(value) = rest.get(4..4 + len as usize) else { return false };
+        if u32::from(key) < key_min || !is_svc_value(key, value) {
+            return false;
+        }
+        match key {
+            0 => mandatory = value,
+            1 => has_alpn = true,
+            2 => no_default_alpn = true,
+            _ => {}
+        }
+        key_min = u32::from(key) + 1;
+        rest = &rest[4 + value.len()..];
+    }
+    (has_alpn || !no_default_alpn) && has_keys(params, mandatory)
+}
+
+/// Whether every key of `mandatory` is among `params`; both ascend, so one pass is enough (RFC 9460 8).
+fn has_keys(params: &[u8], mandatory: &[u8]) -> bool {
+    let mut wanted = mandatory.chunks_exact(2).map(|key| u16::from_be_bytes([key[0], key[1]])).peekable();
+    let mut rest = params;
+    while let (Some(key), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
+        wanted.next_if_eq(&key);
+        rest = rest.get(4 + len as usize..).unwrap_or_default();
+    }
+    wanted.peek().is_none()
+}
+
+fn is_svc_value(key: u16, value: &[u8]) -> bool {
+    match key {
+        // mandatory: ascending, not empty, not itself
+        0 => {
+            let mut key_min = 1u32;
+            !value.is_empty()
+                && value.len().is_multiple_of(2)
+                && value.chunks_exact(2).all(|chunk| {
+                    let key = u32::from(u16::from_be_bytes([chunk[0], chunk[1]]));
+                    let ascends = key >= key_min;
+                    key_min = key + 1;
+                    ascends
+                })
+        }
+        // alpn: identifiers, none of them empty
+        1 => {
+            let mut rest = value;
+            while let [len, behind @ ..] = rest {
+                match behind.get(*len as usize..) {
+                    Some(behind) if *len > 0 => rest = behind,
+                    _ => return false,
+                }
+            }
+            !value.is_empty() && rest.is_empty()
+        }
+        // no-default-alpn, ohttp
+        2 | 8 => value.is_empty(),
+        // port
+        3 => value.len() == 2,
+        // ipv4hint, ipv6hint
+        4 => !value.is_empty() && value.len().is_multiple_of(4),
+        6 => !value.is_empty() && value.len().is_multiple_of(16),
+        // dohpath
+        7 => core::str::from_utf8(value).is_ok(),
+        _ => true,
+    }
+}
+
+/// HIT and key, both of them there (RFC 8005 5).
+pub(super) fn hip_keys_octets(rest: &[u8]) -> Result<usize, RdataError> {
+    let [hit_len, _, key_high, key_low, ..] = rest else { return Err(RdataError::Short) };
+    let key_len = u16::from_be_bytes([*key_high, *key_low]) as usize;
+    if *hit_len == 0 || key_len == 0 {
+        return Err(RdataError::Value(Field::HipKeys));
+    }
+    Ok(4 + *hit_len as usize + key_len)
+}
+
+/// The prefix length and the rest of the address, its pad bits zero (RFC 2874 3.1).
+pub(super) fn a6_suffix_octets(rest: &[u8]) -> Result<usize, RdataError> {
+    let &prefix = rest.first().ok_or(RdataError::Short)?;
+    let Some(bits) = 128u8.checked_sub(prefix) else { return Err(RdataError::Value(Field::A6Suffix)) };
+    let octets = bits.div_ceil(8) as usize;
+    let pad = if bits.is_multiple_of(8) { 0 } else { 0xFFu8 << (bits % 8) };
+    match rest.get(1) {
+        Some(first) if octets > 0 && first & pad != 0 => Err(RdataError::Value(Field::A6Suffix)),
+        _ => Ok(1 + octets),
+    }
+}

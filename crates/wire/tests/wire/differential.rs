@@ -1,0 +1,286 @@
+//! The same octets through ours and through `domain`.
+
+use crate::properties::{any_broken_message, any_name, any_rdata};
+use catamaran_wire::limits::HEADER_OCTETS;
+use catamaran_wire::{
+    Class, Composer, Message, MessageBuilder, NameBuf, NameError, Parsed, Rcode, RdataError, Rtype, Section,
+    parse_request, rdata_canonical, rdata_check, rdata_fields, rdata_lowercase,
+};
+use domain::base::name::{Name as TheirName, ParsedName};
+use domain::base::rdata::ComposeRecordData;
+use domain::base::{Message as TheirMessage, ParseRecordData, ParsedRecord};
+use domain::dep::octseq::Parser;
+use domain::rdata::AllRecordData;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+type TheirData<'a> = AllRecordData<&'a [u8], ParsedName<&'a [u8]>>;
+
+/// The types that `domain` takes apart.
+const THEIR_TYPES: [Rtype; 37] = [
+    Rtype::A,
+    Rtype::NS,
+    Rtype::MD,
+    Rtype::MF,
+    Rtype::CNAME,
+    Rtype::SOA,
+    Rtype::MB,
+    Rtype::MG,
+    Rtype::MR,
+    Rtype::NULL,
+    Rtype::PTR,
+    Rtype::HINFO,
+    Rtype::MINFO,
+    Rtype::MX,
+    Rtype::TXT,
+    Rtype::RP,
+    Rtype::AAAA,
+    Rtype::SRV,
+    Rtype::NAPTR,
+    Rtype::DNAME,
+    Rtype::DS,
+    Rtype::SSHFP,
+    Rtype::IPSECKEY,
+    Rtype::RRSIG,
+    Rtype::NSEC,
+    Rtype::DNSKEY,
+    Rtype::NSEC3,
+    Rtype::NSEC3PARAM,
+    Rtype::TLSA,
+    Rtype::CDS,
+    Rtype::CDNSKEY,
+    Rtype::OPENPGPKEY,
+    Rtype::ZONEMD,
+    Rtype::SVCB,
+    Rtype::HTTPS,
+    Rtype::CAA,
+    Rtype(65_280),
+];
+
+fn their_name(octets: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
+    let mut parser = Parser::from_ref(octets);
+    parser.advance(at).ok()?;
+    let name = ParsedName::parse_ref(&mut parser).ok()?;
+    let name: TheirName<Vec<u8>> = domain::base::ToName::to_name(&name);
+    Some((name.as_slice().to_vec(), parser.pos()))
+}
+
+/// Their rdata: as composed, and in canonical form.
+fn their_rdata(octets: &[u8], at: usize, rtype: Rtype) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut parser = Parser::from_ref(octets);
+    parser.advance(at).ok()?;
+    let mut rest = parser.parse_parser(octets.len() - at).ok()?;
+    let data = TheirData::parse_rdata(rtype.0.into(), &mut rest).ok()??;
+    if rest.remaining() > 0 {
+        return None;
+    }
+    let (mut composed, mut canonical) = (Vec::new(), Vec::new());
+    data.compose_rdata(&mut composed).unwrap();
+    data.compose_canonical_rdata(&mut canonical).unwrap();
+    Some((composed, canonical))
+}
+
+/// Where ours reads rdata and `domain` does not, and the other way about; the rest must agree.
+fn is_known_difference(rtype: Rtype, ours: &Result<(), RdataError>, rdata: &[u8]) -> bool {
+    match (rtype, ours) {
+        // A value that a registered field does not allow: `domain` looks at fewer of them.
+        (_, Err(RdataError::Value(_))) => true,
+        // No string at all (RFC 1035 3.3.14: "one or more").
+        (Rtype::TXT, Err(RdataError::Short)) => rdata.is_empty(),
+        // An empty digest, key or signature.
+        (
+            Rtype::DS
+            | Rtype::CDS
+            | Rtype::DNSKEY
+            | Rtype::CDNSKEY
+            | Rtype::RRSIG
+            | Rtype::SSHFP
+            | Rtype::TLSA
+            | Rtype::OPENPGPKEY
+            | Rtype::ZONEMD,
+            Err(RdataError::Short),
+        ) => true,
+        _ => rdata.len() > usize::from(u16::MAX),
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::support::config(2048))]
+
+    #[test]
+    fn names_of_a_message(
+        octets in vec(prop_oneof![3 => 0u8..4, 2 => 0xC0u8..0xC1, 2 => 12u8..40, 1 => any::<u8>()], 13..60),
+        at in 12usize..40,
+    ) {
+        let (ours, theirs) = (NameBuf::read(&octets, at), their_name(&octets, at));
+        match (&ours, &theirs) {
+            (Ok((name, end)), Some((their_name, their_end))) => {
+                prop_assert_eq!(name.octets(), &their_name[..]);
+                prop_assert_eq!(end, their_end);
+            }
+            (Ok(_), None) => prop_assert!(false, "only ours reads {:?} at {}: {:?}", octets, at, ours),
+            // No name stands in the header; `domain` reads one there.
+            (Err(error), Some(_)) => {
+                let is_to_header = |pair: &[u8]| pair[0] == 0xC0 && usize::from(pair[1]) < HEADER_OCTETS;
+                prop_assert!(octets.windows(2).any(is_to_header), "only theirs reads {:?} at {}", octets, at);
+                prop_assert_eq!(*error, NameError::Pointer);
+            }
+            (Err(_), None) => {}
+        }
+    }
+
+    #[test]
+    fn rdata_uncompressed(rtype in select(&THEIR_TYPES[..]), rdata in vec(prop_oneof![0u8..5, any::<u8>()], 0..80)) {
+        compare_rdata(rtype, &rdata)?;
+    }
+
+    #[test]
+    fn rdata_almost_right(
+        (rtype, mut rdata) in any_rdata(),
+        damage in vec((any::<Index>(), any::<u8>()), 0..2),
+    ) {
+        for (at, octet) in damage {
+            if !rdata.is_empty() {
+                let at = at.index(rdata.len());
+                rdata[at] = octet;
+            }
+        }
+        if THEIR_TYPES.contains(&rtype) {
+            compare_rdata(rtype, &rdata)?;
+        }
+    }
+
+    #[test]
+    fn rdata_compressed(
+        (rtype, prefix) in select(vec![
+            (Rtype::NS, &b""[..]),
+            (Rtype::CNAME, b""),
+            (Rtype::PTR, b""),
+            (Rtype::MX, b"\0\x01"),
+            (Rtype::SRV, b"\0\x01\0\x02\0\x03"),
+            (Rtype::MINFO, b"\x01x\0"),
+            (Rtype::RP, b"\x01x\0"),
+            (Rtype::SOA, b"\x01x\0"),
+        ]),
+        first in any_name(), cut in 0usize..4, tail in vec(any::<u8>(), 0..26),
+    ) {
+        let mut octets = [&[0; 12][..], first.octets()].concat();
+        // The name's end that is left when `cut` labels are taken off it.
+        let end = first.as_ref().strip(cut.min(first.as_ref().label_count())).unwrap();
+        let target = first.octets().len() - end.octets().len();
+        let start = octets.len();
+        octets.extend_from_slice(prefix);
+        octets.extend_from_slice(&[2, b'n', b's', 0xC0, 12 + target as u8]);
+        octets.extend_from_slice(&tail);
+        let mut ours = Vec::new();
+        let result = rdata_canonical(&octets, start..octets.len(), rtype, &mut ours);
+        let theirs = their_rdata(&octets, start, rtype);
+        prop_assert_eq!(result.is_ok(), theirs.is_some());
+        if let Some((theirs, _)) = theirs {
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+
+    #[test]
+    fn whole_messages(octets in any_broken_message()) {
+        let theirs = their_walk(&octets);
+        match Message::parse(&octets) {
+            Ok(message) => {
+                let theirs = theirs.unwrap();
+                let ours = Section::ALL.into_iter().flat_map(|section| message.records(section));
+                let ours: Vec<_> = ours.map(Result::unwrap).collect();
+                prop_assert_eq!(ours.len(), theirs.len());
+                for (ours, theirs) in ours.iter().zip(&theirs) {
+                    let rdata = (ours.rtype, ours.class.0, ours.ttl, ours.rdata().len());
+                    prop_assert_eq!(ours.owner.octets(), &theirs.0[..]);
+                    prop_assert_eq!(rdata, theirs.1);
+                }
+            }
+            // `domain` neither minds octets left over nor a name in the header.
+            Err(catamaran_wire::ParseError::LeftOver | catamaran_wire::ParseError::Name(NameError::Pointer)) => {}
+            Err(error) => prop_assert!(theirs.is_none(), "{:?} {:?}", error, octets),
+        }
+    }
+
+    #[test]
+    fn composed_messages(qname in any_name(), rrsets in vec((any_name(), any_rdata()), 1..20)) {
+        let query = MessageBuilder::query(7, qname.as_ref(), Rtype::A).build();
+        let Parsed::Request(request) = parse_request(&query) else { panic!() };
+        let mut buffer = vec![0; 65_535];
+        let mut composer = Composer::new(&mut buffer, 65_535);
+        composer.start_response(&request, Rcode::NOERROR, true);
+        for (owner, (rtype, rdata)) in &rrsets {
+            composer.push_rrset(Section::Answer, owner.as_ref(), *rtype, Class::IN, 60, [&rdata[..]]).unwrap();
+        }
+        let len = composer.finish(None);
+        let theirs = TheirMessage::from_octets(&buffer[..len]).unwrap();
+        prop_assert!(theirs.header().aa() && theirs.header().qr());
+        for (record, (owner, (rtype, rdata))) in theirs.answer().unwrap().zip(&rrsets) {
+            let record = record.unwrap();
+            let name: TheirName<Vec<u8>> = domain::base::ToName::to_name(&record.owner());
+            prop_assert!(name.as_slice().eq_ignore_ascii_case(owner.octets()));
+            prop_assert_eq!(record.rtype().to_int(), rtype.0);
+            if let Ok(Some(record)) = record.into_record::<TheirData<'_>>() {
+                let (mut theirs, mut ours) = (Vec::new(), rdata.clone());
+                record.data().compose_canonical_rdata(&mut theirs).unwrap();
+                rdata_lowercase(*rtype, &mut ours);
+                if THEIR_TYPES.contains(rtype) && !is_lowered_by_them(*rtype) {
+                    prop_assert_eq!(ours, theirs, "{:?}", rtype);
+                }
+            } else {
+                prop_assert!(!THEIR_TYPES.contains(rtype), "{:?} {:?}", rtype, rdata);
+            }
+        }
+    }
+}
+
+/// Types whose names `domain` lower-cases in canonical form though RFC 4034 6.2 does not list them.
+fn is_lowered_by_them(rtype: Rtype) -> bool {
+    matches!(rtype, Rtype::IPSECKEY | Rtype::SVCB | Rtype::HTTPS)
+}
+
+fn compare_rdata(rtype: Rtype, rdata: &[u8]) -> Result<(), TestCaseError> {
+    let (ours, theirs) = (rdata_check(rtype, rdata), their_rdata(rdata, 0, rtype));
+    match (&ours, theirs) {
+        (Ok(()), Some((composed, canonical))) => {
+            prop_assert_eq!(rdata, &composed[..], "{:?}", rtype);
+            let mut lowered = rdata.to_vec();
+            rdata_lowercase(rtype, &mut lowered);
+            prop_assert!(is_lowered_by_them(rtype) || lowered == canonical, "{:?} {:?}", rtype, rdata);
+        }
+        // RFC 4025 2.4 has algorithm 0 for "no key"; ours does not hold the one against the other.
+        (Ok(()), None) if rtype == Rtype::IPSECKEY => {
+            let has_key = rdata_fields(rtype, rdata).last().is_some_and(|key| !key.unwrap().1.is_empty());
+            prop_assert_eq!(rdata[2] == 0, has_key, "only ours reads {:?}", rdata);
+        }
+        (Ok(()), None) => prop_assert!(false, "only ours reads {:?} {:?}", rtype, rdata),
+        // Compressed to nothing but itself: where there is no message, `domain` may still follow a pointer back.
+        (Err(RdataError::Name(NameError::Pointer)), Some(_)) => {}
+        (Err(_), Some(_)) => {
+            prop_assert!(is_known_difference(rtype, &ours, rdata), "{:?} {:?} {:?}", rtype, ours, rdata)
+        }
+        (Err(_), None) => {}
+    }
+    Ok(())
+}
+
+type TheirRecord = (Vec<u8>, (Rtype, u16, u32, usize));
+
+fn their_walk(octets: &[u8]) -> Option<Vec<TheirRecord>> {
+    let message = TheirMessage::from_octets(octets).ok()?;
+    let mut records = Vec::new();
+    for question in message.question() {
+        question.ok()?;
+    }
+    let sections = message.sections().ok()?;
+    let all = sections.1.chain(sections.2).chain(sections.3);
+    for record in all {
+        let record: ParsedRecord<'_, &[u8]> = record.ok()?;
+        let name: TheirName<Vec<u8>> = domain::base::ToName::to_name(&record.owner());
+        let fixed =
+            (Rtype(record.rtype().to_int()), record.class().to_int(), record.ttl().as_secs(), record.rdlen().into());
+        records.push((name.as_slice().to_vec(), fixed));
+    }
+    Some(records)
+}

@@ -1,0 +1,15 @@
+//! What this crate does, seen from outside.
+
+mod support;
+
+// Golden tables.
+mod order_of_answers;
+mod rdata;
+
+// Examples: the ways to go wrong, and composed octets.
+mod compose;
+mod malformed;
+
+// Any octets, and an independent codec.
+mod differential;
+mod properties;

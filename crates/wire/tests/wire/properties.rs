@@ -1,0 +1,260 @@
+//! Any octets at all: nothing panics, what was read is what is there, what was composed is read again.
+
+use catamaran_wire::{
+    Class, Composer, EdnsOut, Message, MessageBuilder, Name, NameBuf, NameRef, Parsed, Rcode, Rtype, Section, layout,
+    parse_request, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase, rdata_names,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::cmp::Ordering;
+
+/// Names of few, short labels, so that ends are shared, and now and then long ones.
+pub(crate) fn any_name() -> impl Strategy<Value = Name> {
+    let label = prop_oneof![
+        8 => select(vec!["a", "A", "b", "ns", "NS", "example", "Example", "test"]).prop_map(|l| l.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 1..=63),
+    ];
+    vec(label, 0..6).prop_filter_map("at most 255 octets", |labels| {
+        let mut octets = Vec::new();
+        for label in labels {
+            octets.push(label.len() as u8);
+            octets.extend(label);
+        }
+        octets.push(0);
+        Some(NameRef::from_octets(&octets).ok()?.to_name())
+    })
+}
+
+pub(crate) fn known_types() -> Vec<Rtype> {
+    (0..=u16::MAX).map(Rtype).filter(|&rtype| layout(rtype).is_some()).collect()
+}
+
+/// A type and rdata that is well formed: a name of the type's golden cases.
+pub(crate) fn any_rdata() -> impl Strategy<Value = (Rtype, Vec<u8>)> {
+    let golden: Vec<&str> = include_str!("../golden/rdata.txt").lines().collect();
+    let mut cases = Vec::new();
+    for case in golden.split(|line| line.is_empty() || line.starts_with('#')).flat_map(|block| block.chunks_exact(3)) {
+        if let Some(rtype) = (0..=u16::MAX).map(Rtype).find(|t| t.mnemonic() == case[0].split(':').next())
+            && case[2].starts_with("  ok")
+        {
+            cases.push((rtype, crate::support::hex(case[1])));
+        }
+    }
+    let name = |rtype| any_name().prop_map(move |name| (rtype, name.octets().to_vec()));
+    let soa = (any_name(), any_name(), vec(any::<u8>(), 20))
+        .prop_map(|(mname, rname, rest)| (Rtype::SOA, [mname.octets(), rname.octets(), &rest].concat()));
+    prop_oneof![
+        4 => select(cases),
+        2 => select(vec![Rtype::NS, Rtype::CNAME, Rtype::PTR, Rtype::DNAME]).prop_flat_map(name),
+        1 => soa,
+        1 => vec(any::<u8>(), 0..300).prop_map(|rdata| (Rtype(65_280), rdata)),
+    ]
+}
+
+/// A message with one record at least, then some octets changed.
+pub(crate) fn any_broken_message() -> impl Strategy<Value = Vec<u8>> {
+    let records = vec((any_name(), any_rdata(), 1usize..=3), 0..6);
+    let damage = vec((any::<Index>(), any::<u8>()), 0..4);
+    (any::<bool>(), any_name(), records, any::<bool>(), damage, any::<Index>(), 0u8..4).prop_map(
+        |(is_update, qname, mut records, has_edns, damage, cut, how)| {
+            let mut builder = match is_update {
+                true => MessageBuilder::update(1, qname.as_ref()),
+                false => MessageBuilder::query(1, qname.as_ref(), Rtype::A),
+            };
+            records.sort_by_key(|record| record.2);
+            for (owner, (rtype, rdata), section) in &records {
+                let section = Section::ALL[section - 1];
+                builder = builder.record(section, owner.as_ref(), *rtype, Class::IN, 1, rdata);
+            }
+            if has_edns {
+                builder = builder.edns(1232, true).option(10, b"12345678").option(3, b"");
+            }
+            let mut octets = builder.build();
+            for (at, octet) in damage {
+                let at = at.index(octets.len());
+                octets[at] = octet;
+            }
+            if how == 0 {
+                octets.truncate(cut.index(octets.len()));
+            }
+            octets
+        },
+    )
+}
+
+/// Everything that can be read of a message, read.
+fn read_all(octets: &[u8]) {
+    if let Parsed::Request(request) = parse_request(octets) {
+        let mut rdata = Vec::new();
+        for section in Section::ALL {
+            let records: Vec<_> = request.records(section).collect();
+            assert_eq!(records.len(), usize::from(request.record_count(section)));
+            for record in records {
+                let record = record.unwrap();
+                rdata.clear();
+                if record.rdata_canonical(&mut rdata).is_ok() {
+                    assert_eq!(rdata_check(record.rtype, &rdata), Ok(()));
+                }
+                let _ = record.edns();
+            }
+        }
+        assert_eq!(request.tsig_view().is_some(), request.tsig.is_some());
+    }
+    if let Ok(message) = Message::parse(octets) {
+        assert_eq!(message.questions().count(), usize::from(message.header().counts[0]));
+        let _ = message.rcode();
+        assert_eq!(message.header().octets(), octets[..12]);
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::support::config(1024))]
+
+    #[test]
+    fn any_octets_are_read(octets in vec(any::<u8>(), 0..600)) {
+        read_all(&octets);
+    }
+
+    #[test]
+    fn octets_behind_a_good_header_are_read(
+        flags in select(vec![0u8, 0x28]),
+        body in vec(any::<u8>(), 0..200),
+        counts in any::<[u8; 4]>(),
+    ) {
+        let header = [0, 1, flags, 0, 0, 1, 0, counts[1] & 3, 0, counts[2] & 3, 0, counts[3] & 3];
+        read_all(&[&header[..], &body].concat());
+    }
+
+    #[test]
+    fn damaged_messages_are_read(octets in any_broken_message()) {
+        read_all(&octets);
+        for at in 0..octets.len() {
+            let _ = NameBuf::read(&octets, at);
+        }
+    }
+
+    #[test]
+    fn any_rdata_is_read(rtype in select(known_types()), rdata in vec(any::<u8>(), 0..100)) {
+        let checked = rdata_check(rtype, &rdata);
+        prop_assert_eq!(rdata_fields(rtype, &rdata).all(|field| field.is_ok()) || checked.is_err(), true);
+        rdata_names(rtype, &rdata).for_each(drop);
+        let mut lowered = rdata.clone();
+        rdata_lowercase(rtype, &mut lowered);
+        prop_assert!(checked.is_err() || rdata_eq(rtype, &rdata, &lowered));
+        let mut out = Vec::new();
+        let message = [&[0; 12][..], b"\x01a\0", &rdata].concat();
+        let _ = rdata_canonical(&message, 15..message.len(), rtype, &mut out);
+    }
+
+    #[test]
+    fn canonical_form_is_one_for_equal_rdata((rtype, rdata) in any_rdata(), other in any_rdata()) {
+        let lower = |rtype, rdata: &[u8]| {
+            let mut rdata = rdata.to_vec();
+            rdata_lowercase(rtype, &mut rdata);
+            rdata
+        };
+        prop_assert_eq!(rdata_check(rtype, &rdata), Ok(()));
+        let lowered = lower(rtype, &rdata);
+        prop_assert_eq!(&lower(rtype, &lowered), &lowered);
+        prop_assert_eq!(rdata_check(rtype, &lowered), Ok(()));
+        if other.0 == rtype {
+            prop_assert_eq!(rdata_eq(rtype, &rdata, &other.1), lowered == lower(rtype, &other.1));
+            prop_assert_eq!(rdata_eq(rtype, &rdata, &other.1), rdata_eq(rtype, &other.1, &rdata));
+        }
+    }
+
+    #[test]
+    fn what_was_composed_is_read_again(
+        qname in any_name(),
+        rrsets in vec((any_name(), vec(any_rdata(), 1..4), 1usize..=3, any::<u32>()), 0..20),
+        limit in 60usize..1500,
+    ) {
+        let query = MessageBuilder::query(7, qname.as_ref(), Rtype::A).edns(1232, true).build();
+        let Parsed::Request(request) = parse_request(&query) else { panic!() };
+        let edns = EdnsOut { payload: 1232, dnssec_ok: true, nsid: Some(b"x"), ..EdnsOut::default() };
+        let mut rrsets = rrsets;
+        rrsets.sort_by_key(|rrset| rrset.2);
+        let mut buffer = vec![0xEE; limit];
+        let mut composer = Composer::new(&mut buffer, limit);
+        composer.start_response(&request, Rcode::NXDOMAIN, true);
+        composer.reserve(edns.octet_count());
+        let mut expected = Vec::new();
+        for (owner, rdatas, section, ttl) in &rrsets {
+            // An RRset of one type: the rdatas that have the first one's.
+            let rtype = rdatas[0].0;
+            let rdatas: Vec<&[u8]> = rdatas.iter().filter(|r| r.0 == rtype).map(|r| &r.1[..]).collect();
+            let section = Section::ALL[section - 1];
+            let fitting = composer.octets_left();
+            let before = composer.octet_count();
+            match composer.push_rrset(section, owner.as_ref(), rtype, Class::IN, *ttl, rdatas.iter().copied()) {
+                Ok(()) => expected.extend(rdatas.iter().map(|r| (section, owner.clone(), rtype, *ttl, r.to_vec()))),
+                Err(_) => {
+                    prop_assert_eq!(composer.octet_count(), before);
+                    let uncompressed: usize = rdatas.iter().map(|r| owner.octets().len() + 10 + r.len()).sum();
+                    prop_assert!(uncompressed > fitting);
+                }
+            }
+        }
+        let len = composer.finish(Some(&edns));
+        if len < query.len() {
+            // The limit is so small that not even question and OPT fit.
+            prop_assert!(limit < 12 + qname.octets().len() + 4 + edns.octet_count());
+            return Ok(());
+        }
+        let message = Message::parse(&buffer[..len]).unwrap();
+        let question = message.question().unwrap();
+        prop_assert_eq!(question.qname.octets(), qname.octets());
+        prop_assert_eq!(message.rcode(), Rcode::NXDOMAIN);
+        let mut found = Vec::new();
+        for section in Section::ALL {
+            for record in message.records(section) {
+                let record = record.unwrap();
+                if record.rtype == Rtype::OPT {
+                    continue;
+                }
+                let mut rdata = Vec::new();
+                record.rdata_canonical(&mut rdata).unwrap();
+                found.push((section, record.owner.to_name(), record.rtype, record.ttl, rdata));
+            }
+        }
+        if !message.header().tc {
+            prop_assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                prop_assert_eq!((found.0, &found.1), (expected.0, &expected.1));
+                prop_assert_eq!((found.2, found.3), (expected.2, expected.3));
+                // Compression may change the case of a name, and of nothing else.
+                prop_assert!(rdata_eq(found.2, &found.4, &expected.4));
+            }
+        }
+    }
+
+    #[test]
+    fn a_built_message_is_read_as_it_was_built(qname in any_name(), records in vec((any_name(), any_rdata()), 0..8)) {
+        let mut builder = MessageBuilder::update(9, qname.as_ref());
+        for (owner, (rtype, rdata)) in &records {
+            builder = builder.add(owner.as_ref(), *rtype, 5, rdata);
+        }
+        let octets = builder.build();
+        let Parsed::Request(request) = parse_request(&octets) else { panic!() };
+        let found: Vec<_> = request.records(Section::UPDATE).map(Result::unwrap).collect();
+        prop_assert_eq!(found.len(), records.len());
+        for (found, (owner, (rtype, rdata))) in found.iter().zip(&records) {
+            prop_assert_eq!(found.owner.octets(), owner.octets());
+            prop_assert_eq!((found.rtype, found.rdata()), (*rtype, &rdata[..]));
+        }
+    }
+
+    #[test]
+    fn names_are_ordered_as_their_labels_are(a in any_name(), b in any_name()) {
+        let labels = |name: &Name| {
+            let mut labels: Vec<_> = name.as_ref().labels().map(<[u8]>::to_ascii_lowercase).collect();
+            labels.reverse();
+            labels
+        };
+        prop_assert_eq!(a.cmp(&b), labels(&a).cmp(&labels(&b)));
+        prop_assert_eq!(a == b, a.cmp(&b) == Ordering::Equal);
+        let again: Name = a.to_string().parse().unwrap();
+        prop_assert_eq!(again.octets(), a.octets());
+    }
+}

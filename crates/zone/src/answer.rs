@@ -1,0 +1,273 @@
+//! The response to a query: which zone, what it says, what goes into which section.
+//!
+//! ```text
+//!   admit    class, QTYPE, zone, whether it may be served      -> an error, or a zone
+//!   chain    CNAME and DNAME from one name to the next         -> answer section
+//!   close    what the last outcome wants                       -> authority section
+//!   extra    glue, addresses of names in the answer            -> additional section
+//! ```
+//!
+//! One response comes from one [`Snapshot`]. Nothing allocates, and the work of each step is bounded by `limits`.
+
+mod additional;
+mod batch;
+mod chain;
+mod chaos;
+mod sections;
+
+pub use batch::Batch;
+pub use chaos::Chaos;
+
+use crate::set::{Snapshot, Zone};
+use chain::Responder;
+use store::Path;
+use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
+use wire::limits::MESSAGE_OCTETS_MAX;
+use wire::number::{Class, Rcode, Rtype};
+use wire::parse::{Question, Request};
+
+/// What carries the response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// Datagrams: what the client takes bounds the response.
+    Udp,
+    /// Streams, plain or encrypted.
+    Tcp,
+}
+
+/// Whether a zone may be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Servable {
+    /// Yes.
+    Ready,
+    /// Not yet: this server has not caught up, or the zone is not loaded.
+    Loading,
+    /// Not any more (RFC 1035 3.3.13, EXPIRE).
+    Expired,
+}
+
+/// What an answer depends on besides the zones.
+#[derive(Clone, Copy)]
+pub struct AnswerContext<'c> {
+    /// What carries the response.
+    pub transport: Transport,
+    /// The largest datagram that is sent, in octets, whatever the client takes.
+    pub udp_octets_max: u16,
+    /// The largest datagram that this server takes, in octets; for OPT.
+    pub payload: u16,
+    /// The server's identifier (RFC 5001), sent when asked for.
+    pub nsid: Option<&'c [u8]>,
+    /// COOKIE for this client (RFC 7873), client and server part.
+    pub cookie: Option<&'c [u8]>,
+    /// Idle time of the connection in units of 100 ms (RFC 7828); sent when the client asked.
+    pub keepalive: Option<u16>,
+    /// Pad the response to a multiple of this many octets (RFC 8467); 0 is not.
+    pub padding_block: u16,
+    /// Names of class CH that are answered.
+    pub chaos: Chaos<'c>,
+    /// Whether a zone may be served.
+    pub zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
+    /// Octets to be left for a TSIG record.
+    pub tsig_reserve: usize,
+}
+
+/// What became of a query; for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerKind {
+    /// What was asked for, perhaps at the end of aliases.
+    Positive,
+    /// The name exists, the type does not.
+    NoData,
+    /// The name does not exist.
+    NxDomain,
+    /// The name is in a delegated zone.
+    Referral,
+    /// Aliases that lead out of the zone, in a circle or too far.
+    Alias,
+    /// A DNAME whose target is too long a name.
+    YxDomain,
+    /// No zone, another class, or a transfer.
+    Refused,
+    /// A zone that may not be served now.
+    ServFail,
+    /// A QTYPE that no question has.
+    FormErr,
+    /// A QTYPE that is not implemented.
+    NotImp,
+    /// No question but a COOKIE (RFC 7873 5.4).
+    CookieOnly,
+    /// A name of class CH.
+    Chaos,
+}
+
+impl AnswerKind {
+    /// A stable name for metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Positive => "positive",
+            Self::NoData => "nodata",
+            Self::NxDomain => "nxdomain",
+            Self::Referral => "referral",
+            Self::Alias => "alias",
+            Self::YxDomain => "yxdomain",
+            Self::Refused => "refused",
+            Self::ServFail => "servfail",
+            Self::FormErr => "formerr",
+            Self::NotImp => "notimp",
+            Self::CookieOnly => "cookie_only",
+            Self::Chaos => "chaos",
+        }
+    }
+}
+
+/// A response that was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// Its octets; 0 when not even a header fits.
+    pub len: usize,
+    /// What it is.
+    pub kind: AnswerKind,
+    /// Its RCODE.
+    pub rcode: Rcode,
+    /// Whether it has TC.
+    pub truncated: bool,
+}
+
+/// Answers a request whose opcode is QUERY into `out`.
+#[must_use]
+pub fn answer(snapshot: Snapshot<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
+    let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
+    let mut edns = edns_out(request, context);
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+    let kind = match &request.question {
+        None => {
+            composer.start_response(request, Rcode::NOERROR, false);
+            AnswerKind::CookieOnly
+        }
+        Some(question) => answer_question(snapshot, request, question, context, &mut composer, edns.as_mut()),
+    };
+    let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
+    Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated }
+}
+
+/// A query that is not answered from a zone.
+struct Refusal {
+    rcode: Rcode,
+    kind: AnswerKind,
+    /// RFC 8914.
+    extended: Option<u16>,
+}
+
+fn answer_question(
+    snapshot: Snapshot<'_>,
+    request: &Request<'_>,
+    question: &Question,
+    context: &AnswerContext<'_>,
+    composer: &mut Composer<'_>,
+    edns: Option<&mut EdnsOut<'_>>,
+) -> AnswerKind {
+    if question.qclass == Class::CH
+        && let Some(text) = context.chaos.find(question)
+    {
+        composer.start_response(request, Rcode::NOERROR, true);
+        chaos::push(composer, question, text);
+        return AnswerKind::Chaos;
+    }
+    let mut path = Path::new();
+    let mut qkey = crate::key::of(question.qname.as_ref());
+    let admitted = refuse_question(question)
+        .map_or(Ok(()), Err)
+        .and_then(|()| admit(snapshot, question, context, &qkey, &mut path));
+    match admitted {
+        Err(Refusal { rcode, kind, extended }) => {
+            composer.start_response(request, rcode, false);
+            if let (Some(edns), Some(code)) = (edns, extended) {
+                // Nothing else is in the message, so what was reserved does not matter.
+                edns.zoneversion = None;
+                edns.ede[0] = Some((code, ""));
+            }
+            kind
+        }
+        Ok(zone) => {
+            if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
+                *zoneversion = version_of(&zone).unwrap_or(*zoneversion);
+            }
+            composer.start_response(request, Rcode::NOERROR, true);
+            let dnssec_ok = request.dnssec_ok();
+            Responder::new(composer, zone, question, dnssec_ok).respond(&mut qkey, &mut path)
+        }
+    }
+}
+
+/// What a question is refused for before any zone is looked at.
+fn refuse_question(question: &Question) -> Option<Refusal> {
+    let refused = |extended| Some(Refusal { rcode: Rcode::REFUSED, kind: AnswerKind::Refused, extended });
+    if question.qclass != Class::IN {
+        return refused(None);
+    }
+    match question.qtype {
+        // RFC 6891 6.1.1, RFC 8945 4.2, RFC 2930 2: no zone has these.
+        Rtype::OPT | Rtype::TSIG | Rtype::TKEY => {
+            Some(Refusal { rcode: Rcode::FORMERR, kind: AnswerKind::FormErr, extended: None })
+        }
+        Rtype::MAILA | Rtype::MAILB => Some(Refusal { rcode: Rcode::NOTIMP, kind: AnswerKind::NotImp, extended: None }),
+        // Transfers are no lookups: whoever can do them has taken the request before.
+        Rtype::AXFR | Rtype::IXFR => refused(Some(ede::NOT_SUPPORTED)),
+        _ => None,
+    }
+}
+
+/// The zone that answers.
+fn admit<'a>(
+    snapshot: Snapshot<'a>,
+    question: &Question,
+    context: &AnswerContext<'_>,
+    qkey: &store::Key,
+    path: &mut Path<'a>,
+) -> Result<Zone<'a>, Refusal> {
+    let refusal = |rcode, kind, code| Refusal { rcode, kind, extended: Some(code) };
+    let Some(zone) = snapshot.find_key(qkey, question.qtype, path) else {
+        return Err(refusal(Rcode::REFUSED, AnswerKind::Refused, ede::NOT_AUTHORITATIVE));
+    };
+    let state = if zone.serial().is_none() { Servable::Loading } else { (context.zone_state)(&zone) };
+    match state {
+        Servable::Ready => Ok(zone),
+        Servable::Loading => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::NOT_READY)),
+        Servable::Expired => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::INVALID_DATA)),
+    }
+}
+
+/// How long the response may be.
+fn octets_max(request: &Request<'_>, context: &AnswerContext<'_>) -> usize {
+    match context.transport {
+        Transport::Tcp => MESSAGE_OCTETS_MAX,
+        // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
+        Transport::Udp => {
+            let taken = request.edns.map_or(512, |edns| edns.payload_octets());
+            taken.min(usize::from(context.udp_octets_max)).max(512)
+        }
+    }
+}
+
+/// OPT of the response, which is there when the request has one (RFC 6891 6.1.1). The version of the zone is filled in
+/// later, so that its octets are reserved.
+fn edns_out<'e>(request: &Request<'_>, context: &AnswerContext<'e>) -> Option<EdnsOut<'e>> {
+    let asked = request.edns.as_ref()?;
+    Some(EdnsOut {
+        payload: context.payload,
+        dnssec_ok: asked.dnssec_ok,
+        cookie: context.cookie,
+        nsid: context.nsid.filter(|_| asked.nsid()),
+        zoneversion: asked.zoneversion().then_some(ZoneVersionOut { label_count: 0, serial: wire::number::Serial(0) }),
+        keepalive: context.keepalive.filter(|_| asked.keepalive()),
+        padding_block: if asked.padding() { context.padding_block } else { 0 },
+        ..EdnsOut::default()
+    })
+}
+
+/// The version of the zone that an answer comes from (RFC 9660 3.2).
+fn version_of(zone: &Zone<'_>) -> Option<ZoneVersionOut> {
+    let label_count = zone.apex().label_count() as u8;
+    zone.serial().map(|serial| ZoneVersionOut { label_count, serial })
+}

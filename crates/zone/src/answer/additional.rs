@@ -1,0 +1,125 @@
+//! The additional section: glue of a referral, and what an answer's names will be asked for next.
+
+use super::chain::{End, Responder};
+use super::sections::Signed;
+use crate::key;
+use crate::limits::{ADDITIONAL_NAMES_MAX, GLUE_NAMES_MAX};
+use crate::lookup::Outcome;
+use crate::vertex::{RrsetRef, Vertex};
+use store::Path;
+use wire::compose::Full;
+use wire::name::NameRef;
+use wire::number::Rtype;
+use wire::parse::{NameBuf, Section};
+
+impl<'a> Responder<'_, '_, 'a> {
+    /// Fills the additional section.
+    pub(super) fn extend(&mut self, end: &End<'a>) {
+        match end {
+            End::Outcome(Outcome::Referral { cut }) => self.push_glue(cut),
+            End::Outcome(Outcome::Positive { rrset, .. }) if self.question.qtype == rrset.rtype => {
+                self.push_targets(rrset);
+            }
+            _ => {}
+        }
+    }
+
+    /// Addresses of the name servers of a delegation: those at or below the zone cut cannot be found without (RFC
+    /// 9471 3.1), others in the zone are a help (RFC 9471 3.2).
+    fn push_glue(&mut self, cut: &Vertex<'a>) {
+        let Some(ns) = cut.rrset(Rtype::NS) else { return };
+        let apex = self.zone.apex();
+        let targets = || ns.rdatas().filter_map(|rdata| NameRef::from_octets(rdata).ok());
+        let in_domain = targets().filter(|target| target.is_at_or_below(cut.owner()));
+        for (place, target) in in_domain.enumerate() {
+            if place == GLUE_NAMES_MAX || self.push_addresses(target, true).is_err() {
+                // RFC 9471 3.1: when not all in-domain glue fits, TC is set.
+                self.composer.set_tc();
+                return;
+            }
+        }
+        let sibling = targets().filter(|target| !target.is_at_or_below(cut.owner()) && target.is_at_or_below(apex));
+        for target in sibling.take(ADDITIONAL_NAMES_MAX) {
+            if self.push_addresses(target, true).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What the targets of an RRset that was asked for have (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1). What does not
+    /// fit is left out.
+    fn push_targets(&mut self, rrset: &RrsetRef<'a>) {
+        let name_at = match rrset.rtype {
+            Rtype::NS => 0,
+            Rtype::MX | Rtype::SVCB | Rtype::HTTPS => 2,
+            Rtype::SRV => 6,
+            _ => return,
+        };
+        let is_service = matches!(rrset.rtype, Rtype::SVCB | Rtype::HTTPS);
+        let mut seen = [NameRef::ROOT; ADDITIONAL_NAMES_MAX];
+        let mut count = 0;
+        for rdata in rrset.rdatas() {
+            let name = rdata.get(name_at..).and_then(|octets| NameRef::split_from(octets).ok());
+            let Some((target, _)) = name else { continue };
+            // RFC 9460 2.5: the root stands for the owner in ServiceMode, and for nothing in AliasMode.
+            let (is_alias, is_owner) = (rdata.starts_with(&[0, 0]), is_service && target.is_root());
+            if seen[..count].contains(&target) || is_owner && is_alias {
+                continue;
+            }
+            if count == ADDITIONAL_NAMES_MAX {
+                return;
+            }
+            seen[count] = target;
+            count += 1;
+            let pushed = if is_owner {
+                self.push_own_addresses()
+            } else if is_service && is_alias {
+                self.push_alias_mode(target, rrset.rtype)
+            } else {
+                self.push_addresses(target, rrset.rtype == Rtype::NS)
+            };
+            if pushed.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The addresses of the name that was asked for.
+    fn push_own_addresses(&mut self) -> Result<(), Full> {
+        let name = NameBuf::from(self.qname());
+        self.push_addresses(name.as_ref(), false)
+    }
+
+    /// What follows an SVCB record in AliasMode: the RRset of its type at the target, or addresses (RFC 9460 4.1).
+    fn push_alias_mode(&mut self, target: NameRef<'_>, rtype: Rtype) -> Result<(), Full> {
+        self.push_rrsets(target, &[rtype, Rtype::A, Rtype::AAAA], false)
+    }
+
+    fn push_addresses(&mut self, target: NameRef<'_>, with_glue: bool) -> Result<(), Full> {
+        self.push_rrsets(target, &[Rtype::A, Rtype::AAAA], with_glue)
+    }
+
+    /// Puts RRsets of a name in; what is below a zone cut is glue, what is below a DNAME does not exist.
+    fn push_rrsets(&mut self, owner: NameRef<'_>, rtypes: &[Rtype], with_glue: bool) -> Result<(), Full> {
+        if !owner.is_at_or_below(self.zone.apex()) {
+            return Ok(());
+        }
+        let mut path = Path::new();
+        self.zone.store().locate(self.zone.names(), &key::of(owner), &mut path);
+        let Some(vertex) = path.exact().map(Vertex::from_leaf) else { return Ok(()) };
+        let mut above = path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf));
+        let occluder = above.find(|above| above.is_zone_cut() || above.has_dname());
+        let is_glue = vertex.is_zone_cut() || occluder.is_some_and(|above| above.is_zone_cut());
+        if is_glue && !with_glue || occluder.is_some_and(|above| !above.is_zone_cut()) {
+            return Ok(());
+        }
+        for &rtype in rtypes {
+            if let Some(rrset) = vertex.rrset(rtype) {
+                let dnssec_ok = self.dnssec_ok && !is_glue;
+                Signed { owner, rrset: &rrset, ttl_max: u32::MAX, dnssec_ok }
+                    .push(self.composer, Section::Additional)?;
+            }
+        }
+        Ok(())
+    }
+}

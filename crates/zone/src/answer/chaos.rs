@@ -1,0 +1,48 @@
+//! Class CH: names that identify a server (RFC 4892). Nothing is told that was not configured.
+
+use wire::compose::Composer;
+use wire::name::NameRef;
+use wire::number::{Class, Rtype};
+use wire::parse::{Question, Section};
+
+/// What is told in class CH.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Chaos<'c> {
+    /// For `id.server` and `hostname.bind`; at most 255 octets of it are sent.
+    pub id_server: Option<&'c [u8]>,
+    /// For `version.server` and `version.bind`; at most 255 octets of it are sent.
+    pub version: Option<&'c [u8]>,
+}
+
+const ID_NAMES: [&[u8]; 2] = [b"\x02id\x06server\x00", b"\x08hostname\x04bind\x00"];
+const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x06server\x00", b"\x07version\x04bind\x00"];
+
+impl<'c> Chaos<'c> {
+    /// The text that answers a question.
+    pub(super) fn find(&self, question: &Question) -> Option<&'c [u8]> {
+        if !matches!(question.qtype, Rtype::TXT | Rtype::ANY) {
+            return None;
+        }
+        let is_among = |names: [&[u8]; 2]| names.iter().any(|name| question.qname.octets().eq_ignore_ascii_case(name));
+        let text = if is_among(ID_NAMES) {
+            self.id_server
+        } else if is_among(VERSION_NAMES) {
+            self.version
+        } else {
+            None
+        };
+        text.map(|text| &text[..text.len().min(255)])
+    }
+}
+
+/// Puts the text in; what does not fit sets TC.
+pub(super) fn push(composer: &mut Composer<'_>, question: &Question, text: &[u8]) {
+    let mut rdata = [0; 256];
+    rdata[0] = text.len() as u8;
+    rdata[1..=text.len()].copy_from_slice(text);
+    let rdatas = [&rdata[..=text.len()]];
+    let owner: NameRef<'_> = question.qname.as_ref();
+    if composer.push_rrset(Section::Answer, owner, Rtype::TXT, Class::CH, 0, rdatas).is_err() {
+        composer.truncate_all();
+    }
+}

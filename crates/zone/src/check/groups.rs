@@ -1,0 +1,171 @@
+//! Records by owner and type, without moving them: zones are large, and most are sorted already.
+
+use crate::record::Record;
+use core::ops::Range;
+use wire::name::{Name, NameRef};
+use wire::number::Rtype;
+
+/// A hash of a name without regard to case, eight octets at a time. The file is the operator's own, so nobody aims at
+/// collisions.
+fn hash(name: NameRef<'_>) -> u64 {
+    let mut hash = 0u64;
+    for chunk in name.octets().chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        // Clears the bit of case in every octet; a few more names collide, equality decides.
+        let word = u64::from_le_bytes(word) & !0x2020_2020_2020_2020;
+        hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^= hash >> 29;
+    }
+    hash ^ hash >> 32
+}
+
+/// The owners of a zone by name: open addressing. A slot holds half of the hash and one more than the number of an
+/// owner; 0 is free.
+struct Names {
+    slots: Vec<u64>,
+    /// The first record of each owner.
+    firsts: Vec<u32>,
+}
+
+impl Names {
+    fn new(records: usize) -> Self {
+        Self { slots: vec![0; (records * 2).next_power_of_two()], firsts: Vec::new() }
+    }
+
+    /// The slot that holds the name, or the free one where it would go, and what is stored there of the hash.
+    fn slot(&self, records: &[Record], name: NameRef<'_>) -> (usize, u64) {
+        let hash = hash(name);
+        let (tag, mask) = (hash & 0xFFFF_FFFF_0000_0000, self.slots.len() - 1);
+        let mut slot = hash as usize & mask;
+        loop {
+            let held = self.slots[slot];
+            let is_name = || records[self.firsts[held as u32 as usize - 1] as usize].owner.as_ref() == name;
+            if held == 0 || (held & 0xFFFF_FFFF_0000_0000 == tag && is_name()) {
+                return (slot, tag);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    fn find(&self, records: &[Record], name: NameRef<'_>) -> Option<u32> {
+        (self.slots[self.slot(records, name).0] as u32).checked_sub(1)
+    }
+
+    /// The number of the owner of a record, a new one if need be.
+    fn number(&mut self, records: &[Record], index: u32) -> u32 {
+        let (slot, tag) = self.slot(records, records[index as usize].owner.as_ref());
+        if self.slots[slot] == 0 {
+            self.firsts.push(index);
+            self.slots[slot] = tag | self.firsts.len() as u64;
+        }
+        self.slots[slot] as u32 - 1
+    }
+}
+
+/// The records of a zone by owner and type.
+pub(super) struct Groups {
+    names: Names,
+    /// Numbers of records, by owner, then type (of RRSIG: covered type), then as in the file.
+    order: Vec<u32>,
+    /// Where in `order` each RRset begins, and the last one ends.
+    rrsets: Vec<u32>,
+    /// Where in `rrsets` each owner begins, and the last one ends.
+    owners: Vec<u32>,
+    outside: Vec<u32>,
+    apex: Option<u32>,
+}
+
+impl Groups {
+    pub(super) fn new(apex: &Name, records: &[Record]) -> Self {
+        let mut names = Names::new(records.len());
+        let (mut keyed, mut outside) = (Vec::with_capacity(records.len()), Vec::new());
+        let mut before: Option<(&Name, u32)> = None;
+        for (index, record) in records.iter().enumerate() {
+            let owner = match before {
+                Some((name, number)) if name.octets() == record.owner.octets() => number,
+                _ if !record.owner.as_ref().is_at_or_below(apex.as_ref()) => {
+                    outside.push(index as u32);
+                    continue;
+                }
+                _ => names.number(records, index as u32),
+            };
+            before = Some((&record.owner, owner));
+            keyed.push((u64::from(owner) << 32 | u64::from(kind(record)), index as u32));
+        }
+        // Stable, and next to nothing for what is sorted.
+        keyed.sort_by_key(|&(key, _)| key);
+        let (mut rrsets, mut owners) =
+            (Vec::with_capacity(keyed.len() + 1), Vec::with_capacity(names.firsts.len() + 1));
+        let mut last = None;
+        for (at, &(key, _)) in keyed.iter().enumerate() {
+            if last.is_none_or(|last: u64| last >> 32 != key >> 32) {
+                owners.push(rrsets.len() as u32);
+            }
+            if last != Some(key) {
+                rrsets.push(at as u32);
+            }
+            last = Some(key);
+        }
+        owners.push(rrsets.len() as u32);
+        rrsets.push(keyed.len() as u32);
+        let order = keyed.into_iter().map(|(_, index)| index).collect();
+        let apex = names.find(records, apex.as_ref());
+        Self { names, order, rrsets, owners, outside, apex }
+    }
+
+    /// Numbers of records outside of the zone.
+    pub(super) fn outside(&self) -> &[u32] {
+        &self.outside
+    }
+
+    /// The numbers of all owners.
+    pub(super) fn owners(&self) -> Range<u32> {
+        0..self.names.firsts.len() as u32
+    }
+
+    pub(super) fn owner_name<'r>(&self, records: &'r [Record], owner: u32) -> &'r Name {
+        &records[self.names.firsts[owner as usize] as usize].owner
+    }
+
+    /// The number of a name that owns records.
+    pub(super) fn find(&self, records: &[Record], name: NameRef<'_>) -> Option<u32> {
+        self.names.find(records, name)
+    }
+
+    /// The number of the apex, if it owns records.
+    pub(super) const fn apex(&self) -> Option<u32> {
+        self.apex
+    }
+
+    /// The RRsets of an owner, each as numbers of records. Signatures are one set for each type that they cover.
+    pub(super) fn rrsets(&self, owner: u32) -> impl Iterator<Item = &[u32]> {
+        let at = owner as usize;
+        (self.owners[at] as usize..self.owners[at + 1] as usize)
+            .map(|rrset| &self.order[self.rrsets[rrset] as usize..self.rrsets[rrset + 1] as usize])
+    }
+
+    /// The first record of an owner's RRset of a type.
+    pub(super) fn find_type<'r>(&self, records: &'r [Record], owner: u32, rtype: Rtype) -> Option<(&'r Record, u32)> {
+        let mut firsts = self.rrsets(owner).map(|rrset| (&records[rrset[0] as usize], rrset[0]));
+        firsts.find(|(record, _)| record.rtype == rtype)
+    }
+
+    /// The records by owner and type, but for those that `dropped` names in order.
+    pub(super) fn into_served(mut self, records: Vec<Record>, dropped: &[bool]) -> Vec<Record> {
+        self.order.retain(|&index| !dropped.get(index as usize).is_some_and(|&is_dropped| is_dropped));
+        if self.order.len() == records.len() && self.order.is_sorted() {
+            return records;
+        }
+        let mut records: Vec<Option<Record>> = records.into_iter().map(Some).collect();
+        self.order.into_iter().filter_map(|index| records[index as usize].take()).collect()
+    }
+}
+
+/// What makes records of one owner one set: the type, and for signatures the type they cover (RFC 4035 2.2).
+fn kind(record: &Record) -> u32 {
+    match (record.rtype, record.rdata.first_chunk::<2>()) {
+        (Rtype::RRSIG, Some(covered)) => u32::from(Rtype::RRSIG.0) << 16 | u32::from(u16::from_be_bytes(*covered)),
+        (rtype, _) => u32::from(rtype.0) << 16,
+    }
+}

@@ -1,0 +1,130 @@
+//! What may stand at one owner, and below which.
+
+use super::finding::{FindingKind, Findings};
+use super::groups::Groups;
+use crate::file::Place;
+use crate::record::Record;
+use wire::name::Name;
+use wire::number::Rtype;
+use wire::rdata::rdata_eq;
+
+/// What an owner is to the names below it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    Nothing,
+    ZoneCut,
+    Dname,
+}
+
+pub(super) fn check(apex: &Name, records: &[Record], groups: &Groups, places: &[Place], findings: &mut Findings) {
+    let Some(apex_number) = groups.apex() else {
+        findings.add_at(FindingKind::SoaMissing, apex, Rtype::SOA, None);
+        return;
+    };
+    for (rtype, kind) in [(Rtype::SOA, FindingKind::SoaMissing), (Rtype::NS, FindingKind::NsMissing)] {
+        if groups.find_type(records, apex_number, rtype).is_none() {
+            findings.add_at(kind, apex, rtype, None);
+        }
+    }
+    let mut above = vec![Above::Nothing; groups.owners().len()];
+    let mut has_any = false;
+    for owner in groups.owners() {
+        above[owner as usize] = check_owner(owner, owner == apex_number, records, groups, places, findings);
+        has_any |= above[owner as usize] != Above::Nothing;
+    }
+    if has_any {
+        check_occluded(apex, records, groups, &above, places, findings);
+    }
+}
+
+/// One owner; says what it is to those below.
+fn check_owner(
+    owner: u32,
+    is_apex: bool,
+    records: &[Record],
+    groups: &Groups,
+    places: &[Place],
+    findings: &mut Findings,
+) -> Above {
+    let (mut cname, mut dname, mut ns, mut ds, mut other) = (None, None, None, None, None);
+    for rrset in groups.rrsets(owner) {
+        let record = &records[rrset[0] as usize];
+        let place = places.get(rrset[0] as usize);
+        let is_many = || {
+            let equal = |&index: &u32| rdata_eq(record.rtype, &record.rdata, &records[index as usize].rdata);
+            !rrset[1..].iter().all(equal)
+        };
+        let (single, slot) = match record.rtype {
+            Rtype::CNAME => (Some(FindingKind::CnameMany), &mut cname),
+            Rtype::DNAME => (Some(FindingKind::DnameMany), &mut dname),
+            Rtype::SOA => (Some(FindingKind::SoaMany), &mut other),
+            Rtype::NS => (None, &mut ns),
+            Rtype::DS => (None, &mut ds),
+            // What may stand beside a CNAME: RFC 4034 3 and 4, and KEY of RFC 2535 2.3.5 as BIND has it.
+            Rtype::RRSIG | Rtype::NSEC | Rtype::SIG | Rtype::KEY | Rtype::NXT => continue,
+            _ => (None, &mut other),
+        };
+        *slot = slot.or(Some((record, place)));
+        if let Some(kind) = single.filter(|_| is_many()) {
+            findings.add(kind, record, place);
+        }
+        if record.rtype == Rtype::SOA && !is_apex {
+            findings.add(FindingKind::SoaBelowApex, record, place);
+        }
+    }
+    let mut found = |kind, what: Option<(&Record, Option<&Place>)>| {
+        if let Some((record, place)) = what {
+            findings.add(kind, record, place);
+        }
+    };
+    if cname.is_some() {
+        found(FindingKind::CnameAndOther, other.or(ns).or(dname).or(ds));
+    }
+    if is_apex {
+        found(FindingKind::DsAtApex, ds);
+    } else {
+        found(FindingKind::DsWithoutNs, ds.filter(|_| ns.is_none()));
+        found(FindingKind::NsBesideDname, ns.filter(|_| dname.is_some()));
+    }
+    found(FindingKind::NsOfWildcard, ns.filter(|(record, _)| record.owner.as_ref().is_wildcard()));
+    match (dname, ns) {
+        (Some(_), _) => Above::Dname,
+        (None, Some(_)) if !is_apex => Above::ZoneCut,
+        _ => Above::Nothing,
+    }
+}
+
+/// Names below a zone cut that are no glue, and names below a DNAME (RFC 6672 2.3).
+fn check_occluded(
+    apex: &Name,
+    records: &[Record],
+    groups: &Groups,
+    above: &[Above],
+    places: &[Place],
+    findings: &mut Findings,
+) {
+    let apex_labels = apex.as_ref().label_count();
+    for owner in groups.owners() {
+        let name = groups.owner_name(records, owner).as_ref();
+        let mut ancestor = name;
+        let mut occluder = Above::Nothing;
+        for _ in apex_labels..name.label_count() {
+            let Some(parent) = ancestor.parent() else { break };
+            ancestor = parent;
+            if let Some(number) = groups.find(records, ancestor) {
+                match above[number as usize] {
+                    Above::Nothing => {}
+                    what => occluder = what,
+                }
+            }
+        }
+        let is_glue = |rtype| occluder == Above::ZoneCut && matches!(rtype, Rtype::A | Rtype::AAAA | Rtype::RRSIG);
+        if occluder == Above::Nothing {
+            continue;
+        }
+        let mut rrsets = groups.rrsets(owner).map(|rrset| (&records[rrset[0] as usize], rrset[0]));
+        if let Some((record, index)) = rrsets.find(|(record, _)| !is_glue(record.rtype)) {
+            findings.add(FindingKind::Occluded, record, places.get(index as usize));
+        }
+    }
+}

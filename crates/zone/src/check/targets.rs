@@ -1,0 +1,77 @@
+//! Names that records point to: name servers, mail exchangers, services.
+
+use super::finding::{FindingKind, Findings};
+use super::groups::Groups;
+use crate::file::Place;
+use crate::record::Record;
+use wire::name::NameRef;
+use wire::number::Rtype;
+use wire::rdata::rdata_names;
+
+pub(super) fn check(records: &[Record], groups: &Groups, places: &[Place], findings: &mut Findings) {
+    for owner in groups.owners() {
+        for rrset in groups.rrsets(owner) {
+            let rtype = records[rrset[0] as usize].rtype;
+            if !matches!(rtype, Rtype::NS | Rtype::MX | Rtype::SRV) {
+                continue;
+            }
+            for &index in rrset {
+                let record = &records[index as usize];
+                let Some(target) = rdata_names(rtype, &record.rdata).next() else { continue };
+                if let Some(kind) = judge(record, target, records, groups) {
+                    findings.add(kind, record, places.get(index as usize));
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong with the target of a record, as far as this zone can tell.
+fn judge(record: &Record, target: NameRef<'_>, records: &[Record], groups: &Groups) -> Option<FindingKind> {
+    // A root target says that there is no such service (RFC 2782, RFC 7505 3).
+    if target.is_root() {
+        return None;
+    }
+    let missing = if record.rtype == Rtype::NS && target.is_at_or_below(record.owner.as_ref()) {
+        FindingKind::GlueMissing
+    } else {
+        FindingKind::AddressMissing
+    };
+    match groups.find(records, target) {
+        Some(owner) => {
+            let has = |rtype| groups.find_type(records, owner, rtype).is_some();
+            if has(Rtype::CNAME) {
+                // RFC 2181 10.3: "The domain name used as the value of a NS resource record, or part of the value of
+                // a MX resource record, must not be an alias."
+                Some(FindingKind::TargetIsCname)
+            } else {
+                (!has(Rtype::A) && !has(Rtype::AAAA)).then_some(missing)
+            }
+        }
+        None => {
+            // Not there, unless a wildcard, a zone cut or a DNAME above speaks for it; or it is another zone's.
+            let apex = groups.owner_name(records, groups.apex()?).as_ref();
+            (target.is_at_or_below(apex) && !is_covered(record, target, apex, records, groups)).then_some(missing)
+        }
+    }
+}
+
+/// Whether something above the target answers for it.
+fn is_covered(record: &Record, target: NameRef<'_>, apex: NameRef<'_>, records: &[Record], groups: &Groups) -> bool {
+    let mut name = target;
+    while let Some(parent) = name.parent().filter(|parent| parent.is_at_or_below(apex)) {
+        name = parent;
+        let mut wildcard = b"\x01*".to_vec();
+        wildcard.extend_from_slice(name.octets());
+        if NameRef::from_octets(&wildcard).is_ok_and(|wildcard| groups.find(records, wildcard).is_some()) {
+            return true;
+        }
+        let Some(owner) = groups.find(records, name).filter(|_| name != apex) else { continue };
+        let is_own_cut = record.rtype == Rtype::NS && record.owner.as_ref() == name;
+        let has = |rtype| groups.find_type(records, owner, rtype).is_some();
+        if has(Rtype::DNAME) || (has(Rtype::NS) && !is_own_cut) {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,127 @@
+//! Zones that are refused, and zones that are odd.
+
+use super::{Checked, Findings, check};
+use crate::file::{LoadOptions, Slice, load};
+use crate::text::print_record;
+
+/// Checks a zone whose apex has SOA and NS already.
+fn checked(text: &str) -> Result<Checked, Findings> {
+    bare(&format!("@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n{text}"))
+}
+
+fn bare(text: &str) -> Result<Checked, Findings> {
+    let text = format!("$TTL 100\n{text}");
+    let origin = "example.".parse().unwrap();
+    check(load(&mut Slice::new(text.into_bytes()), Some(&origin), &LoadOptions::default()).unwrap())
+}
+
+fn said(findings: &[super::Finding]) -> Vec<String> {
+    findings.iter().map(|found| format!("{}: {found}", found.place.map_or(0, |place| place.line))).collect()
+}
+
+/// The line counts `$TTL` and the three records of the apex.
+#[test]
+fn what_refuses_a_zone() {
+    for (text, error) in [
+        ("@ SOA ns h 2 2 3 4 5\n", "2: example. SOA: more than one SOA"),
+        ("a SOA ns h 1 2 3 4 5\n", "5: a.example. SOA: SOA below the apex"),
+        ("a CNAME b\na A 1.2.3.4\n", "6: a.example. A: CNAME and other data"),
+        ("a A 1.2.3.4\nA CNAME b\n", "5: a.example. A: CNAME and other data"),
+        ("a CNAME b\na NS c.\n", "6: a.example. NS: CNAME and other data"),
+        ("a CNAME b\na DNAME c.\n", "6: a.example. DNAME: CNAME and other data"),
+        ("a CNAME b\na CNAME c\n", "5: a.example. CNAME: more than one CNAME"),
+        ("a DNAME b\na DNAME c\n", "5: a.example. DNAME: more than one DNAME"),
+        ("@ CNAME b\n", "2: example. SOA: CNAME and other data"),
+        ("@ NSEC3PARAM 1 0 151 -\n", "5: example. NSEC3PARAM: more than 150 iterations of NSEC3 (RFC 9276)"),
+        (
+            "2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 0 2500 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n",
+            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 150 iterations of NSEC3 (RFC 9276)",
+        ),
+    ] {
+        assert_eq!(said(checked(text).unwrap_err().errors()), [error], "{text}");
+    }
+    assert_eq!(said(bare("a A 1.2.3.4\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
+    assert_eq!(said(bare("@ NS a.\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
+    assert!(bare("").is_err());
+}
+
+#[test]
+fn what_is_odd_but_served() {
+    for (text, warning) in [
+        ("a.other. A 1.2.3.4\n", "5: a.other. A: outside of the zone, left out"),
+        ("a MX 1 Ns\nA MX 1 nS\n", "6: A.example. MX: is there twice, left out"),
+        ("a 5 A 1.2.3.4\na 6 A 1.2.3.5\n", "6: a.example. A: TTLs differ in the RRset, the smallest is taken"),
+        ("a NS x.\nb.a TXT x\n", "6: b.a.example. TXT: occluded by a zone cut or DNAME above"),
+        ("a DNAME x.\nb.a A 1.2.3.4\n", "6: b.a.example. A: occluded by a zone cut or DNAME above"),
+        ("a NS x.\nb.a NS x.\n", "6: b.a.example. NS: occluded by a zone cut or DNAME above"),
+        ("a DNAME x.\na NS x.\n", "6: a.example. NS: NS beside a DNAME"),
+        ("*.a NS x.\n", "5: *.a.example. NS: NS of a wildcard"),
+        ("@ DS 1 8 200 00\n", "5: example. DS: DS at the apex"),
+        ("a DS 1 8 200 00\n", "5: a.example. DS: DS without NS"),
+        ("a NS ns.a\n", "5: a.example. NS: glue is missing for a name server below the zone cut"),
+        ("a NS ns.b\n", "5: a.example. NS: points to a name of this zone without an address"),
+        ("a MX 1 b\nb TXT x\n", "5: a.example. MX: points to a name of this zone without an address"),
+        ("a SRV 1 1 1 b\nb CNAME ns\n", "5: a.example. SRV: points to a CNAME"),
+    ] {
+        assert_eq!(said(checked(text).unwrap().findings.warnings()), [warning], "{text}");
+    }
+    let without_ns = bare("@ SOA ns. h 1 2 3 4 5\n").unwrap();
+    assert_eq!(said(without_ns.findings.warnings()), ["0: example. NS: no NS at the apex"]);
+}
+
+#[test]
+fn what_is_as_it_should_be() {
+    for text in [
+        "a CNAME b\na RRSIG CNAME 8 2 100 20300101000000 20200101000000 1 example. AAEC\na NSEC b A RRSIG NSEC\n",
+        "a CNAME b\n",
+        "a NS ns.a\nns.a A 1.2.3.4\na DS 1 8 200 00\n",
+        "a NS ns.b\nb NS ns.b\nns.b AAAA ::1\n",
+        "a MX 0 .\n",
+        "a MX 1 x.w\n*.w A 1.2.3.4\n",
+        "a MX 1 x.d\nd DNAME y.\n",
+        "a MX 1 other.test.\n",
+        "d DNAME x.\n",
+        "@ NSEC3PARAM 1 0 150 -\n",
+        // Signatures of one owner have the TTLs of what they cover.
+        concat!(
+            "a 5 RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC\na 6 RRSIG TXT 8 2 6 2030010100",
+            "0000 20200101000000 1 example. AAEC\n",
+        ),
+    ] {
+        let checked = checked(text).unwrap_or_else(|findings| panic!("{text}: {:?}", said(findings.errors())));
+        assert_eq!(said(checked.findings.warnings()), [""; 0], "{text}");
+        assert_eq!(checked.records.len(), 3 + text.lines().count());
+    }
+}
+
+#[test]
+fn what_is_served_is_one_set_with_one_ttl_and_no_duplicates() {
+    let text = "b TXT x\na 9 A 1.2.3.4\nA 7 A 1.2.3.5\na 8 A 1.2.3.4\nb TXT X\nx.other. A 1.2.3.4\na TXT y\n";
+    let served = checked(text).unwrap();
+    let lines: Vec<String> = served.records[3..]
+        .iter()
+        .map(|record| {
+            let mut line = String::new();
+            print_record(record, &mut line);
+            line.replace('\t', " ")
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "b.example. 100 IN TXT \"x\"",
+            "b.example. 100 IN TXT \"X\"",
+            "a.example. 7 IN A 1.2.3.4",
+            "A.example. 7 IN A 1.2.3.5",
+            "a.example. 100 IN TXT \"y\"",
+        ]
+    );
+    assert_eq!(served.findings.counts(), (0, 3));
+}
+
+#[test]
+fn duplicates_in_large_sets_are_found_too() {
+    let many: String = (0..200).map(|number| format!("a MX {} Mx.test.\n", number % 150)).collect();
+    let served = checked(&many.replacen("Mx", "mX", 20)).unwrap();
+    assert_eq!((served.records.len(), served.findings.counts()), (3 + 150, (0, 50)));
+}

@@ -1,0 +1,435 @@
+//! Entries to records: directives, what a record leaves out, files within files.
+
+use super::error::{FileError, Place, Reason, Warning, WarningKind};
+use super::generate::{GenerateError, Range, expand, rhs_template};
+use super::reader::{Entry, Reader};
+use super::source::Source;
+use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, WARNINGS_MAX};
+use crate::record::Record;
+use crate::text::token::{Step, Token, Word, tokenize};
+use crate::text::words::Words;
+use crate::text::{TextError, scan_name, scan_period, scan_rdata, scan_rtype};
+use wire::name::{Name, NameRef};
+use wire::number::Rtype;
+
+/// What may be set before a zone file is read.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The TTL in seconds of records that have none, before any `$TTL`; `None`: such records are refused.
+    pub ttl: Option<u32>,
+    /// How many records may be read at most.
+    pub records_max: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { ttl: None, records_max: FILE_RECORDS_MAX }
+    }
+}
+
+/// A record, and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scanned {
+    /// The record.
+    pub record: Record,
+    /// Its first line.
+    pub place: Place,
+}
+
+/// Reads records one after the other.
+pub struct Scanner<'s> {
+    source: &'s mut dyn Source,
+    /// The open files; each was included by the one before it.
+    files: Vec<File>,
+    /// What the files are called; [`Place`]s count in it.
+    names: Vec<String>,
+    tokens: Vec<Token>,
+    ttl: Ttl,
+    generating: Option<Generating>,
+    records_left: usize,
+    warnings: Vec<Warning>,
+    warning_count: usize,
+    rdata: Vec<u8>,
+    owner: Vec<u8>,
+}
+
+struct File {
+    reader: Reader,
+    index: u16,
+    /// `$ORIGIN`, and the owner of the record before; each file has its own (RFC 1035 5.1).
+    origin: Option<Name>,
+    owner: Vec<u8>,
+}
+
+/// What a record without TTL gets. It is one for all files: `$TTL` holds for the records "appearing after the
+/// directive" (RFC 2308 4), which BIND and NSD take to go on behind the end of an included file.
+struct Ttl {
+    /// `$TTL`.
+    default: Option<u32>,
+    /// The last one that a record gave.
+    last: Option<u32>,
+    is_warned: bool,
+}
+
+/// A `$GENERATE` that has not come to its end.
+struct Generating {
+    range: Range,
+    lhs: Vec<u8>,
+    rhs: Vec<u8>,
+    rtype: Rtype,
+    ttl: u32,
+    place: Place,
+}
+
+impl<'s> Scanner<'s> {
+    /// Opens the zone file. Relative names count from `origin` until `$ORIGIN` says something else.
+    ///
+    /// # Errors
+    /// When the source cannot open it.
+    pub fn new(source: &'s mut dyn Source, origin: Option<&Name>, options: &LoadOptions) -> Result<Self, FileError> {
+        let mut scanner = Self {
+            source,
+            files: Vec::new(),
+            names: Vec::new(),
+            tokens: Vec::new(),
+            ttl: Ttl { default: options.ttl, last: None, is_warned: false },
+            generating: None,
+            records_left: options.records_max,
+            warnings: Vec::new(),
+            warning_count: 0,
+            rdata: Vec::new(),
+            owner: Vec::new(),
+        };
+        match scanner.open(None, origin.cloned(), Vec::new()) {
+            Ok(()) => Ok(scanner),
+            Err(reason) => Err(FileError { file: "zone file".into(), line: 0, reason }),
+        }
+    }
+
+    /// The next record; `None` behind the last one.
+    ///
+    /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a
+    /// directive, a parenthesis left open, a file that cannot be read) the next call returns `None`.
+    pub fn next_record(&mut self) -> Option<Result<Scanned, FileError>> {
+        loop {
+            if self.generating.is_some() {
+                match self.generated() {
+                    Ok(None) => continue,
+                    Ok(Some(scanned)) => return Some(Ok(scanned)),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            let file = self.files.last_mut()?;
+            let index = file.index;
+            match file.reader.entry(&mut self.tokens) {
+                Ok(None) => {
+                    self.files.pop();
+                }
+                Ok(Some(entry)) => {
+                    if let Some(result) = self.entry(&entry, index) {
+                        return Some(result);
+                    }
+                }
+                Err(error) => {
+                    if error.is_last {
+                        self.files.clear();
+                    }
+                    return Some(Err(self.error(Place { file: index, line: error.line }, error.reason)));
+                }
+            }
+        }
+    }
+
+    /// What the files are called, by the number in [`Place`].
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The warnings so far; at most [`WARNINGS_MAX`] are kept.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<String>, Vec<Warning>, usize) {
+        (self.names, self.warnings, self.warning_count)
+    }
+
+    pub(super) fn error(&self, place: Place, reason: Reason) -> FileError {
+        let file = self.names.get(usize::from(place.file)).cloned().unwrap_or_default();
+        FileError { file, line: place.line, reason }
+    }
+
+    fn warn(&mut self, place: Place, kind: WarningKind) {
+        self.warning_count += 1;
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(Warning { place, kind });
+        }
+    }
+
+    fn open(&mut self, name: Option<&str>, origin: Option<Name>, owner: Vec<u8>) -> Result<(), Reason> {
+        if self.files.len() > INCLUDE_DEPTH_MAX {
+            return Err(Reason::IncludeDeep);
+        }
+        if self.names.len() >= INCLUDE_FILES_MAX {
+            return Err(Reason::IncludeMany);
+        }
+        let from = self.files.last().map(|file| self.names[usize::from(file.index)].as_str());
+        let opened = self.source.open(name, from).map_err(Reason::Source)?;
+        let (reader, name) = Reader::new(opened);
+        let index = self.names.len() as u16;
+        self.names.push(name);
+        self.files.push(File { reader, index, origin, owner });
+        Ok(())
+    }
+
+    /// One entry that has tokens: a directive or a record.
+    fn entry(&mut self, entry: &Entry, file: u16) -> Option<Result<Scanned, FileError>> {
+        let place = Place { file, line: entry.line };
+        let file = self.files.last().expect("an entry comes from a file");
+        let first = self.tokens[0].word(file.reader.octets());
+        if !entry.owner_omitted && !first.is_quoted() && first.octets().starts_with(b"$") {
+            return match self.directive(place) {
+                Ok(()) => None,
+                // The records behind a directive that was not understood would mean something else than they should.
+                Err(reason) => {
+                    self.files.clear();
+                    Some(Err(self.error(place, reason)))
+                }
+            };
+        }
+        // Taken out and put back, so that records may be scanned while all of `self` is at hand.
+        let tokens = core::mem::take(&mut self.tokens);
+        let mut line = 0;
+        let result = self.record(&tokens, entry.owner_omitted, place, &mut line);
+        self.tokens = tokens;
+        Some(result.map_err(|reason| {
+            if reason == Reason::RecordsMany {
+                self.files.clear();
+            }
+            self.error(Place { line: place.line + line, ..place }, reason)
+        }))
+    }
+
+    fn record(
+        &mut self,
+        tokens: &[Token],
+        owner_omitted: bool,
+        place: Place,
+        line: &mut u32,
+    ) -> Result<Scanned, Reason> {
+        let Self { files, rdata, owner, .. } = self;
+        let file = files.last_mut().expect("a record comes from a file");
+        let mut words = Words::new(file.reader.octets(), tokens);
+        if !owner_omitted {
+            owner.clear();
+            scan_name(words.expect()?, file.origin.as_ref().map(Name::as_ref), owner)?;
+            core::mem::swap(&mut file.owner, owner);
+        }
+        let scan = |words: &mut Words<'_>, rdata: &mut Vec<u8>| {
+            let head = Head::scan(words)?;
+            rdata.clear();
+            scan_rdata(head.rtype, words, file.origin.as_ref().map(Name::as_ref), rdata)?;
+            Ok::<_, Reason>(head)
+        };
+        let head = scan(&mut words, rdata).inspect_err(|_| *line = words.line())?;
+        if file.owner.is_empty() {
+            return Err(Reason::OwnerMissing);
+        }
+        let name = NameRef::from_octets(&file.owner).map_err(TextError::Name)?.to_name();
+        let rdata = core::mem::take(rdata);
+        let ttl = self.ttl(head.ttl, Some((head.rtype, &rdata)), place)?;
+        self.count()?;
+        let record = Record { owner: name, rtype: head.rtype, ttl, rdata: rdata.as_slice().into() };
+        self.rdata = rdata;
+        Ok(Scanned { record, place })
+    }
+
+    fn count(&mut self) -> Result<(), Reason> {
+        self.records_left = self.records_left.checked_sub(1).ok_or(Reason::RecordsMany)?;
+        Ok(())
+    }
+
+    /// The TTL of a record that gave `given`; rdata is that of a record which may be an SOA.
+    fn ttl(&mut self, given: Option<u32>, record: Option<(Rtype, &[u8])>, place: Place) -> Result<u32, Reason> {
+        if let Some(ttl) = given {
+            let ttl = self.bounded(ttl, place);
+            self.ttl.last = Some(ttl);
+            return Ok(ttl);
+        }
+        // RFC 2308 4: the value of $TTL where there is one.
+        if let Some(ttl) = self.ttl.default {
+            return Ok(ttl);
+        }
+        if let Some(ttl) = self.ttl.last {
+            if !core::mem::replace(&mut self.ttl.is_warned, true) {
+                self.warn(place, WarningKind::TtlFromRecordBefore);
+            }
+            return Ok(ttl);
+        }
+        match record {
+            Some((Rtype::SOA, rdata)) => {
+                let minimum = rdata.last_chunk::<4>().map_or(0, |octets| u32::from_be_bytes(*octets));
+                let ttl = self.bounded(minimum, place);
+                self.ttl.default = Some(ttl);
+                self.warn(place, WarningKind::TtlFromSoa);
+                Ok(ttl)
+            }
+            _ => Err(Reason::TtlMissing),
+        }
+    }
+
+    /// RFC 2181 8: a TTL with the most significant bit set counts as 0.
+    fn bounded(&mut self, ttl: u32, place: Place) -> u32 {
+        if ttl <= i32::MAX as u32 {
+            return ttl;
+        }
+        self.warn(place, WarningKind::TtlHigh);
+        0
+    }
+
+    fn directive(&mut self, place: Place) -> Result<(), Reason> {
+        let file = self.files.last().expect("a directive comes from a file");
+        let octets = file.reader.octets();
+        let word = |at: usize| self.tokens.get(at).map(|token| token.word(octets)).ok_or(TextError::Missing);
+        let end = |at: usize| if self.tokens.len() > at { Err(TextError::LeftOver) } else { Ok(()) };
+        let name = |at: usize| {
+            let mut out = Vec::new();
+            scan_name(word(at)?, file.origin.as_ref().map(Name::as_ref), &mut out)?;
+            Ok::<_, TextError>(NameRef::from_octets(&out)?.to_name())
+        };
+        match word(0)?.octets().to_ascii_uppercase().as_slice() {
+            b"$ORIGIN" => {
+                let origin = name(1)?;
+                end(2)?;
+                self.files.last_mut().expect("a directive comes from a file").origin = Some(origin);
+            }
+            b"$TTL" => {
+                let ttl = scan_period(word(1)?.plain()?)?;
+                end(2)?;
+                self.ttl.default = Some(self.bounded(ttl, place));
+            }
+            b"$INCLUDE" => {
+                let path = path(word(1)?)?;
+                let origin = if self.tokens.len() > 2 { Some(name(2)?) } else { file.origin.clone() };
+                end(3)?;
+                // RFC 1035 5.1: neither the origin nor the owner of an included file reach beyond it.
+                let owner = file.owner.clone();
+                self.open(Some(&path), origin, owner)?;
+            }
+            b"$GENERATE" => {
+                let tokens = core::mem::take(&mut self.tokens);
+                let result = self.start_generating(&tokens, place);
+                self.tokens = tokens;
+                result?;
+            }
+            _ => return Err(Reason::DirectiveUnknown),
+        }
+        Ok(())
+    }
+
+    fn start_generating(&mut self, tokens: &[Token], place: Place) -> Result<(), Reason> {
+        let file = self.files.last().expect("a directive comes from a file");
+        let mut words = Words::new(file.reader.octets(), tokens);
+        words.take();
+        let range = Range::scan(words.plain()?)?;
+        let lhs = words.expect()?;
+        if lhs.is_quoted() {
+            return Err(GenerateError::LhsQuoted.into());
+        }
+        let lhs = lhs.octets().to_vec();
+        let head = Head::scan(&mut words)?;
+        if head.rtype == Rtype::SOA {
+            return Err(GenerateError::Soa.into());
+        }
+        let rhs = rhs_template(words.expect()?);
+        if !words.is_empty() {
+            return Err(GenerateError::RhsMany.into());
+        }
+        let ttl = self.ttl(head.ttl, None, place)?;
+        self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place });
+        Ok(())
+    }
+
+    /// The next record of a `$GENERATE`; `None` behind its last one.
+    fn generated(&mut self) -> Result<Option<Scanned>, FileError> {
+        let Some(mut generating) = self.generating.take() else { return Ok(None) };
+        let Some(number) = generating.range.next() else { return Ok(None) };
+        match self.generate(&generating, number) {
+            Ok(record) => {
+                let place = generating.place;
+                self.generating = Some(generating);
+                Ok(Some(Scanned { record, place }))
+            }
+            // What is wrong with one is wrong with most of them: one error is enough.
+            Err(reason) => {
+                if reason == Reason::RecordsMany {
+                    self.files.clear();
+                }
+                Err(self.error(generating.place, reason))
+            }
+        }
+    }
+
+    fn generate(&mut self, generating: &Generating, number: i32) -> Result<Record, Reason> {
+        self.count()?;
+        let origin = self.files.last().and_then(|file| file.origin.as_ref()).map(Name::as_ref);
+        let mut text = Vec::new();
+        expand(&generating.lhs, number, &mut text)?;
+        self.owner.clear();
+        scan_name(Word::unquoted(&text), origin, &mut self.owner)?;
+        let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?.to_name();
+        expand(&generating.rhs, number, &mut text)?;
+        match tokenize(&text, 0, true, &mut self.tokens).map_err(|(_, error)| error)? {
+            Step::Entry { next, .. } if next < text.len() => return Err(TextError::LeftOver.into()),
+            _ => {}
+        }
+        self.rdata.clear();
+        scan_rdata(generating.rtype, &mut Words::new(&text, &self.tokens), origin, &mut self.rdata)?;
+        Ok(Record { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: self.rdata.as_slice().into() })
+    }
+}
+
+/// What stands between the owner and the rdata: TTL and class, each or none, in any order, and the type (RFC 1035 5.1).
+struct Head {
+    ttl: Option<u32>,
+    rtype: Rtype,
+}
+
+impl Head {
+    fn scan(words: &mut Words<'_>) -> Result<Self, Reason> {
+        let (mut ttl, mut has_class) = (None, false);
+        loop {
+            let text = words.expect()?.plain()?;
+            if ttl.is_none() && text.first().is_some_and(u8::is_ascii_digit) {
+                ttl = Some(scan_period(text)?);
+            } else if !has_class && is_class(text) {
+                if !text.eq_ignore_ascii_case(b"IN") && !text.eq_ignore_ascii_case(b"CLASS1") {
+                    return Err(Reason::Class);
+                }
+                has_class = true;
+            } else {
+                let rtype = scan_rtype(text).ok_or(TextError::Rtype)?;
+                // RFC 6895 3.1: 128 to 255 are for questions and messages, and so is OPT.
+                if matches!(rtype.0, 41 | 128..=255) {
+                    return Err(Reason::RtypeMeta);
+                }
+                return Ok(Self { ttl, rtype });
+            }
+        }
+    }
+}
+
+fn is_class(text: &[u8]) -> bool {
+    let known: [&[u8]; 6] = [b"IN", b"CH", b"HS", b"CS", b"CHAOS", b"HESIOD"];
+    known.iter().any(|class| class.eq_ignore_ascii_case(text))
+        || (text.len() > 5 && text[..5].eq_ignore_ascii_case(b"CLASS") && text[5..].iter().all(u8::is_ascii_digit))
+}
+
+/// The name of a file: quoted or not, escapes taken for what they mean.
+fn path(word: Word<'_>) -> Result<String, TextError> {
+    let mut octets = Vec::new();
+    word.text(&mut octets)?;
+    String::from_utf8(octets).map_err(|_| TextError::Escape)
+}

@@ -1,0 +1,195 @@
+//! Canonical names as store keys.
+//!
+//! A key is the name's labels from the right, each octet as one or two symbols and each label closed by
+//! [`LABEL_END`], the lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a
+//! name's key is a prefix of the keys of all names below it. The octets of hostnames take one symbol each; of the
+//! others, runs between two of those share a first symbol that sorts where the run does, and the second tells them
+//! apart.
+
+use crate::limits::KEY_RUN_OCTETS_MAX;
+use store::Key;
+use store::limits::SYMBOL_MAX;
+use wire::limits::NAME_LABELS_MAX;
+use wire::name::NameRef;
+
+/// Ends a label; the lowest symbol, so that a name sorts before what is below it and a label before its extensions.
+pub const LABEL_END: u8 = 0;
+/// Writes the key of `name` over what `key` held.
+pub fn write(name: NameRef<'_>, key: &mut Key) {
+    key.clear();
+    append(name, key);
+}
+
+/// The key of `name`.
+#[must_use]
+pub fn of(name: NameRef<'_>) -> Key {
+    let mut key = Key::new();
+    append(name, &mut key);
+    key
+}
+
+/// Whether `key` is that of `name`: as [`of`], without making it.
+#[must_use]
+pub fn is_of(name: NameRef<'_>, key: &Key) -> bool {
+    let mut at = 0;
+    let mut matches = |symbol| {
+        at += 1;
+        key.symbol(at - 1) == Some(symbol)
+    };
+    let is_prefix = labels_from_right(name, |label| {
+        label.iter().all(|&octet| {
+            let [first, second] = CODES[octet as usize];
+            matches(first) && (second == SINGLE || matches(second))
+        }) && matches(LABEL_END)
+    });
+    is_prefix && at == key.len()
+}
+
+/// Extends the key of a name to that of its child `label`.
+pub fn push_label(key: &mut Key, label: &[u8]) {
+    for &octet in label {
+        let [first, second] = CODES[octet as usize];
+        key.push(first);
+        if second != SINGLE {
+            key.push(second);
+        }
+    }
+    key.push(LABEL_END);
+}
+
+/// Extends `key` beyond every key that has it as a prefix.
+pub fn push_above_all(key: &mut Key) {
+    // No octet begins with it: `the_symbols_fit_the_store` sees to that.
+    key.push(SYMBOL_MAX);
+}
+
+/// Appends the labels of `name`, the rightmost first.
+fn append(name: NameRef<'_>, key: &mut Key) {
+    labels_from_right(name, |label| {
+        push_label(key, label);
+        true
+    });
+}
+
+/// Visits the labels of `name` from the right, as long as the visitor wants to go on; tells whether it always did.
+fn labels_from_right(name: NameRef<'_>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+    let octets = name.octets();
+    let mut starts = [0u8; NAME_LABELS_MAX];
+    let (mut count, mut at) = (0, 0);
+    while octets[at] != 0 {
+        // A name has at most 255 octets and 127 labels beside the root label.
+        starts[count] = at as u8;
+        count += 1;
+        at += 1 + octets[at] as usize;
+    }
+    starts[..count].iter().rev().all(|&start| {
+        let start = start as usize;
+        visit(&octets[start + 1..start + 1 + octets[start] as usize])
+    })
+}
+
+/// Stands in the second place of an octet that takes one symbol.
+const SINGLE: u8 = u8::MAX;
+/// The symbols of every octet.
+static CODES: [[u8; 2]; 256] = make_codes();
+
+/// Whether an octet, already in lower case, is among those that names are mostly made of.
+const fn is_common(octet: u8) -> bool {
+    matches!(octet, b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z')
+}
+
+/// Deals out symbols in the order of octets.
+const fn make_codes() -> [[u8; 2]; 256] {
+    let mut of = [[0, SINGLE]; 256];
+    let mut first = LABEL_END;
+    // None is open where this is the bound.
+    let mut run = KEY_RUN_OCTETS_MAX;
+    let mut octet = 0usize;
+    while octet < 256 {
+        if (octet as u8).is_ascii_uppercase() {
+            octet += 1;
+            continue;
+        }
+        if is_common(octet as u8) {
+            first += 1;
+            of[octet] = [first, SINGLE];
+            run = KEY_RUN_OCTETS_MAX;
+        } else {
+            if run == KEY_RUN_OCTETS_MAX {
+                first += 1;
+                run = 0;
+            }
+            of[octet] = [first, run];
+            run += 1;
+        }
+        octet += 1;
+    }
+    // Case does not count (RFC 4343 3): upper case letters take the codes of lower case ones.
+    let mut letter = b'A';
+    while letter <= b'Z' {
+        of[letter as usize] = of[letter.to_ascii_lowercase() as usize];
+        letter += 1;
+    }
+    of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::name::Name;
+
+    /// Names over few labels, so that prefixes, equal names and neighbours are frequent, and over all octets.
+    fn names() -> impl Strategy<Value = Name> {
+        let label = prop_oneof![
+            prop::sample::select(vec![
+                &b"a"[..],
+                b"B",
+                b"ab",
+                b"a-",
+                b"*",
+                b"\x00",
+                b"a\x00",
+                b"\xff",
+                b"_",
+                b"`",
+                b"z{"
+            ])
+            .prop_map(<[u8]>::to_vec),
+            prop::collection::vec(any::<u8>(), 1..5),
+        ];
+        prop::collection::vec(label, 0..5).prop_map(|labels| {
+            let mut octets = Vec::new();
+            for label in labels {
+                octets.push(label.len() as u8);
+                octets.extend(label);
+            }
+            octets.push(0);
+            NameRef::from_octets(&octets).unwrap().to_name()
+        })
+    }
+
+    #[test]
+    fn the_symbols_fit_the_store() {
+        let highest = CODES.iter().map(|[first, _]| *first).max();
+        assert_eq!(highest, Some(45));
+        const { assert!(45 < SYMBOL_MAX && KEY_RUN_OCTETS_MAX <= SYMBOL_MAX) };
+        // The longest key: 250 octets of two symbols each in four labels.
+        const { assert!(store::limits::KEY_SYMBOLS_MAX >= 2 * 250 + 4 + 2) };
+    }
+
+    proptest! {
+        #[test]
+        fn order_of_keys_is_order_of_names(a in names(), b in names()) {
+            let (key_a, key_b) = (of(a.as_ref()), of(b.as_ref()));
+            prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b), "{} {}", a, b);
+            prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);
+        }
+
+        #[test]
+        fn an_ancestor_is_a_prefix(a in names(), b in names()) {
+            let prefix = of(b.as_ref()).is_prefix_of(&of(a.as_ref()));
+            prop_assert_eq!(prefix, a.as_ref().is_at_or_below(b.as_ref()));
+        }
+    }
+}

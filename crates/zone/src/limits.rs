@@ -1,0 +1,53 @@
+//! Every bound of this crate.
+
+/// Depth of `$INCLUDE`: a file that includes itself ends here.
+pub const INCLUDE_DEPTH_MAX: usize = 16;
+/// Octets of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The
+/// longest rdata has 65,535 octets, each at most four octets of text, and some white space between them.
+pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
+/// Tokens of one entry: rdata of single-octet strings has one for every two octets.
+pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
+/// Files that one zone may be put together from.
+pub const INCLUDE_FILES_MAX: usize = 10_000;
+/// Records that one zone file may hold, those of `$INCLUDE` and `$GENERATE` counted.
+pub const FILE_RECORDS_MAX: usize = 100_000_000;
+/// Records that one `$GENERATE` may make.
+pub const GENERATE_RECORDS_MAX: u64 = 10_000_000;
+/// Octets of one number that a `$GENERATE` writes; the bound is BIND's.
+pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
+/// Octets of one text that a `$GENERATE` makes from its template.
+pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
+/// Errors of one zone file that are kept; scanning ends there.
+pub const FILE_ERRORS_MAX: usize = 100;
+/// Warnings that are kept in full; beyond it only their count grows.
+pub const WARNINGS_MAX: usize = 1_000;
+/// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).
+pub const NSEC3_ITERATIONS_MAX: u16 = 150;
+/// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a
+/// compressed owner takes 16). This is a bound for warnings, not for loading.
+pub const RRSET_RECORDS_MAX: usize = 4_000;
+/// Up to so many records of one RRset are compared each with each in search of duplicates; beyond, they are sorted.
+pub const PAIRS_MAX: usize = 8;
+/// Octets of the longest mnemonic of a type: NSEC3PARAM, OPENPGPKEY.
+pub const RTYPE_OCTETS_MAX: usize = 10;
+/// The greatest size or precision of LOC in centimetres: nine times ten to the ninth (RFC 1876 2).
+pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
+/// The last year that a signature's time may lie in. Times count modulo 2^32 seconds (RFC 4034 3.1.5), so later years
+/// are taken for earlier ones; beyond two turns of the clock a typing error is more likely. Knot has the same bound.
+pub const TIME_YEAR_MAX: u64 = 2225;
+/// Octets of all that one owner name has. The store takes 16 MiB.
+pub const LEAF_OCTETS_MAX: usize = 8 << 20;
+/// Octets of a number in a leaf: 28 bits, more than twice what a leaf may have octets.
+pub const NUMBER_OCTETS_MAX: usize = 4;
+/// Octets that may share the first symbol of their keys: no more than there are second symbols.
+pub const KEY_RUN_OCTETS_MAX: u8 = 46;
+/// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
+pub const CHAIN_MAX: usize = 16;
+/// NSEC and NSEC3 records in one answer: four for the last name and one for each wildcard on the way.
+pub const PROOFS_MAX: usize = CHAIN_MAX + 4;
+/// Names whose addresses (or SVCB records) are put into the additional section unasked.
+pub const ADDITIONAL_NAMES_MAX: usize = 13;
+/// In-domain name servers of one delegation whose glue is looked for (RFC 9471 wants all; this bounds the work).
+pub const GLUE_NAMES_MAX: usize = 256;
+/// NSEC3 records that are stepped over to find one of the chain in use, while a zone changes its salt.
+pub const NSEC3_STEPS_MAX: usize = 16;

@@ -1,0 +1,185 @@
+//! What a set of records does to the owner names that it touches: leaves are written here and put by the caller, so
+//! that a change that does not fit has touched nothing.
+
+use super::error::{ApplyError, RecordFault};
+use super::zone_record::ZoneRecord;
+use crate::hash::RecordHasher;
+use crate::limits::LEAF_OCTETS_MAX;
+use crate::record::{Changeset, Record};
+use crate::vertex::build::{Misfit, VertexDraft, kept_with};
+use crate::vertex::{LeafNames, Vertex};
+use crate::{key, vertex};
+use core::cmp::Ordering;
+use store::{Key, View};
+use wire::name::NameRef;
+use wire::number::Rtype;
+
+/// The zone that is being changed, as it is before.
+#[derive(Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub(super) store: View<'a, LeafNames>,
+    pub(super) apex: NameRef<'a>,
+    pub(super) record: ZoneRecord,
+    pub(super) hasher: &'a RecordHasher,
+}
+
+/// What is to be done to one owner name.
+pub(super) struct LeafChange {
+    pub(super) hashed: bool,
+    pub(super) owner: Key,
+    /// The new leaf; `None` when no record is left.
+    pub(super) leaf: Option<Vec<u8>>,
+}
+
+/// What records do to a zone.
+#[derive(Default)]
+pub(super) struct Effect {
+    pub(super) leaves: Vec<LeafChange>,
+    /// Added to the hash of the zone.
+    pub(super) hash: u128,
+    /// Added to the count of its records, modulo 2^64.
+    pub(super) record_count: u64,
+}
+
+/// One record of a changeset.
+#[derive(Clone, Copy)]
+struct Step<'r> {
+    record: &'r Record,
+    adds: bool,
+    index: usize,
+}
+
+impl Step<'_> {
+    fn fault(&self, fault: RecordFault) -> ApplyError {
+        let index = self.index;
+        if self.adds { ApplyError::Added { index, fault } } else { ApplyError::Deleted { index, fault } }
+    }
+
+    fn hashed(&self) -> bool {
+        is_hashed(self.record)
+    }
+
+    fn place_cmp(&self, other: &Self) -> Ordering {
+        self.hashed().cmp(&other.hashed()).then_with(|| self.record.owner.cmp(&other.record.owner))
+    }
+}
+
+/// What `changeset` does to a zone; all its records are checked, the serials and the result are not.
+pub(super) fn effect_of(base: &Base<'_>, changeset: &Changeset) -> Result<Effect, ApplyError> {
+    let deleted = changeset.deleted.iter().enumerate().map(|(index, record)| Step { record, adds: false, index });
+    let added = changeset.added.iter().enumerate().map(|(index, record)| Step { record, adds: true, index });
+    let mut steps: Vec<Step<'_>> = deleted.chain(added).collect();
+    for step in &steps {
+        if !step.record.owner.as_ref().is_at_or_below(base.apex) {
+            return Err(step.fault(RecordFault::OutOfZone));
+        }
+    }
+    // The sort is stable: of one owner, what goes comes before what comes.
+    steps.sort_by(Step::place_cmp);
+    let mut effect = Effect::default();
+    for steps in steps.chunk_by(|a, b| a.place_cmp(b) == Ordering::Equal) {
+        apply_to_owner(base, steps, &mut effect)?;
+    }
+    Ok(effect)
+}
+
+/// Applies the steps of one owner name.
+fn apply_to_owner(base: &Base<'_>, steps: &[Step<'_>], effect: &mut Effect) -> Result<(), ApplyError> {
+    let (owner, hashed) = (steps[0].record.owner.as_ref(), steps[0].hashed());
+    let key = key::of(owner);
+    let mut draft = base.draft(&key, owner, hashed);
+    for step in steps {
+        let Record { rtype, ttl, ref rdata, ref owner } = *step.record;
+        let rdataset = draft.rdataset(rtype, rdata);
+        let done = if step.adds { rdataset.add(rtype, ttl, rdata) } else { rdataset.delete(rtype, ttl, rdata) };
+        done.map_err(|misfit| step.fault(misfit.into()))?;
+        let hash = base.hasher.record(owner.as_ref(), rtype, ttl, rdata);
+        effect.count(step.adds, hash);
+    }
+    let leaf = base.write(&draft, owner).map_err(|fault| steps[steps.len() - 1].fault(fault))?;
+    effect.leaves.push(LeafChange { hashed, owner: key, leaf });
+    Ok(())
+}
+
+/// What the records of one owner name, all kept in the same tree, do to a zone that is being imported.
+///
+/// An import takes records as they come: what is there already is left out (RFC 2181 5), and where the TTLs of an RRset
+/// differ, the lowest holds for all (RFC 2181 5.2).
+pub(super) fn import_owner(base: &Base<'_>, records: &[Record], effect: &mut Effect) -> Result<(), RecordFault> {
+    let owner = records[0].owner.as_ref();
+    let hashed = is_hashed(&records[0]);
+    let key = key::of(owner);
+    let mut draft = base.draft(&key, owner, hashed);
+    for &Record { rtype, ttl, ref rdata, .. } in records {
+        let rdataset = draft.rdataset(rtype, rdata);
+        let Err(at) = rdataset.find(rtype, rdata) else {
+            continue;
+        };
+        let ttl = if rdataset.rdatas.is_empty() { ttl } else { ttl.min(rdataset.ttl) };
+        if ttl != rdataset.ttl {
+            for kept in &rdataset.rdatas {
+                effect.hash = effect.hash.wrapping_sub(base.hasher.record(owner, rtype, rdataset.ttl, kept));
+                effect.hash = effect.hash.wrapping_add(base.hasher.record(owner, rtype, ttl, kept));
+            }
+            rdataset.ttl = ttl;
+        }
+        rdataset.rdatas.insert(at, rdata);
+        effect.count(true, base.hasher.record(owner, rtype, ttl, rdata));
+    }
+    let leaf = base.write(&draft, owner)?;
+    effect.leaves.push(LeafChange { hashed, owner: key, leaf });
+    Ok(())
+}
+
+/// Whether a record is kept in the tree of hashed owner names.
+pub(super) fn is_hashed(record: &Record) -> bool {
+    kept_with(record.rtype, &record.rdata) == Rtype::NSEC3
+}
+
+impl<'a> Base<'a> {
+    fn draft<'r>(&self, key: &Key, owner: NameRef<'r>, hashed: bool) -> VertexDraft<'r>
+    where
+        'a: 'r,
+    {
+        match self.vertex(key, hashed) {
+            Some(vertex) => VertexDraft::from_vertex(&vertex),
+            None => VertexDraft::new(owner),
+        }
+    }
+
+    pub(super) fn vertex(&self, key: &Key, hashed: bool) -> Option<Vertex<'a>> {
+        let tree = if hashed { self.record.hashed } else { self.record.names };
+        self.store.get(tree, key).map(vertex::Vertex::from_leaf)
+    }
+
+    fn write(&self, draft: &VertexDraft<'_>, owner: NameRef<'_>) -> Result<Option<Vec<u8>>, RecordFault> {
+        if draft.is_empty() {
+            return Ok(None);
+        }
+        let mut leaf = Vec::new();
+        draft.write(owner == self.apex, &mut leaf);
+        if leaf.len() > LEAF_OCTETS_MAX { Err(RecordFault::TooLarge) } else { Ok(Some(leaf)) }
+    }
+}
+
+impl Effect {
+    fn count(&mut self, adds: bool, hash: u128) {
+        if adds {
+            self.hash = self.hash.wrapping_add(hash);
+            self.record_count = self.record_count.wrapping_add(1);
+        } else {
+            self.hash = self.hash.wrapping_sub(hash);
+            self.record_count = self.record_count.wrapping_sub(1);
+        }
+    }
+}
+
+impl From<Misfit> for RecordFault {
+    fn from(misfit: Misfit) -> Self {
+        match misfit {
+            Misfit::Missing => Self::Missing,
+            Misfit::Present => Self::Present,
+            Misfit::Ttl => Self::Ttl,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Making the next version.
+
+use super::change::{self, Base, Effect};
+use super::error::{ApplyError, ImportError, RecordFault, ZoneError};
+use super::snapshot::Snapshot;
+use super::view_record::ViewRecord;
+use super::zone_record::ZoneRecord;
+use crate::hash::RecordHasher;
+use crate::key;
+use crate::record::{Changeset, Record, ZoneId};
+use crate::vertex::leaf::write_view_key;
+use crate::vertex::{LeafNames, Vertex};
+use store::{Full, Key, Store, Tree, Version};
+
+/// Changes on top of the head, until [`Edit::seal`] makes them the new head.
+///
+/// Each operation is done whole or not at all, but for [`Full`]: after that the whole `Edit` is to be dropped. An
+/// `Edit` that is dropped leaves the head as it was.
+#[must_use = "changes are lost without `seal`"]
+pub struct Edit<'s> {
+    store: &'s mut Store<LeafNames>,
+    root: Tree,
+    sealed: bool,
+}
+
+/// Which of a view's two trees of zones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shelf {
+    Served,
+    Staged,
+}
+
+impl<'s> Edit<'s> {
+    pub(super) fn new(store: &'s mut Store<LeafNames>) -> Self {
+        let root = store.head();
+        Self { store, root, sealed: false }
+    }
+
+    /// Makes a zone without records: it is known, and not served before it has an SOA.
+    ///
+    /// # Errors
+    /// [`ZoneError::Exists`], [`ZoneError::Full`].
+    pub fn create_zone(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
+        if self.zone(Shelf::Served, id).is_some() {
+            return Err(ZoneError::Exists);
+        }
+        let empty = ZoneRecord::empty(hasher(id).zone());
+        Ok(self.put_zone(Shelf::Served, id, empty)?)
+    }
+
+    /// Removes a zone and all that it has.
+    ///
+    /// # Errors
+    /// [`ZoneError::Unknown`], [`ZoneError::Full`].
+    pub fn remove_zone(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
+        let zone = self.remove(Shelf::Served, id)?;
+        self.drop_trees(zone);
+        Ok(())
+    }
+
+    /// Applies a difference to a zone.
+    ///
+    /// # Errors
+    /// [`ApplyError`] says what does not fit; the zone is as it was.
+    pub fn apply(&mut self, id: &ZoneId, changeset: &Changeset) -> Result<(), ApplyError> {
+        let record = self.zone(Shelf::Served, id).ok_or(ApplyError::Unknown)?;
+        if record.serial != changeset.serial_from {
+            return Err(ApplyError::Base { expected: changeset.serial_from, found: record.serial });
+        }
+        let hasher = hasher(id);
+        let base = Base { store: self.store.view(), apex: id.apex.as_ref(), record, hasher: &hasher };
+        let effect = change::effect_of(&base, changeset)?;
+
+        let apex_key = key::of(id.apex.as_ref());
+        let apex_leaf = effect.leaves.iter().find(|change| !change.hashed && change.owner == apex_key);
+        let apex = match apex_leaf {
+            Some(change) => change.leaf.as_deref().map(Vertex::from_leaf),
+            None => base.vertex(&apex_key, false),
+        };
+        let mut after = record;
+        after.follow_apex(apex).map_err(ApplyError::Content)?;
+        match after.serial {
+            Some(serial) if serial == changeset.serial_to => {}
+            found => {
+                let found = found.unwrap_or(changeset.serial_to);
+                return Err(ApplyError::Target { expected: changeset.serial_to, found });
+            }
+        }
+        self.put_effect(&mut after, effect)?;
+        Ok(self.put_zone(Shelf::Served, id, after)?)
+    }
+
+    /// Adds records to the stage of a zone, which is made when there is none; the zone itself need not exist. Records
+    /// of one owner that follow one another are cheapest.
+    ///
+    /// Duplicates are left out (RFC 2181 5); where the TTLs of an RRset differ, the lowest holds (RFC 2181 5.2).
+    ///
+    /// # Errors
+    /// [`ImportError`] names the record at fault.
+    pub fn add_records(&mut self, id: &ZoneId, records: &[Record]) -> Result<(), ImportError> {
+        let apex = id.apex.as_ref();
+        if let Some(index) = records.iter().position(|record| !record.owner.as_ref().is_at_or_below(apex)) {
+            return Err(ImportError::Record { index, fault: RecordFault::OutOfZone });
+        }
+        let hasher = hasher(id);
+        let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
+        let (mut done, mut result) = (0, Ok(()));
+        let same_leaf = |a: &Record, b: &Record| a.owner == b.owner && change::is_hashed(a) == change::is_hashed(b);
+        for of_owner in records.chunk_by(same_leaf) {
+            let base = Base { store: self.store.view(), apex, record, hasher: &hasher };
+            let mut effect = Effect::default();
+            result = change::import_owner(&base, of_owner, &mut effect)
+                .map_err(|fault| ImportError::Record { index: done, fault });
+            if result.is_err() {
+                break;
+            }
+            self.put_effect(&mut record, effect)?;
+            done += of_owner.len();
+        }
+        // The trees that the stage named before are gone, so this is done after an error too.
+        self.put_zone(Shelf::Staged, id, record)?;
+        result
+    }
+
+    /// Makes what is staged the zone's content, in place of all that it had; the zone need not have existed.
+    ///
+    /// # Errors
+    /// [`ZoneError::Unknown`] when nothing is staged; [`ZoneError::Content`] when it is no zone: it stays staged.
+    pub fn commit_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
+        let mut staged = self.zone(Shelf::Staged, id).ok_or(ZoneError::Unknown)?;
+        let apex = self.store.view().get(staged.names, &key::of(id.apex.as_ref())).map(Vertex::from_leaf);
+        staged.follow_apex(apex).map_err(ZoneError::Content)?;
+        self.remove(Shelf::Staged, id)?;
+        match self.remove(Shelf::Served, id) {
+            Ok(replaced) => self.drop_trees(replaced),
+            Err(ZoneError::Unknown) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.put_zone(Shelf::Served, id, staged)?)
+    }
+
+    /// Drops what is staged.
+    ///
+    /// # Errors
+    /// [`ZoneError::Unknown`] when nothing is.
+    pub fn abandon_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
+        let staged = self.remove(Shelf::Staged, id)?;
+        self.drop_trees(staged);
+        Ok(())
+    }
+
+    /// Closes the version and makes it the head; readers see it once it is published.
+    pub fn seal(mut self) -> Version {
+        self.sealed = true;
+        self.store.seal(self.root)
+    }
+
+    /// The zones as they are with the changes so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot::new(self.store.view(), self.root)
+    }
+
+    /// Puts the changed leaves into the trees of a zone.
+    fn put_effect(&mut self, record: &mut ZoneRecord, effect: Effect) -> Result<(), Full> {
+        for change in effect.leaves {
+            let tree = if change.hashed { &mut record.hashed } else { &mut record.names };
+            *tree = match &change.leaf {
+                Some(leaf) => self.store.put(*tree, leaf)?,
+                None => self.store.remove(*tree, &change.owner)?,
+            };
+        }
+        record.hash = record.hash.wrapping_add(effect.hash);
+        record.record_count = record.record_count.wrapping_add(effect.record_count);
+        Ok(())
+    }
+
+    fn drop_trees(&mut self, zone: ZoneRecord) {
+        self.store.drop_tree(zone.names);
+        self.store.drop_tree(zone.hashed);
+    }
+
+    fn view_record(&self, view: u16) -> ViewRecord {
+        ViewRecord::find(self.store.view(), self.root, view)
+    }
+
+    fn put_view_record(&mut self, record: ViewRecord) -> Result<(), Full> {
+        self.root = if record == ViewRecord::empty(record.view) {
+            let mut key = Key::new();
+            write_view_key(record.view, &mut key);
+            self.store.remove(self.root, &key)?
+        } else {
+            self.store.put(self.root, &record.to_leaf())?
+        };
+        Ok(())
+    }
+
+    fn zone(&self, shelf: Shelf, id: &ZoneId) -> Option<ZoneRecord> {
+        let tree = *self.view_record(id.view).tree(shelf);
+        let leaf = self.store.view().get(tree, &key::of(id.apex.as_ref()))?;
+        ZoneRecord::from_leaf(leaf).map(|(_, record)| record)
+    }
+
+    /// Puts a zone on a shelf, in place of what was there.
+    fn put_zone(&mut self, shelf: Shelf, id: &ZoneId, zone: ZoneRecord) -> Result<(), Full> {
+        let before = self.zone(shelf, id);
+        let mut view = self.view_record(id.view);
+        let tree = view.tree(shelf);
+        *tree = self.store.put(*tree, &zone.to_leaf(canonical(&id.apex).as_ref()))?;
+        view.count(shelf, before, Some(zone));
+        self.put_view_record(view)
+    }
+
+    /// Takes a zone off a shelf; its trees are the caller's.
+    fn remove(&mut self, shelf: Shelf, id: &ZoneId) -> Result<ZoneRecord, ZoneError> {
+        let zone = self.zone(shelf, id).ok_or(ZoneError::Unknown)?;
+        let mut view = self.view_record(id.view);
+        let tree = view.tree(shelf);
+        *tree = self.store.remove(*tree, &key::of(id.apex.as_ref()))?;
+        view.count(shelf, Some(zone), None);
+        self.put_view_record(view)?;
+        Ok(zone)
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        if !self.sealed {
+            self.store.abandon();
+        }
+    }
+}
+
+impl ViewRecord {
+    const fn tree(&mut self, shelf: Shelf) -> &mut Tree {
+        match shelf {
+            Shelf::Served => &mut self.zones,
+            Shelf::Staged => &mut self.staged,
+        }
+    }
+
+    /// Keeps the count and the sum of hashes when a zone takes another's place.
+    fn count(&mut self, shelf: Shelf, before: Option<ZoneRecord>, after: Option<ZoneRecord>) {
+        let hash = |zone: Option<ZoneRecord>| zone.map_or(0, |zone| zone.hash);
+        let change = hash(after).wrapping_sub(hash(before));
+        match shelf {
+            Shelf::Served => {
+                self.zones_hash = self.zones_hash.wrapping_add(change);
+                self.zone_count = self.zone_count + u32::from(after.is_some()) - u32::from(before.is_some());
+            }
+            Shelf::Staged => self.staged_hash = self.staged_hash.wrapping_add(change),
+        }
+    }
+}
+
+fn hasher(id: &ZoneId) -> RecordHasher {
+    RecordHasher::new(id.view, id.apex.as_ref())
+}
+
+fn canonical(apex: &wire::name::Name) -> wire::name::Name {
+    apex.as_ref().to_canonical()
+}

@@ -1,0 +1,152 @@
+//! One version of all zones, and the ways to hold one.
+
+use super::view_record::ViewRecord;
+use super::zone::Zone;
+use crate::hash::StateHash;
+use crate::key;
+use crate::record::ZoneId;
+use crate::vertex::LeafNames;
+use store::{Key, Path, Tree, View};
+use wire::name::NameRef;
+use wire::number::Rtype;
+
+/// One version of all zones. Everything in an answer comes from one snapshot.
+#[derive(Clone, Copy)]
+pub struct Snapshot<'a> {
+    store: View<'a, LeafNames>,
+    root: Tree,
+    /// The zones of view 0, which queries are about.
+    zones: Tree,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) fn new(store: View<'a, LeafNames>, root: Tree) -> Self {
+        let zones = ViewRecord::find(store, root, 0).zones;
+        Self { store, root, zones }
+    }
+
+    /// The zone that `qname` belongs to: the one with the longest apex at or above it.
+    #[must_use]
+    pub fn find(&self, qname: NameRef<'_>) -> Option<Zone<'a>> {
+        self.find_key(&key::of(qname), Rtype::ANY, &mut Path::new())
+    }
+
+    /// The zone that answers a query: for DS at an apex one above it, when it is served (RFC 4035 3.1.4.1).
+    #[must_use]
+    pub fn find_for(&self, qname: NameRef<'_>, qtype: Rtype) -> Option<Zone<'a>> {
+        self.find_key(&key::of(qname), qtype, &mut Path::new())
+    }
+
+    /// [`Snapshot::find_for`] a name whose key is known.
+    pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path<'a>) -> Option<Zone<'a>> {
+        self.store.locate(self.zones, qname, path);
+        let exact = path.exact();
+        let above = || path.prefixes().last().copied();
+        let leaf = if qtype == Rtype::DS { above().or(exact) } else { exact.or_else(above) };
+        leaf.and_then(|leaf| Zone::from_leaf(self.store, 0, leaf))
+    }
+
+    /// A zone by its identity.
+    #[must_use]
+    pub fn zone(&self, id: &ZoneId) -> Option<Zone<'a>> {
+        let leaf = self.store.get(self.view_record(id.view).zones, &key::of(id.apex.as_ref()))?;
+        Zone::from_leaf(self.store, id.view, leaf)
+    }
+
+    /// What is staged of a zone, to be read as if it were one.
+    #[must_use]
+    pub fn staged(&self, id: &ZoneId) -> Option<Zone<'a>> {
+        let leaf = self.store.get(self.view_record(id.view).staged, &key::of(id.apex.as_ref()))?;
+        Zone::from_leaf(self.store, id.view, leaf)
+    }
+
+    /// All zones, by view and apex in canonical order.
+    pub fn zones(&self) -> impl Iterator<Item = Zone<'a>> + use<'a> {
+        self.shelves(|view| view.zones)
+    }
+
+    /// All zones that are staged, by view and apex in canonical order.
+    pub fn all_staged(&self) -> impl Iterator<Item = Zone<'a>> + use<'a> {
+        self.shelves(|view| view.staged)
+    }
+
+    /// Number of zones.
+    #[must_use]
+    pub fn zone_count(&self) -> usize {
+        self.view_records().map(|view| view.zone_count as usize).sum()
+    }
+
+    /// The sum of the hashes of all zones and, made different by a factor, of all that is staged. Replicas that applied
+    /// the same changes have the same, and so has one that came to the same content in another way.
+    #[must_use]
+    pub fn state_hash(&self) -> StateHash {
+        self.view_records().fold(0, |hash, view| hash.wrapping_add(view.hash()))
+    }
+
+    /// What trees are read with.
+    pub(crate) const fn store(&self) -> View<'a, LeafNames> {
+        self.store
+    }
+
+    /// Apex to zone, in view 0.
+    pub(crate) const fn zones_tree(&self) -> Tree {
+        self.zones
+    }
+
+    fn shelves(&self, tree: fn(&ViewRecord) -> Tree) -> impl Iterator<Item = Zone<'a>> + use<'a> {
+        let store = self.store;
+        self.view_records().flat_map(move |record| {
+            store.iter(tree(&record)).filter_map(move |leaf| Zone::from_leaf(store, record.view, leaf))
+        })
+    }
+
+    fn view_records(&self) -> impl Iterator<Item = ViewRecord> + use<'a> {
+        self.store.iter(self.root).filter_map(ViewRecord::from_leaf)
+    }
+
+    fn view_record(&self, view: u16) -> ViewRecord {
+        ViewRecord::find(self.store, self.root, view)
+    }
+}
+
+/// Reads published versions; one for each thread.
+pub struct ZoneReader(store::Reader<LeafNames>);
+
+impl ZoneReader {
+    pub(super) const fn new(reader: store::Reader<LeafNames>) -> Self {
+        Self(reader)
+    }
+
+    /// The newest published version; it stays as it is while the result is used, and the next call lets it go. Pin once
+    /// for a batch of queries.
+    pub fn pin(&mut self) -> Snapshot<'_> {
+        let pinned = self.0.pin();
+        Snapshot::new(pinned.view(), pinned.root())
+    }
+
+    /// To be called before blocking: the writer does not wait for this reader until it pins again.
+    pub fn offline(&mut self) {
+        self.0.offline();
+    }
+}
+
+/// A version held for long (checkpoints, transfers), while changes go on.
+pub struct Frozen(store::Frozen<LeafNames>);
+
+impl Frozen {
+    pub(super) const fn new(frozen: store::Frozen<LeafNames>) -> Self {
+        Self(frozen)
+    }
+
+    /// The number of the version.
+    #[must_use]
+    pub fn version(&self) -> store::Version {
+        self.0.version()
+    }
+
+    /// The zones.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot::new(self.0.view(), self.0.root())
+    }
+}

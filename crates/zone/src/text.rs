@@ -1,0 +1,33 @@
+//! Records in presentation format: text to rdata and back.
+//!
+//! Both directions go along `wire::rdata::layout`, the table that parsing goes along too, so a type that is known to
+//! one is known to all.
+
+// Entries, tokens, words.
+pub mod token;
+pub mod words;
+
+mod error;
+pub use error::TextError;
+
+// The parts that fields consist of.
+mod addresses;
+mod bitmaps;
+mod location;
+mod mnemonic;
+mod names;
+mod numbers;
+mod octets;
+mod parameters;
+pub use mnemonic::{print_rtype, scan_rtype};
+pub use names::{print_name, scan_name};
+pub use numbers::scan_period;
+
+// Rdata and records.
+mod print;
+mod scan;
+pub use print::{print_rdata, print_record};
+pub use scan::{scan_rdata, scan_rdata_text};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Names in presentation format (RFC 1035 5.1, RFC 4343 2.1).
+
+use super::TextError;
+use super::token::Word;
+use wire::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use wire::name::{NameError, NameRef};
+
+/// Appends the wire form of a name to `out`; a relative one gets `origin` behind it, `@` stands for the origin itself.
+///
+/// # Errors
+/// [`TextError`]; what `out` holds beyond its old length is then of no use.
+pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let text = word.octets();
+    if word.is_quoted() {
+        return Err(TextError::NotPlain);
+    }
+    if text == b"@" {
+        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.octets());
+        return Ok(());
+    }
+    if text == b"." {
+        out.push(0);
+        return Ok(());
+    }
+    let start = out.len();
+    let is_absolute = if word.is_escaped() { escaped_labels(text, out)? } else { plain_labels(text, out)? };
+    if is_absolute {
+        out.push(0);
+    } else {
+        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.octets());
+    }
+    if out.len() - start > NAME_OCTETS_MAX { Err(NameError::Long.into()) } else { Ok(()) }
+}
+
+/// Labels without escapes; says whether the last one ends with a dot.
+fn plain_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
+    let mut rest = text;
+    loop {
+        let len = rest.iter().position(|&octet| octet == b'.').unwrap_or(rest.len());
+        push_label(&rest[..len], out)?;
+        match rest.get(len + 1..) {
+            None => return Ok(false),
+            Some([]) => return Ok(true),
+            Some(behind) => rest = behind,
+        }
+    }
+}
+
+fn escaped_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
+    let mut label = [0u8; LABEL_OCTETS_MAX];
+    let (mut len, mut at) = (0, 0);
+    while at < text.len() {
+        if text[at] == b'.' {
+            push_label(&label[..len], out)?;
+            (len, at) = (0, at + 1);
+            continue;
+        }
+        let (octet, next) = unescape(text, at)?;
+        *label.get_mut(len).ok_or(NameError::Label)? = octet;
+        (len, at) = (len + 1, next);
+    }
+    if len == 0 {
+        return Ok(true);
+    }
+    push_label(&label[..len], out)?;
+    Ok(false)
+}
+
+fn push_label(label: &[u8], out: &mut Vec<u8>) -> Result<(), NameError> {
+    match label.len() {
+        0 => Err(NameError::Text),
+        len @ 1..=LABEL_OCTETS_MAX => {
+            out.push(len as u8);
+            out.extend_from_slice(label);
+            Ok(())
+        }
+        _ => Err(NameError::Label),
+    }
+}
+
+/// The character at `at`, an escape taken for what it means, and where the next one stands.
+pub(super) fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError> {
+    if text[at] != b'\\' {
+        return Ok((text[at], at + 1));
+    }
+    match text.get(at + 1) {
+        None | Some(b'\n') => Err(TextError::Escape),
+        Some(digit) if digit.is_ascii_digit() => {
+            let digits = text.get(at + 1..at + 4).ok_or(TextError::Escape)?;
+            let value = digits
+                .iter()
+                .try_fold(0u16, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u16::from(digit - b'0')));
+            Ok((value.and_then(|value| u8::try_from(value).ok()).ok_or(TextError::Escape)?, at + 4))
+        }
+        Some(&octet) => Ok((octet, at + 2)),
+    }
+}
+
+/// Appends a name, absolute, to `out`.
+pub fn print_name(name: NameRef<'_>, out: &mut String) {
+    if name.is_root() {
+        out.push('.');
+    }
+    for label in name.labels() {
+        for &octet in label {
+            match octet {
+                b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => {
+                    out.push('\\');
+                    out.push(octet as char);
+                }
+                0x21..=0x7E => out.push(octet as char),
+                _ => print_decimal_escape(octet, out),
+            }
+        }
+        out.push('.');
+    }
+}
+
+/// Appends `\DDD`.
+pub(super) fn print_decimal_escape(octet: u8, out: &mut String) {
+    out.push('\\');
+    for digit in [octet / 100, octet / 10 % 10, octet % 10] {
+        out.push((b'0' + digit) as char);
+    }
+}

@@ -1,0 +1,124 @@
+//! Octets and strings: hexadecimal, base64, base32hex, character strings.
+
+use super::TextError;
+use super::names::{print_decimal_escape, unescape};
+use super::token::Word;
+use super::words::Words;
+use data_encoding::{BASE32HEX_NOPAD, BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
+
+/// Octets in hexadecimal up to the end of the record, blanks between any digits.
+pub(super) fn scan_hex_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    scan_rest(words, &HEXLOWER_PERMISSIVE, TextError::Hex, out)
+}
+
+/// Octets in base64 up to the end of the record, blanks between any digits (RFC 4034 2.2).
+pub(super) fn scan_base64_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    scan_rest(words, &BASE64, TextError::Base64, out)
+}
+
+fn scan_rest(words: &mut Words<'_>, encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let Some(first) = words.take() else { return Ok(()) };
+    let first = first.plain()?;
+    if words.is_empty() {
+        return decode(first, encoding, error, out);
+    }
+    let mut digits = first.to_vec();
+    while let Some(word) = words.take() {
+        digits.extend_from_slice(word.plain()?);
+    }
+    decode(&digits, encoding, error, out)
+}
+
+fn decode(digits: &[u8], encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let start = out.len();
+    out.resize(start + encoding.decode_len(digits.len()).map_err(|_| error)?, 0);
+    let len = encoding.decode_mut(digits, &mut out[start..]).map_err(|_| error)?;
+    out.truncate(start + len);
+    Ok(())
+}
+
+/// Octets in hexadecimal, in one word.
+pub(super) fn scan_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    decode(text, &HEXLOWER_PERMISSIVE, TextError::Hex, out)
+}
+
+/// Octets in base64, in one word.
+pub(super) fn scan_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    decode(text, &BASE64, TextError::Base64, out)
+}
+
+/// A length octet, then octets in hexadecimal; `-` is none (RFC 5155 3.3).
+pub(super) fn scan_hex_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    len8(out, TextError::Hex, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
+}
+
+/// A length octet, then octets in base32hex without padding (RFC 5155 3.3).
+pub(super) fn scan_base32_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    let upper = text.to_ascii_uppercase();
+    len8(out, TextError::Base32, |out| decode(&upper, &BASE32HEX_NOPAD, TextError::Base32, out))
+}
+
+/// A length octet before what `scan` appends.
+fn len8(
+    out: &mut Vec<u8>,
+    long: TextError,
+    scan: impl FnOnce(&mut Vec<u8>) -> Result<(), TextError>,
+) -> Result<(), TextError> {
+    let start = out.len();
+    out.push(0);
+    scan(out)?;
+    out[start] = u8::try_from(out.len() - start - 1).map_err(|_| long)?;
+    Ok(())
+}
+
+/// A character string: a length octet and the octets (RFC 1035 3.3).
+pub(super) fn scan_string(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    len8(out, TextError::StringLong, |out| scan_text(word, out))
+}
+
+/// The octets of a word, quoted or not, escapes taken for what they mean.
+pub(super) fn scan_text(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let text = word.octets();
+    if !word.is_escaped() {
+        out.extend_from_slice(text);
+        return Ok(());
+    }
+    let mut at = 0;
+    while at < text.len() {
+        let (octet, next) = unescape(text, at)?;
+        out.push(octet);
+        at = next;
+    }
+    Ok(())
+}
+
+/// Appends octets in hexadecimal.
+pub(super) fn print_hex(octets: &[u8], out: &mut String) {
+    HEXLOWER.encode_append(octets, out);
+}
+
+/// Appends octets in base64.
+pub(super) fn print_base64(octets: &[u8], out: &mut String) {
+    BASE64.encode_append(octets, out);
+}
+
+/// Appends octets in base32hex, in lower case as most software prints it.
+pub(super) fn print_base32(octets: &[u8], out: &mut String) {
+    out.push_str(&BASE32HEX_NOPAD.encode(octets).to_ascii_lowercase());
+}
+
+/// Appends octets as a quoted string.
+pub(super) fn print_text(octets: &[u8], out: &mut String) {
+    out.push('"');
+    for &octet in octets {
+        match octet {
+            b'"' | b'\\' => {
+                out.push('\\');
+                out.push(octet as char);
+            }
+            0x20..=0x7E => out.push(octet as char),
+            _ => print_decimal_escape(octet, out),
+        }
+    }
+    out.push('"');
+}

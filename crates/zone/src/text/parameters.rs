@@ -1,0 +1,262 @@
+//! Service parameters in presentation format (RFC 9460 2.1, appendix A).
+
+use super::TextError;
+use super::addresses::{ipv4, ipv6, print_ipv4, print_ipv6};
+use super::names::{print_decimal_escape, unescape};
+use super::numbers::{number_u16, print, separate};
+use super::octets::{print_base64, print_text, scan_base64};
+use super::token::Word;
+use super::words::Words;
+
+/// The registered keys, by number.
+const KEYS: [&str; 10] = [
+    "mandatory",
+    "alpn",
+    "no-default-alpn",
+    "port",
+    "ipv4hint",
+    "ech",
+    "ipv6hint",
+    "dohpath",
+    "ohttp",
+    "tls-supported-groups",
+];
+const MANDATORY: u16 = 0;
+const ALPN: u16 = 1;
+const NO_DEFAULT_ALPN: u16 = 2;
+const PORT: u16 = 3;
+const IPV4HINT: u16 = 4;
+const ECH: u16 = 5;
+const IPV6HINT: u16 = 6;
+const DOHPATH: u16 = 7;
+const OHTTP: u16 = 8;
+const TLS_SUPPORTED_GROUPS: u16 = 9;
+
+/// `key`, `key=value`, `key="value"`, in any order.
+pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let mut params: Vec<(u16, Vec<u8>)> = Vec::new();
+    while let Some(word) = words.take() {
+        if word.is_quoted() {
+            return Err(TextError::Parameter);
+        }
+        let text = word.octets();
+        let (key, mut value) = match text.iter().position(|&octet| octet == b'=') {
+            None => (text, None),
+            Some(at) => {
+                let mut value = Vec::new();
+                unescape_all(&text[at + 1..], &mut value)?;
+                (&text[..at], Some(value))
+            }
+        };
+        // A quoted value is the word behind `key=`, with nothing between.
+        if let Some(value) = value.as_mut().filter(|_| text.ends_with(b"="))
+            && let Some(quoted) = words.peek().filter(|next| next.is_quoted() && next.is_joined())
+        {
+            words.take();
+            unescape_all(quoted.octets(), value)?;
+        }
+        if words.peek().is_some_and(Word::is_joined) {
+            return Err(TextError::Parameter);
+        }
+        let (key, is_named) = scan_key(key)?;
+        let mut octets = Vec::new();
+        if is_named {
+            scan_value(key, value, &mut octets)?
+        } else {
+            octets = value.unwrap_or_default()
+        }
+        params.push((key, octets));
+    }
+    // RFC 9460 2.2: on the wire the keys ascend.
+    params.sort_by_key(|param| param.0);
+    if params.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err(TextError::ParameterTwice);
+    }
+    for (key, value) in params {
+        out.extend_from_slice(&key.to_be_bytes());
+        out.extend_from_slice(&u16::try_from(value.len()).map_err(|_| TextError::Parameter)?.to_be_bytes());
+        out.extend_from_slice(&value);
+    }
+    Ok(())
+}
+
+fn unescape_all(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    let mut at = 0;
+    while at < text.len() {
+        let (octet, next) = unescape(text, at)?;
+        out.push(octet);
+        at = next;
+    }
+    Ok(())
+}
+
+/// A key, and whether it was written by name: `keyN` has its value as it is (RFC 9460 2.1).
+fn scan_key(text: &[u8]) -> Result<(u16, bool), TextError> {
+    if let Some(at) = KEYS.iter().position(|key| key.as_bytes() == text) {
+        return Ok((at as u16, true));
+    }
+    match text.strip_prefix(b"key") {
+        Some(digits) if digits.first() != Some(&b'0') || digits.len() == 1 => {
+            // 65535 is reserved as "Invalid key" but is written and read like others (RFC 9460 14.3.2).
+            Ok((number_u16(digits).map_err(|_| TextError::Parameter)?, false))
+        }
+        _ => Err(TextError::Parameter),
+    }
+}
+
+fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let given = value.as_deref().filter(|value| !value.is_empty());
+    let list = |value: Option<&[u8]>| value.map(split_list).ok_or(TextError::Parameter);
+    match key {
+        MANDATORY => {
+            let mut keys =
+                list(given)?.iter().map(|key| Ok(scan_key(key)?.0)).collect::<Result<Vec<u16>, TextError>>()?;
+            keys.sort_unstable();
+            if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(TextError::ParameterTwice);
+            }
+            out.extend(keys.into_iter().flat_map(u16::to_be_bytes));
+        }
+        ALPN => {
+            for id in list(given)? {
+                out.push(u8::try_from(id.len()).ok().filter(|&len| len > 0).ok_or(TextError::Parameter)?);
+                out.extend_from_slice(&id);
+            }
+        }
+        NO_DEFAULT_ALPN | OHTTP if given.is_none() => {}
+        NO_DEFAULT_ALPN | OHTTP => return Err(TextError::Parameter),
+        PORT => out.extend_from_slice(&number_u16(given.ok_or(TextError::Parameter)?)?.to_be_bytes()),
+        IPV4HINT => {
+            for address in list(given)? {
+                out.extend_from_slice(&ipv4(&address)?);
+            }
+        }
+        ECH => scan_base64(given.ok_or(TextError::Parameter)?, out)?,
+        IPV6HINT => {
+            for address in list(given)? {
+                out.extend_from_slice(&ipv6(&address)?);
+            }
+        }
+        DOHPATH => out.extend_from_slice(given.ok_or(TextError::Parameter)?),
+        TLS_SUPPORTED_GROUPS => {
+            for group in list(given)? {
+                out.extend_from_slice(&number_u16(&group)?.to_be_bytes());
+            }
+        }
+        _ => out.extend_from_slice(given.unwrap_or_default()),
+    }
+    Ok(())
+}
+
+/// Items between commas; a comma or backslash within one has a backslash before it (RFC 9460 A.1).
+fn split_list(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut items = vec![Vec::new()];
+    let mut octets = value.iter();
+    while let Some(&octet) = octets.next() {
+        match octet {
+            b',' => items.push(Vec::new()),
+            b'\\' => items.last_mut().expect("one item at least").extend(octets.next()),
+            octet => items.last_mut().expect("one item at least").push(octet),
+        }
+    }
+    items
+}
+
+/// Prints well-formed parameters.
+pub(super) fn print_parameters(mut params: &[u8], out: &mut String) {
+    let start = out.len();
+    while let [key_high, key_low, len_high, len_low, rest @ ..] = params {
+        let key = u16::from_be_bytes([*key_high, *key_low]);
+        let len = usize::from(u16::from_be_bytes([*len_high, *len_low]));
+        let (value, behind) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+        separate(start, out);
+        print_parameter(key, value, out);
+        params = behind;
+    }
+}
+
+fn print_key(key: u16, out: &mut String) {
+    match KEYS.get(usize::from(key)) {
+        Some(name) => out.push_str(name),
+        None => print(format_args!("key{key}"), out),
+    }
+}
+
+fn print_parameter(key: u16, value: &[u8], out: &mut String) {
+    // What the form of a key cannot say is written in the generic one.
+    let has_form = match key {
+        ECH | DOHPATH => !value.is_empty(),
+        TLS_SUPPORTED_GROUPS => !value.is_empty() && value.len().is_multiple_of(2),
+        _ => true,
+    };
+    if has_form {
+        print_key(key, out)
+    } else {
+        print(format_args!("key{key}"), out)
+    }
+    if value.is_empty() {
+        return;
+    }
+    out.push('=');
+    if !has_form {
+        return print_text(value, out);
+    }
+    let comma = |at: usize, out: &mut String| {
+        if at > 0 {
+            out.push(',')
+        }
+    };
+    match key {
+        MANDATORY => {
+            for (at, key) in value.chunks_exact(2).enumerate() {
+                comma(at, out);
+                print_key(u16::from_be_bytes([key[0], key[1]]), out);
+            }
+        }
+        ALPN => print_ids(value, out),
+        PORT => print(format_args!("{}", u16::from_be_bytes([value[0], value[1]])), out),
+        IPV4HINT => {
+            for (at, address) in value.chunks_exact(4).enumerate() {
+                comma(at, out);
+                print_ipv4(address, out);
+            }
+        }
+        ECH => print_base64(value, out),
+        TLS_SUPPORTED_GROUPS => {
+            for (at, group) in value.chunks_exact(2).enumerate() {
+                comma(at, out);
+                print(format_args!("{}", u16::from_be_bytes([group[0], group[1]])), out);
+            }
+        }
+        IPV6HINT => {
+            for (at, address) in value.chunks_exact(16).enumerate() {
+                comma(at, out);
+                print_ipv6(address, out);
+            }
+        }
+        _ => print_text(value, out),
+    }
+}
+
+/// Protocol identifiers, quoted; escaped once as items of a list and once more as a string (RFC 9460 A.1).
+fn print_ids(mut value: &[u8], out: &mut String) {
+    out.push('"');
+    let mut is_first = true;
+    while let [len, rest @ ..] = value {
+        let (id, behind) = rest.split_at_checked(usize::from(*len)).unwrap_or((rest, &[]));
+        if !core::mem::take(&mut is_first) {
+            out.push(',');
+        }
+        for &octet in id {
+            match octet {
+                b',' => out.push_str("\\\\,"),
+                b'\\' => out.push_str("\\\\\\\\"),
+                b'"' => out.push_str("\\\""),
+                0x20..=0x7E => out.push(octet as char),
+                _ => print_decimal_escape(octet, out),
+            }
+        }
+        value = behind;
+    }
+    out.push('"');
+}

@@ -1,0 +1,197 @@
+//! From text to rdata, along the table of layouts.
+
+use super::TextError;
+use super::addresses::{
+    ipv4, ipv6, scan_a6_suffix, scan_atma, scan_eui, scan_ipn, scan_locator, scan_nsap, scan_prefixes,
+};
+use super::bitmaps::{scan_bit_rtype, scan_nxt, scan_ports, scan_windows};
+use super::location::scan_location;
+use super::mnemonic::{algorithm, cert_type, dsync_scheme, protocol};
+use super::names::scan_name;
+use super::numbers::{number_u8, number_u16, number_u32, scan_period, time32};
+use super::octets::{
+    scan_base32_len8, scan_base64, scan_base64_rest, scan_hex, scan_hex_len8, scan_hex_rest, scan_string, scan_text,
+};
+use super::parameters::scan_parameters;
+use super::token::{Step, Word, tokenize};
+use super::words::Words;
+use wire::limits::RDATA_OCTETS_MAX;
+use wire::name::NameRef;
+use wire::number::Rtype;
+use wire::rdata::{Field, RdataError, layout, rdata_check};
+
+/// Scans the rdata of one record up to the end of `words` and appends its wire form to `out`.
+///
+/// The generic form of RFC 3597 5 is taken for every type; of a type with a layout it has to fit that.
+///
+/// # Errors
+/// [`TextError`]; what `out` holds beyond its old length is then of no use.
+pub fn scan_rdata(
+    rtype: Rtype,
+    words: &mut Words<'_>,
+    origin: Option<NameRef<'_>>,
+    out: &mut Vec<u8>,
+) -> Result<(), TextError> {
+    let start = out.len();
+    if words.peek().is_some_and(|word| !word.is_quoted() && word.octets() == b"\\#") {
+        words.take();
+        scan_generic(words, out)?;
+    } else {
+        let fields = layout(rtype).ok_or(TextError::FormMissing)?;
+        let mut scan = Scan { rtype, origin, start };
+        for &field in fields {
+            scan.field(field, words, out)?;
+        }
+    }
+    if !words.is_empty() {
+        return Err(TextError::LeftOver);
+    }
+    if out.len() - start > RDATA_OCTETS_MAX {
+        return Err(RdataError::Long.into());
+    }
+    Ok(rdata_check(rtype, &out[start..])?)
+}
+
+/// Scans rdata that stands alone.
+///
+/// # Errors
+/// [`TextError`].
+pub fn scan_rdata_text(rtype: Rtype, text: &[u8], origin: Option<NameRef<'_>>) -> Result<Vec<u8>, TextError> {
+    let (mut tokens, mut out) = (Vec::new(), Vec::new());
+    match tokenize(text, 0, true, &mut tokens).map_err(|(_, error)| error)? {
+        Step::Entry { next, .. } if next < text.len() => Err(TextError::LeftOver),
+        _ => scan_rdata(rtype, &mut Words::new(text, &tokens), origin, &mut out).map(|()| out),
+    }
+}
+
+/// `\# LENGTH HEXADECIMAL`, of which the `\#` is taken already.
+fn scan_generic(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let len = number_u16(words.plain()?)?;
+    let start = out.len();
+    scan_hex_rest(words, out)?;
+    if out.len() - start == usize::from(len) { Ok(()) } else { Err(TextError::GenericLength) }
+}
+
+/// One record's rdata in the making.
+struct Scan<'o> {
+    rtype: Rtype,
+    origin: Option<NameRef<'o>>,
+    /// Where the rdata begins in the output.
+    start: usize,
+}
+
+impl Scan<'_> {
+    fn field(&mut self, field: Field, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+        match field {
+            Field::Name(_) => scan_name(words.expect()?, self.origin, out)?,
+            Field::NamesRest => {
+                while let Some(word) = words.take() {
+                    scan_name(word, self.origin, out)?;
+                }
+            }
+            Field::U8 if self.rtype == Rtype::DSYNC => out.push(dsync_scheme(words.plain()?)?),
+            Field::U8 => out.push(number_u8(words.plain()?)?),
+            Field::U16 => out.extend_from_slice(&number_u16(words.plain()?)?.to_be_bytes()),
+            Field::U32 => out.extend_from_slice(&number_u32(words.plain()?)?.to_be_bytes()),
+            Field::Ttl => out.extend_from_slice(&scan_period(words.plain()?)?.to_be_bytes()),
+            Field::Time32 => out.extend_from_slice(&time32(words.plain()?)?.to_be_bytes()),
+            Field::RtypeField => out.extend_from_slice(&scan_bit_rtype(words.plain()?)?.0.to_be_bytes()),
+            Field::Algorithm => out.push(algorithm(words.plain()?)?),
+            Field::CertType => out.extend_from_slice(&cert_type(words.plain()?)?.to_be_bytes()),
+            Field::IpProtocol => out.push(protocol(words.plain()?)?),
+            Field::Ipv4 => out.extend_from_slice(&ipv4(words.plain()?)?),
+            Field::Ipv6 => out.extend_from_slice(&ipv6(words.plain()?)?),
+            Field::CharString => scan_string(words.expect()?, out)?,
+            Field::CharStringOptional => {
+                if let Some(word) = words.take() {
+                    scan_string(word, out)?;
+                }
+            }
+            Field::CharStringsRest => {
+                scan_string(words.expect()?, out)?;
+                while let Some(word) = words.take() {
+                    scan_string(word, out)?;
+                }
+            }
+            // Of types that have a layout but no form of their own, such as NULL.
+            Field::Octets => return Err(TextError::FormMissing),
+            Field::HexRest { .. } => scan_hex_rest(words, out)?,
+            // The data of DOA may be none, and then says so (draft-durand-doa-over-dns 3.2).
+            Field::Base64Rest { .. } if self.rtype == Rtype::DOA && words.peek().is_some_and(is_hyphen) => {
+                words.take();
+            }
+            Field::Base64Rest { .. } => scan_base64_rest(words, out)?,
+            Field::TextRest { .. } => scan_text(words.expect()?, out)?,
+            Field::Tag => scan_string(words.expect()?, out)?,
+            _ => self.special(field, words, out)?,
+        }
+        Ok(())
+    }
+
+    /// Fields with a form that no other type shares.
+    fn special(&mut self, field: Field, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+        match field {
+            Field::HexLen8 => scan_hex_len8(words.plain()?, out),
+            Field::Base32Len8 => scan_base32_len8(words.plain()?, out),
+            Field::Bitmap => scan_windows(words, out),
+            Field::NxtBitmap => scan_nxt(words, out),
+            Field::PortBitmap => scan_ports(words, out),
+            Field::Gateway { type_at, type_mask } => {
+                let kind = out[self.start + usize::from(type_at)] & type_mask;
+                self.gateway(kind, words, out)
+            }
+            Field::RelayType => {
+                let discovery = number_u8(words.plain()?).ok().filter(|&bit| bit < 2).ok_or(TextError::Number)?;
+                let kind = number_u8(words.plain()?).ok().filter(|&kind| kind < 128).ok_or(TextError::Number)?;
+                out.push(discovery << 7 | kind);
+                Ok(())
+            }
+            Field::Loc => scan_location(words, out),
+            Field::Apl => scan_prefixes(words, out),
+            Field::SvcParams => scan_parameters(words, out),
+            Field::Nsap => scan_nsap(words.plain()?, out),
+            Field::Atma => scan_atma(words.plain()?, out),
+            Field::Locator64 => scan_locator(words.plain()?, out),
+            Field::Ipn => scan_ipn(words.plain()?, out),
+            Field::Eui48 => scan_eui(words.plain()?, 6, out),
+            Field::Eui64 => scan_eui(words.plain()?, 8, out),
+            Field::HipKeys => scan_hip_keys(words, out),
+            Field::A6Suffix => scan_a6_suffix(words, out),
+            Field::A6Name if out[self.start] == 0 => Ok(()),
+            Field::A6Name => scan_name(words.expect()?, self.origin, out),
+            _ => Err(TextError::FormMissing),
+        }
+    }
+
+    /// A gateway by its type (RFC 4025 3.1, RFC 8777 4.3.1).
+    fn gateway(&self, kind: u8, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+        let word = words.expect()?;
+        match kind {
+            0 if word.is_bare(b".") => {}
+            1 => out.extend_from_slice(&ipv4(word.plain()?)?),
+            2 => out.extend_from_slice(&ipv6(word.plain()?)?),
+            3 => scan_name(word, self.origin, out)?,
+            _ => return Err(TextError::Gateway),
+        }
+        Ok(())
+    }
+}
+
+fn is_hyphen(word: Word<'_>) -> bool {
+    word.is_bare(b"-")
+}
+
+/// Algorithm, host identity tag, key; their lengths go before them on the wire (RFC 8005 5, 6).
+fn scan_hip_keys(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let algorithm = number_u8(words.plain()?)?;
+    let (mut tag, mut key) = (Vec::new(), Vec::new());
+    scan_hex(words.plain()?, &mut tag)?;
+    scan_base64(words.plain()?, &mut key)?;
+    let tag_len = u8::try_from(tag.len()).map_err(|_| TextError::Hex)?;
+    let key_len = u16::try_from(key.len()).map_err(|_| TextError::Base64)?;
+    out.extend_from_slice(&[tag_len, algorithm]);
+    out.extend_from_slice(&key_len.to_be_bytes());
+    out.extend_from_slice(&tag);
+    out.extend_from_slice(&key);
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Making leaves: an owner name's RRsets taken apart, changed, and written again.
+
+use super::leaf::{HEAD_ALIAS, HEAD_CUT, HEAD_DNAME, KIND_VERTEX};
+use super::read::Vertex;
+use crate::limits::NUMBER_OCTETS_MAX;
+use core::cmp::Ordering;
+use wire::name::NameRef;
+use wire::number::Rtype;
+use wire::rdata::{Field, layout};
+
+/// Why one record cannot go or come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Misfit {
+    /// It is not there.
+    Missing,
+    /// It is there.
+    Present,
+    /// Others of its RRset have another TTL.
+    Ttl,
+}
+
+/// One RRset that is being changed; RRSIGs of one covered type count as one (RFC 4034 3 ties their TTL to it).
+#[derive(Debug, Default)]
+pub(crate) struct Rdataset<'r> {
+    pub(crate) ttl: u32,
+    /// In canonical order, no two equal.
+    pub(crate) rdatas: Vec<&'r [u8]>,
+}
+
+/// The RRsets of one type and their RRSIGs.
+#[derive(Debug)]
+pub(crate) struct Draft<'r> {
+    rtype: Rtype,
+    pub(crate) data: Rdataset<'r>,
+    pub(crate) rrsigs: Rdataset<'r>,
+}
+
+/// An owner name whose RRsets are being changed; borrows rdatas from the leaf and from the records that come.
+#[derive(Debug)]
+pub(crate) struct VertexDraft<'r> {
+    owner: NameRef<'r>,
+    /// In ascending order of type.
+    drafts: Vec<Draft<'r>>,
+}
+
+impl<'r> VertexDraft<'r> {
+    /// An owner name that has nothing yet.
+    pub(crate) const fn new(owner: NameRef<'r>) -> Self {
+        Self { owner, drafts: Vec::new() }
+    }
+
+    /// Takes a leaf apart.
+    pub(crate) fn from_vertex(vertex: &Vertex<'r>) -> Self {
+        let drafts = vertex.entries().map(|rrset| Draft {
+            rtype: rrset.rtype,
+            data: Rdataset { ttl: rrset.ttl, rdatas: rrset.rdatas().collect() },
+            rrsigs: Rdataset { ttl: rrset.rrsig_ttl, rdatas: rrset.rrsigs().collect() },
+        });
+        Self { owner: vertex.owner(), drafts: drafts.collect() }
+    }
+
+    /// The records that a record of this type and rdata is kept with.
+    pub(crate) fn rdataset(&mut self, rtype: Rtype, rdata: &[u8]) -> &mut Rdataset<'r> {
+        let kept_with = kept_with(rtype, rdata);
+        let at = match self.drafts.binary_search_by_key(&kept_with, |draft| draft.rtype) {
+            Ok(at) => at,
+            Err(at) => {
+                let draft = Draft { rtype: kept_with, data: Rdataset::default(), rrsigs: Rdataset::default() };
+                self.drafts.insert(at, draft);
+                at
+            }
+        };
+        if rtype == Rtype::RRSIG { &mut self.drafts[at].rrsigs } else { &mut self.drafts[at].data }
+    }
+
+    /// Whether no record is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drafts.iter().all(|draft| draft.data.rdatas.is_empty() && draft.rrsigs.rdatas.is_empty())
+    }
+
+    /// Writes the leaf over what `leaf` held.
+    pub(crate) fn write(&self, is_apex: bool, leaf: &mut Vec<u8>) {
+        leaf.clear();
+        leaf.push(0);
+        leaf.extend_from_slice(self.owner.octets());
+        let mut head = KIND_VERTEX;
+        for Draft { rtype, data, rrsigs } in &self.drafts {
+            if data.rdatas.is_empty() && rrsigs.rdatas.is_empty() {
+                continue;
+            }
+            if !data.rdatas.is_empty() {
+                head |= match *rtype {
+                    Rtype::NS if !is_apex => HEAD_CUT,
+                    Rtype::DNAME => HEAD_DNAME,
+                    Rtype::CNAME => HEAD_ALIAS,
+                    _ => 0,
+                };
+            }
+            leaf.extend_from_slice(&rtype.0.to_be_bytes());
+            let ttl = if data.rdatas.is_empty() { 0 } else { data.ttl };
+            leaf.extend_from_slice(&ttl.to_be_bytes());
+            let signed = !rrsigs.rdatas.is_empty();
+            push_number(leaf, data.size() << 1 | usize::from(signed));
+            data.write(leaf);
+            if signed {
+                leaf.extend_from_slice(&rrsigs.ttl.to_be_bytes());
+                push_number(leaf, rrsigs.size());
+                rrsigs.write(leaf);
+            }
+        }
+        leaf[0] = head;
+    }
+}
+
+impl<'r> Rdataset<'r> {
+    /// Takes a record away.
+    pub(crate) fn delete(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), Misfit> {
+        let at = self.find(rtype, rdata).map_err(|_| Misfit::Missing)?;
+        if self.ttl != ttl {
+            return Err(Misfit::Ttl);
+        }
+        self.rdatas.remove(at);
+        Ok(())
+    }
+
+    /// Adds a record that is not there yet, with the TTL of the others.
+    pub(crate) fn add(&mut self, rtype: Rtype, ttl: u32, rdata: &'r [u8]) -> Result<(), Misfit> {
+        let at = self.find(rtype, rdata).err().ok_or(Misfit::Present)?;
+        // RFC 2181 5.2: the TTLs of all records of an RRset are the same.
+        if !self.rdatas.is_empty() && self.ttl != ttl {
+            return Err(Misfit::Ttl);
+        }
+        self.ttl = ttl;
+        self.rdatas.insert(at, rdata);
+        Ok(())
+    }
+
+    /// Where an equal rdata is, or where one belongs.
+    pub(crate) fn find(&self, rtype: Rtype, rdata: &[u8]) -> Result<usize, usize> {
+        // Records come in canonical order more often than not.
+        match self.rdatas.last() {
+            None => Err(0),
+            Some(last) if canonical_cmp(rtype, last, rdata) == Ordering::Less => Err(self.rdatas.len()),
+            Some(_) => self.rdatas.binary_search_by(|kept| canonical_cmp(rtype, kept, rdata)),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.rdatas.iter().map(|rdata| number_octets(rdata.len()) + rdata.len()).sum()
+    }
+
+    fn write(&self, leaf: &mut Vec<u8>) {
+        for rdata in &self.rdatas {
+            push_number(leaf, rdata.len());
+            leaf.extend_from_slice(rdata);
+        }
+    }
+}
+
+/// The type whose RRset a record is kept with: its own, or the one that an RRSIG covers (RFC 4034 3.1.1).
+pub(crate) fn kept_with(rtype: Rtype, rdata: &[u8]) -> Rtype {
+    match (rtype, rdata) {
+        (Rtype::RRSIG, [high, low, ..]) => Rtype(u16::from_be_bytes([*high, *low])),
+        (Rtype::RRSIG, _) => Rtype(0),
+        _ => rtype,
+    }
+}
+
+/// Compares rdatas in canonical form (RFC 4034 6.2, 6.3).
+pub(crate) fn canonical_cmp(rtype: Rtype, a: &[u8], b: &[u8]) -> Ordering {
+    if !is_case_folded(rtype) || a == b {
+        return a.cmp(b);
+    }
+    canonical(rtype, a).cmp(&canonical(rtype, b))
+}
+
+/// Whether rdata of a type has names whose case does not count.
+pub(crate) fn is_case_folded(rtype: Rtype) -> bool {
+    layout(rtype).unwrap_or_default().iter().any(|field| match field {
+        Field::Name(rule) => rule.lowercase,
+        Field::A6Name => true,
+        _ => false,
+    })
+}
+
+/// The canonical form of an rdata (RFC 4034 6.2).
+pub(crate) fn canonical(rtype: Rtype, rdata: &[u8]) -> Vec<u8> {
+    let mut octets = rdata.to_vec();
+    wire::rdata::rdata_lowercase(rtype, &mut octets);
+    octets
+}
+
+const fn number_octets(number: usize) -> usize {
+    match number {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x20_0000 => 3,
+        _ => NUMBER_OCTETS_MAX,
+    }
+}
+
+fn push_number(leaf: &mut Vec<u8>, number: usize) {
+    let octets = number_octets(number);
+    for place in 0..octets {
+        let more = if place + 1 < octets { 0x80 } else { 0 };
+        leaf.push((number >> (7 * place) & 0x7F) as u8 | more);
+    }
+}

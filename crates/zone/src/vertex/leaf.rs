@@ -1,0 +1,61 @@
+//! What every leaf begins with: an octet that says what it is, and what its key is made from.
+
+use crate::key;
+use store::{Key, LeafKey};
+use wire::name::NameRef;
+
+/// What a leaf is: the two high bits of its first octet.
+const KIND: u8 = 0b1100_0000;
+/// An owner name and its RRsets.
+pub(crate) const KIND_VERTEX: u8 = 0b0000_0000;
+/// A zone: its apex and what is known of it.
+pub(crate) const KIND_ZONE: u8 = 0b0100_0000;
+/// A view: its number and its zones.
+pub(crate) const KIND_VIEW: u8 = 0b1000_0000;
+
+/// The owner of a vertex has NS and is not the apex.
+pub(crate) const HEAD_CUT: u8 = 1;
+/// The owner of a vertex has DNAME.
+pub(crate) const HEAD_DNAME: u8 = 2;
+/// The owner of a vertex has CNAME.
+pub(crate) const HEAD_ALIAS: u8 = 4;
+
+/// Gives the store the key of each of this crate's leaves.
+#[derive(Clone, Copy, Debug)]
+pub enum LeafNames {}
+
+impl LeafKey for LeafNames {
+    fn write_key(leaf: &[u8], key: &mut Key) {
+        match leaf {
+            [head, high, low, ..] if head & KIND == KIND_VIEW => write_view_key(u16::from_be_bytes([*high, *low]), key),
+            _ => key::write(split_owner(leaf).0, key),
+        }
+    }
+
+    fn has_key(leaf: &[u8], key: &Key) -> bool {
+        match leaf {
+            [head, high, low, ..] if head & KIND == KIND_VIEW => {
+                let mut own = Key::new();
+                write_view_key(u16::from_be_bytes([*high, *low]), &mut own);
+                own == *key
+            }
+            _ => key::is_of(split_owner(leaf).0, key),
+        }
+    }
+}
+
+/// The name behind the first octet of a leaf, and what follows it.
+pub(crate) fn split_owner(leaf: &[u8]) -> (NameRef<'_>, &[u8]) {
+    // Leaves are written by this crate alone, so the name is there; the root stands for the impossible.
+    NameRef::split_from(leaf.get(1..).unwrap_or_default()).unwrap_or((NameRef::ROOT, &[]))
+}
+
+/// Writes the key of a view: its number in digits of a base that the symbols allow.
+pub(crate) fn write_view_key(view: u16, key: &mut Key) {
+    const BASE: u16 = 41;
+    const { assert!((BASE as u32).pow(3) > u16::MAX as u32 && BASE <= store::limits::SYMBOL_MAX as u16) };
+    key.clear();
+    for digit in [view / BASE / BASE, view / BASE % BASE, view % BASE] {
+        key.push(digit as u8);
+    }
+}

@@ -1,0 +1,231 @@
+//! Every zone file of the data folder: loaded or refused, beside what `named-checkzone`, `kzonecheck` and
+//! `nsd-checkzone` say.
+//!
+//! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed;
+//! otherwise our column is compared with it.
+
+use super::support::{data, read, read_tar, scan};
+use catamaran_zone::check::{Findings, check};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A zone file.
+pub(crate) struct Zone {
+    /// As the table has it.
+    pub(crate) name: String,
+    /// Its octets, unpacked.
+    pub(crate) octets: Vec<u8>,
+    /// Its apex, where the file does not say so itself.
+    pub(crate) origin: Option<&'static str>,
+    /// Its apex.
+    apex: String,
+}
+
+/// The files that stand alone, and the apex of each.
+const ALONE: [(&str, &str); 10] = [
+    ("bind-tsig-example.db", "example.nil."),
+    ("dnspython-example", "example."),
+    ("ldns-zonereader.inputzone.xz", "jelte.nlnetlabs.nl."),
+    ("named.root", "."),
+    ("nsd-rr-test.zone", "blaat.nl."),
+    ("pdns-example.com.zone.xz", "example.com."),
+    ("root-20050112.zone", "."),
+    ("root-20170821.zone.xz", "."),
+    ("root-20210519-zonemd.zone.xz", "."),
+    ("roothistory-base.zone.xz", "."),
+];
+
+/// Every zone file there is, in a fixed order.
+pub(crate) fn all(folder: &Path) -> Vec<Zone> {
+    let zone = |name: &str, octets, apex: &str, origin| {
+        let name = name.trim_end_matches(".xz").to_owned();
+        Zone { name, octets, origin, apex: apex.to_owned() }
+    };
+    let mut zones: Vec<Zone> = ALONE
+        .iter()
+        .map(|&(name, apex)| {
+            let has_origin = matches!(name, "bind-tsig-example.db" | "named.root" | "pdns-example.com.zone.xz");
+            zone(name, read(folder, name), apex, has_origin.then_some(apex))
+        })
+        .collect();
+    zones.push(zone("rr-types-text.ldnsrr.2", read(folder, "rr-types-text.ldnsrr.2.xz"), "nlnetlabs.nl.", None));
+    let mut names: Vec<String> = std::fs::read_dir(folder.join("pdns"))
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("the folder can be read").file_name().into_string().expect("ASCII"))
+        .collect();
+    names.sort();
+    for name in names {
+        let apex = if name == "test.dyndns.orig" { "test.dyndns.".into() } else { format!("{name}.") };
+        let origin = Box::leak(apex.clone().into_boxed_str());
+        zones.push(zone(&format!("pdns/{name}"), read(folder, &format!("pdns/{name}")), &apex, Some(origin)));
+    }
+    for archive in ["zonemd-cases-01-25", "ixfr-cases-00-06"] {
+        for (name, octets) in read_tar(folder, &format!("{archive}.tar.xz")) {
+            if name.contains(".zone") {
+                let apex = if name.contains("example.com.zone") { "example.com." } else { "example." };
+                zones.push(zone(&format!("{archive}/{name}"), octets, apex, Some(apex)));
+            }
+        }
+    }
+    zones
+}
+
+fn ours(zone: &Zone) -> String {
+    let shorten = |text: String| text.replace("zone:", "");
+    match scan(&zone.octets, zone.origin) {
+        Err(errors) => format!("refused: line {}", shorten(errors.to_string())),
+        Ok(loaded) => match check(loaded) {
+            Ok(checked) => {
+                let warnings = checked.findings.counts().1;
+                format!("{} records{}", checked.records.len(), with_first(warnings, &checked.findings))
+            }
+            Err(findings) => {
+                let first = &findings.errors()[0];
+                let line = first.place.map_or(String::new(), |place| format!("line {}: ", place.line));
+                format!("refused: {line}{first}")
+            }
+        },
+    }
+}
+
+fn with_first(count: usize, findings: &Findings) -> String {
+    let Some(first) = findings.warnings().first() else { return String::new() };
+    let line = first.place.map_or(String::new(), |place| format!("line {}: ", place.line));
+    format!(", {count} warned of: {line}{first}")
+}
+
+/// Which peer says what.
+#[derive(Clone, Copy)]
+enum Peer {
+    Bind,
+    Knot,
+    Nsd,
+}
+
+impl Peer {
+    const ALL: [Self; 3] = [Self::Bind, Self::Knot, Self::Nsd];
+
+    fn command(self, apex: &str) -> Command {
+        let mut command = Command::new(match self {
+            Self::Bind => "named-checkzone",
+            Self::Knot => "kzonecheck",
+            Self::Nsd => "nsd-checkzone",
+        });
+        match self {
+            Self::Bind => command.args(["-k", "warn", "-i", "local", apex, "zone"]),
+            Self::Knot => command.args(["-v", "-o", apex, "zone"]),
+            Self::Nsd => command.args([apex, "zone"]),
+        };
+        command
+    }
+
+    /// What the peer says of the file `zone` in the folder.
+    fn judge(self, folder: &Path, apex: &str) -> Option<String> {
+        let output = self.command(apex).current_dir(folder).env("PATH", path()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let lines: Vec<&str> = text.lines().map(message).filter(|line| !is_noise(line)).collect();
+        let first_error = lines.iter().find(|line| line.starts_with("error: "));
+        let first = first_error.or(lines.first()).map(|line| line.trim_start_matches("error: ").to_owned());
+        // kzonecheck ends with an error for every finding, but serves all but the serious ones.
+        let is_refused = match self {
+            Self::Knot => {
+                text.contains("Serious semantic error")
+                    || text.contains("failed to run")
+                    || text.contains("failed to load")
+            }
+            _ => !output.status.success(),
+        };
+        Some(match (is_refused, first) {
+            (true, first) => format!("refused: {}", first.unwrap_or_default()),
+            (false, None) => "ok".into(),
+            (false, Some(first)) => format!("ok, {} lines of warnings: {first}", lines.len()),
+        })
+    }
+}
+
+/// A line without the time and the program that nsd-checkzone puts before, and the zone and stage that kzonecheck does.
+fn message(line: &str) -> &str {
+    let line = line.split_once("]: ").map_or(line, |(_, rest)| rest).trim();
+    line.split_once("zone loader, ").map_or(line, |(_, rest)| rest)
+}
+
+/// Lines that only say how it ended.
+fn is_noise(line: &str) -> bool {
+    let noise = [
+        "loaded serial",
+        "OK",
+        "is ok",
+        "No semantic error",
+        "Error summary",
+        "Serious semantic",
+        "not loaded due",
+        "loading from",
+        "failed to run",
+        "failed to load",
+        "errors",
+        "fatal error in zone, file 'zone', line 0",
+    ];
+    line.is_empty() || noise.iter().any(|word| line.contains(word)) || line.as_bytes()[0].is_ascii_digit()
+}
+
+/// Debian keeps some of the peers where only root looks.
+fn path() -> String {
+    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
+}
+
+/// One cell of a table.
+fn cell(text: &str) -> String {
+    let mut text = text.replace('|', "\\|").replace('<', "&lt;");
+    if let Some((at, _)) = text.char_indices().nth(150) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/zone-files.md")
+}
+
+const BEGIN: &str = "<!-- table: written by a test, see above -->\n";
+const END: &str = "<!-- end of table -->\n";
+
+#[test]
+fn every_zone_is_loaded_or_refused_as_the_table_says() {
+    let Some(folder) = data() else { return };
+    let zones = all(&folder);
+    let text = std::fs::read_to_string(document()).expect("docs/zone-files.md is there");
+    let (head, rest) = text.split_once(BEGIN).expect("the table begins");
+    let (table, tail) = rest.split_once(END).expect("the table ends");
+    if std::env::var_os("CATAMARAN_WRITE").is_some() {
+        let table = write_table(&zones);
+        std::fs::write(document(), format!("{head}{BEGIN}{table}{END}{tail}"))
+            .expect("docs/zone-files.md can be written");
+        return;
+    }
+    let rows: Vec<Vec<&str>> = table.lines().skip(2).map(|row| row.split(" | ").collect()).collect();
+    assert_eq!(rows.len(), zones.len(), "the table has a line for each file");
+    for (row, zone) in rows.iter().zip(&zones) {
+        assert_eq!(row[0].trim_start_matches("| "), zone.name);
+        assert_eq!(row[1], cell(&ours(zone)), "{}", zone.name);
+    }
+}
+
+fn write_table(zones: &[Zone]) -> String {
+    let folder = std::env::temp_dir().join(format!("catamaran-zones-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let mut table =
+        String::from("| file | catamaran | named-checkzone | kzonecheck | nsd-checkzone |\n|---|---|---|---|---|\n");
+    for zone in zones {
+        std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
+        write!(table, "| {} | {}", zone.name, cell(&ours(zone))).expect("memory");
+        for peer in Peer::ALL {
+            let judgement = peer.judge(&folder, &zone.apex).expect("the peer is installed");
+            write!(table, " | {}", cell(&judgement)).expect("memory");
+        }
+        table.push_str(" |\n");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    table
+}
