@@ -53,8 +53,11 @@ fn servers(folder: &Path, zones: &[(Name, Contents)]) -> Vec<Server<'static>> {
         let mut running = Some(start_with(kind, &folder, zones).unwrap());
         let address = running.as_ref().unwrap().address;
         let restart = move |zones: &[(Name, Contents)]| {
+            let start = std::time::Instant::now();
             drop(running.take());
+            eprintln!("{} stop {:?}", kind.label(), start.elapsed());
             running = Some(start_with(kind, &folder, zones)?);
+            eprintln!("{} start {:?}", kind.label(), start.elapsed());
             Ok(running.as_ref().unwrap().address)
         };
         servers.push(Server { kind, address, restart: Box::new(restart) });

@@ -8,7 +8,7 @@ use super::message::{Raw, Update};
 use crate::compare::response::Rr;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
-use wire::rdata::{rdata_check, rdata_lowercase, rdata_names};
+use wire::rdata::{rdata_check, rdata_lowercase};
 
 /// Another way to do one thing, that some server goes. [`super::predicates`] says which and why.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,14 +21,36 @@ pub enum Quirk {
     ApexNsNeedsAddress,
     /// A record named twice among the prerequisites has to exist twice.
     ValuesAreCounted,
-    /// Names in rdata that come in another case are a change, and the serial steps.
-    CaseOfRdataCounts,
+    /// A record that is there and comes in another case is a change, and the serial steps.
+    CaseCounts,
+    /// RRSIG is added and deleted at the apex.
+    ApexRrsigTaken,
+    /// A record of class IN whose type is of no record makes the message unreadable.
+    MetaTypesUnreadable,
+    /// What deletes a record without rdata, and what deletes an RRset with rdata, makes the message unreadable.
+    RdataHasToFit,
+    /// Each SOA of an update is compared with that of the zone, not with the one before it.
+    SoaAgainstZone,
+    /// The rdata of CAA and DS is not looked into.
+    RdataUnchecked,
+    /// MAILA and MAILB are types of records.
+    MailTypesTaken,
+    /// An SOA whose serial is half the circle away is taken for newer, and then the update fails.
+    HalfCircleFails,
+    /// The TTL of what deletes an RRset or a name is not looked at.
+    TtlOfDeletionUnchecked,
+    /// A TTL of more than 31 bits is kept as it is.
+    HugeTtlKept,
     /// A record that exists is not added again, whatever its TTL.
     TtlOfExistingStays,
     /// Adding a record below a DNAME, or a DNAME above records, is REFUSED.
     BelowDnameRefused,
     /// NSEC and RRSIG are added and deleted as other types are.
     SignerTypesTaken,
+    /// Nothing stands beside a CNAME, KEY neither.
+    NothingBesideCname,
+    /// A WKS of the same address and protocol is added, not put in the place of the other.
+    WksAdds,
     /// 4294967295 is followed by 0.
     WrapToZero,
 }
@@ -46,7 +68,7 @@ pub fn update_with(zone: &Contents, update: &Update, quirks: &[Quirk]) -> (Rcode
     let (first, second): (&dyn Fn() -> Check, &dyn Fn() -> Check) =
         (&|| prerequisites(zone, update, quirks), &|| prescan(update, quirks));
     let (first, second) = if quirks.contains(&Quirk::ScanFirst) { (second, first) } else { (first, second) };
-    if let Err(rcode) = readable(update).and_then(|()| first()).and_then(|()| second()) {
+    if let Err(rcode) = readable(update, quirks).and_then(|()| first()).and_then(|()| second()) {
         return (rcode, zone.clone());
     }
     let mut after = zone.clone();
@@ -55,8 +77,7 @@ pub fn update_with(zone: &Contents, update: &Update, quirks: &[Quirk]) -> (Rcode
             return (rcode, zone.clone());
         }
     }
-    let is_case_changed =
-        quirks.contains(&Quirk::CaseOfRdataCounts) && update.steps.iter().any(|raw| writes_again(zone, raw));
+    let is_case_changed = quirks.contains(&Quirk::CaseCounts) && update.steps.iter().any(|raw| writes_again(zone, raw));
     if after.serial() == zone.serial() && (after != *zone || is_case_changed) {
         let next = match zone.serial() {
             u32::MAX if quirks.contains(&Quirk::WrapToZero) => 0,
@@ -74,15 +95,14 @@ pub fn update_with(zone: &Contents, update: &Update, quirks: &[Quirk]) -> (Rcode
     (Rcode::NOERROR, after)
 }
 
-/// Whether a step adds a record that is there, which has names in its rdata.
+/// Whether a step adds a record that is there.
 fn writes_again(zone: &Contents, raw: &Raw) -> bool {
-    let wanted = rr(raw);
-    let has_names = rdata_check(raw.rtype, &raw.rdata).is_ok() && rdata_names(raw.rtype, &raw.rdata).next().is_some();
-    raw.class == Class::IN && has_names && zone.records.iter().any(|rr| is_same(rr, &wanted))
+    let wanted = rr(raw, &[]);
+    raw.class == Class::IN && zone.records.iter().any(|rr| is_same(rr, &wanted))
 }
 
 fn is_orphan_ds(rr: &Rr, zone: &Contents, apex: &[u8]) -> bool {
-    rr.rtype == Rtype::DS && (rr.owner == apex || zone.rrset(&rr.owner, Rtype::NS).next().is_none())
+    rr.rtype == Rtype::DS && rr.owner != apex && zone.rrset(&rr.owner, Rtype::NS).next().is_none()
 }
 
 type Check = Result<(), Rcode>;
@@ -92,18 +112,31 @@ fn fail_if(condition: bool, rcode: Rcode) -> Check {
 }
 
 /// Rdata that cannot be read makes the whole message unreadable.
-fn readable(update: &Update) -> Check {
-    let with_value = |raw: &&Raw| raw.class == Class::IN || !raw.rdata.is_empty();
-    let is_bad = |raw: &Raw| !is_meta(raw.rtype) && rdata_check(raw.rtype, &raw.rdata).is_err();
-    let all = update.prerequisites.iter().chain(&update.steps);
-    fail_if(all.filter(with_value).any(is_bad), Rcode::FORMERR)
+fn readable(update: &Update, quirks: &[Quirk]) -> Check {
+    let opaque = [Rtype::CAA, Rtype::DS];
+    let is_unchecked = |raw: &Raw| opaque.contains(&raw.rtype) && quirks.contains(&Quirk::RdataUnchecked);
+    let has_misfit = |raw: &Raw| match raw.class {
+        Class::NONE => raw.rdata.is_empty() && rdata_check(raw.rtype, &[]).is_err(),
+        _ => raw.class == Class::ANY && !raw.rdata.is_empty(),
+    };
+    let misfit = quirks.contains(&Quirk::RdataHasToFit) && update.steps.iter().any(has_misfit);
+    let misfit = misfit
+        || (quirks.contains(&Quirk::RdataHasToFit)
+            && update.prerequisites.iter().any(|raw| raw.class == Class::ANY && !raw.rdata.is_empty()));
+    fail_if(misfit, Rcode::FORMERR)?;
+    let is_bad = |raw: &Raw| match is_meta(raw.rtype, quirks) {
+        true => raw.class == Class::IN && quirks.contains(&Quirk::MetaTypesUnreadable),
+        false if raw.class != Class::IN && raw.rdata.is_empty() => false,
+        false => !is_unchecked(raw) && rdata_check(raw.rtype, &raw.rdata).is_err(),
+    };
+    fail_if(update.prerequisites.iter().chain(&update.steps).any(is_bad), Rcode::FORMERR)
 }
 
 /// RFC 2136 3.2.5.
 fn prerequisites(zone: &Contents, update: &Update, quirks: &[Quirk]) -> Check {
     let mut values: Vec<Rr> = Vec::new();
     for raw in &update.prerequisites {
-        let wanted = rr(raw);
+        let wanted = rr(raw, &[]);
         fail_if(raw.ttl != 0, Rcode::FORMERR)?;
         fail_if(!is_in_zone(raw, update), Rcode::NOTZONE)?;
         if raw.class == Class::IN {
@@ -131,17 +164,23 @@ fn prerequisites(zone: &Contents, update: &Update, quirks: &[Quirk]) -> Check {
 
 /// RFC 2136 3.4.1.3, and the types that only a signer makes (RFC 3007 3.1.1 has their predecessors).
 fn prescan(update: &Update, quirks: &[Quirk]) -> Check {
+    let has_ttl = |raw: &Raw| raw.ttl != 0 && !quirks.contains(&Quirk::TtlOfDeletionUnchecked);
     for raw in &update.steps {
         fail_if(!is_in_zone(raw, update), Rcode::NOTZONE)?;
         let is_malformed = match raw.class {
-            Class::IN => is_meta(raw.rtype),
-            Class::ANY => raw.ttl != 0 || !raw.rdata.is_empty() || (is_meta(raw.rtype) && raw.rtype != Rtype::ANY),
-            Class::NONE => raw.ttl != 0 || is_meta(raw.rtype),
+            Class::IN => is_meta(raw.rtype, quirks),
+            Class::ANY => {
+                has_ttl(raw) || !raw.rdata.is_empty() || (is_meta(raw.rtype, quirks) && raw.rtype != Rtype::ANY)
+            }
+            Class::NONE => raw.ttl != 0 || is_meta(raw.rtype, quirks),
             _ => true,
         };
         fail_if(is_malformed, Rcode::FORMERR)?;
         let of_signer = [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM, Rtype::DNSKEY];
-        let is_refused = of_signer.contains(&raw.rtype) && !quirks.contains(&Quirk::SignerTypesTaken);
+        let is_apex_rrsig = raw.rtype == Rtype::RRSIG && raw.owner == update.apex;
+        let is_taken =
+            quirks.contains(&Quirk::SignerTypesTaken) || (is_apex_rrsig && quirks.contains(&Quirk::ApexRrsigTaken));
+        let is_refused = of_signer.contains(&raw.rtype) && !is_taken;
         fail_if(is_refused, Rcode::REFUSED)?;
     }
     Ok(())
@@ -149,7 +188,7 @@ fn prescan(update: &Update, quirks: &[Quirk]) -> Check {
 
 /// RFC 2136 3.4.2.7, for one step.
 fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, quirks: &[Quirk]) -> Check {
-    let wanted = rr(raw);
+    let wanted = rr(raw, quirks);
     let at_apex = wanted.owner == apex;
     let stays = |rtype: Rtype| at_apex && [Rtype::SOA, Rtype::NS].contains(&rtype);
     match (raw.class, raw.rtype) {
@@ -167,21 +206,31 @@ fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, qu
 /// RFC 2136 3.4.2.2 with 1.1.5, RFC 2181 10.1 (what may stand beside a CNAME), RFC 6672 2.4 (one DNAME), RFC 2181 5.2 (one
 /// TTL for an RRset).
 fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirks: &[Quirk]) -> Check {
-    let beside_cname = |rtype: Rtype| [Rtype::KEY, Rtype::SIG, Rtype::NXT, Rtype::RRSIG, Rtype::NSEC].contains(&rtype);
+    let has = |quirk: Quirk| quirks.contains(&quirk);
+    let beside_cname = |rtype: Rtype| match rtype {
+        Rtype::KEY | Rtype::SIG | Rtype::NXT => !has(Quirk::NothingBesideCname),
+        Rtype::RRSIG | Rtype::NSEC => !has(Quirk::SignerTypesTaken),
+        _ => false,
+    };
     let is_ignored = match wanted.rtype {
         Rtype::CNAME => zone.at(&wanted.owner).any(|rr| rr.rtype != Rtype::CNAME && !beside_cname(rr.rtype)),
         rtype => !beside_cname(rtype) && zone.rrset(&wanted.owner, Rtype::CNAME).next().is_some(),
     };
-    if is_ignored {
+    fail_if(has(Quirk::BelowDnameRefused) && is_below_dname(zone, &wanted), Rcode::REFUSED)?;
+    let is_apex_ds = at_apex && wanted.rtype == Rtype::DS && has(Quirk::OrphanDsGoes);
+    if is_ignored || is_apex_ds {
         return Ok(());
     }
-    fail_if(quirks.contains(&Quirk::BelowDnameRefused) && is_below_dname(zone, &wanted), Rcode::REFUSED)?;
-    if quirks.contains(&Quirk::TtlOfExistingStays) && zone.records.iter().any(|rr| is_same(rr, &wanted)) {
+    if has(Quirk::TtlOfExistingStays) && zone.records.iter().any(|rr| is_same(rr, &wanted)) {
         return Ok(());
     }
     if wanted.rtype == Rtype::SOA {
         let serial = Serial(serial_of(&wanted.rdata).unwrap_or_default());
-        let is_newer = serial.is_newer_than(Serial(zone.serial())) && serial.is_newer_than(Serial(serial_before));
+        let is_newer_than_last = serial.is_newer_than(Serial(zone.serial())) || has(Quirk::SoaAgainstZone);
+        let is_newer = is_newer_than_last && serial.is_newer_than(Serial(serial_before));
+        let is_half_circle =
+            at_apex && [zone.serial(), serial_before].iter().any(|old| serial.0.wrapping_sub(*old) == 1 << 31);
+        fail_if(is_half_circle && has(Quirk::HalfCircleFails), Rcode::SERVFAIL)?;
         if !at_apex || !is_newer {
             return Ok(());
         }
@@ -191,7 +240,7 @@ fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirk
             && rr.rtype == wanted.rtype
             && match wanted.rtype {
                 Rtype::SOA | Rtype::CNAME | Rtype::DNAME => true,
-                Rtype::WKS => rr.rdata.get(..5) == wanted.rdata.get(..5),
+                Rtype::WKS if !has(Quirk::WksAdds) => rr.rdata.get(..5) == wanted.rdata.get(..5),
                 _ => rr.rdata == wanted.rdata,
             }
     };
@@ -225,16 +274,18 @@ fn is_in_zone(raw: &Raw, update: &Update) -> bool {
 }
 
 /// QTYPEs and types of messages only (RFC 6895 3.1).
-const fn is_meta(rtype: Rtype) -> bool {
-    matches!(rtype.0, 0 | 41 | 128..=255)
+fn is_meta(rtype: Rtype, quirks: &[Quirk]) -> bool {
+    let is_mail = matches!(rtype, Rtype::MAILA | Rtype::MAILB) && quirks.contains(&Quirk::MailTypesTaken);
+    matches!(rtype.0, 0 | 41 | 128..=255) && !is_mail
 }
 
 /// In the form in which it is compared. RFC 2181 8: a TTL of more than 31 bits is zero.
-fn rr(raw: &Raw) -> Rr {
+fn rr(raw: &Raw, quirks: &[Quirk]) -> Rr {
     let mut rdata = raw.rdata.clone();
     if rdata_check(raw.rtype, &rdata).is_ok() {
         rdata_lowercase(raw.rtype, &mut rdata);
     }
-    let ttl = if raw.ttl > i32::MAX as u32 { 0 } else { raw.ttl };
+    let is_huge = raw.ttl > i32::MAX as u32 && !quirks.contains(&Quirk::HugeTtlKept);
+    let ttl = if is_huge { 0 } else { raw.ttl };
     Rr { owner: raw.owner.octets().to_ascii_lowercase(), rtype: raw.rtype, class: Class::IN, ttl, rdata }
 }

@@ -181,7 +181,8 @@ struct BringBack<'r, 's> {
 
 impl BringBack<'_, '_> {
     /// First to what the reference has now. A server that cannot hold that can hold what all had `before`: then all go
-    /// back to it. One that does not even do that, or that has ended, is started again.
+    /// back to it. One that does not even do that, or that has ended, is started again, and with
+    /// it everybody.
     fn run(&mut self, before: &Contents) -> Result<(), Box<dyn Error>> {
         let mut held: Vec<Contents> = self.servers.iter().map(|_| self.zones[self.at].1.clone()).collect();
         for (index, found) in &self.differing {
@@ -194,21 +195,19 @@ impl BringBack<'_, '_> {
         if !failed.is_empty() {
             failed = self.try_all(before, &mut held);
         }
-        let is_started = failed.into_iter().all(|index| self.restart(index).is_ok());
-        if !is_started {
-            // Some server takes by updates what it does not load.
-            for (index, (apex, zone)) in self.zones.iter_mut().enumerate() {
-                *zone = generate::zone(apex, index);
-            }
-            (0..self.servers.len()).try_for_each(|index| self.restart(index))?;
+        if failed.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn restart(&mut self, index: usize) -> Result<(), Box<dyn Error>> {
-        let server = &mut self.servers[index];
-        *self.tally.restarted.entry(server.kind.label()).or_default() += 1;
-        server.address = (server.restart)(self.zones)?;
+        for index in failed {
+            *self.tally.restarted.entry(self.servers[index].kind.label()).or_default() += 1;
+        }
+        // All of them with what they had at first: some server takes by updates what it does not load.
+        for (index, (apex, zone)) in self.zones.iter_mut().enumerate() {
+            *zone = generate::zone(apex, index);
+        }
+        for server in self.servers.iter_mut() {
+            server.address = (server.restart)(self.zones)?;
+        }
         Ok(())
     }
 
@@ -216,11 +215,14 @@ impl BringBack<'_, '_> {
     /// each server holds, as far as it can be seen, is kept in `held`.
     fn try_all(&mut self, target: &Contents, held: &mut [Contents]) -> Vec<usize> {
         let apex = self.zones[self.at].0.clone();
-        let newest = held.iter().filter(|zone| zone.soa().is_some()).fold(Serial(target.serial()), |newest, zone| {
-            if Serial(zone.serial()).is_newer_than(newest) { Serial(zone.serial()) } else { newest }
-        });
         let mut target = target.clone();
-        target.set_serial(newest.next().0);
+        // Half the circle away there is none that is newer than all; then somebody has to be started again.
+        let serials: Vec<Serial> =
+            held.iter().filter(|zone| zone.soa().is_some()).map(|zone| Serial(zone.serial())).collect();
+        let own = Serial(target.serial());
+        let is_newest = |candidate: &Serial| serials.iter().all(|serial| candidate.is_newer_than(*serial));
+        let newest = serials.iter().chain([&own]).map(|serial| serial.next()).find(is_newest);
+        target.set_serial(newest.unwrap_or(own.next()).0);
         let mut failed = Vec::new();
         for (index, (server, held)) in self.servers.iter().zip(held).enumerate() {
             let key = &self.plan.key;
