@@ -21,6 +21,8 @@ pub mod client;
 // What should have come of it.
 mod address;
 pub mod predicates;
+pub mod quirk;
+mod readable;
 pub mod reference;
 
 // All of it, step by step.
@@ -28,5 +30,6 @@ pub mod repair;
 pub mod run;
 
 pub use contents::Contents;
+pub use history::History;
 pub use message::{Raw, Update};
-pub use run::{Plan, Server, Tally, run};
+pub use run::{Plan, Server, Tally, run, run_history};

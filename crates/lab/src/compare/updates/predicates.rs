@@ -2,7 +2,8 @@
 
 use super::contents::Contents;
 use super::message::Update;
-use super::reference::{self, Quirk};
+use super::quirk::{Quirk, Quirks};
+use super::reference;
 use crate::peers::Kind;
 use wire::number::{Class, Rcode, Rtype};
 
@@ -62,7 +63,7 @@ const PREDICATES: &[Predicate] = &[
     // RFC 2181 8: such a TTL counts as zero.
     bind(Quirk::HugeTtlKept, "keeps a TTL of 32 bits"),
     // RFC 1982 3.2 leaves this comparison undefined; a serial that is not newer is ignored (RFC 2136 3.4.2.2).
-    bind(Quirk::HalfCircleFails, "fails on a serial half the circle away"),
+    bind(Quirk::LongWayFails, "fails on a serial half the circle away"),
     // RFC 2136 3.4.2.4: it equals no record, and deletes none.
     bind(Quirk::RdataHasToFit, "cannot read deletions whose rdata does not fit their class"),
     knot(Quirk::HugeTtlKept, "keeps a TTL of 32 bits"),
@@ -70,6 +71,8 @@ const PREDICATES: &[Predicate] = &[
     knot(Quirk::TtlOfExistingStays, "keeps the TTL of a record that is added again"),
     // RFC 2136 has no such case; RFC 6672 2.4 forbids it in a zone, but the next update may mend it.
     knot(Quirk::BelowDnameRefused, "refuses records below a DNAME"),
+    // RFC 6672 2.4 has one DNAME at an owner; the new one takes the place of the old one as a CNAME does.
+    knot(Quirk::DnameReplacedIsLost, "only deletes a DNAME that is replaced"),
     // RFC 3007 3.1.1: such records are the server's.
     knot(Quirk::SignerTypesTaken, "takes NSEC and RRSIG"),
     // RFC 2136 3.4.2: the records are processed in order.
@@ -82,8 +85,8 @@ const PREDICATES: &[Predicate] = &[
     knot(Quirk::WrapToZero, "steps from 4294967295 to 0"),
     // RFC 2136 3.2.5 asks for no such check among prerequisites, and for that of the update section after them.
     knot(Quirk::MetaTypesUnreadable, "looks for meta types before prerequisites"),
-    // RFC 8659 4.1, RFC 4034 5.1: rdata shorter than its fields is malformed.
-    knot(Quirk::RdataUnchecked, "takes malformed CAA and DS"),
+    // RFC 8659 4.1, RFC 4034 5.1, RFC 9460 2.2, RFC 1035 3.3.14: rdata shorter than its fields is malformed.
+    knot(Quirk::RdataUnchecked, "takes malformed CAA, DS, HTTPS and TXT"),
     // RFC 2136 3.4.1.2 makes it FORMERR.
     knot(Quirk::MailTypesTaken, "takes MAILA and MAILB as records"),
     // RFC 2136 3.4.1.2 makes it FORMERR.
@@ -107,7 +110,7 @@ pub fn explain(case: &Case<'_>) -> Option<Vec<&'static str>> {
         let chosen: Vec<&Predicate> =
             own.iter().enumerate().filter(|(at, _)| set >> at & 1 != 0).map(|(_, p)| *p).collect();
         let quirks: Vec<Quirk> = chosen.iter().map(|predicate| predicate.quirk).collect();
-        let (rcode, zone) = reference::update_with(case.before, case.update, &quirks);
+        let (rcode, zone) = reference::update_with(case.before, case.update, Quirks(&quirks));
         let is_covered = Some(rcode) == case.found.rcode && zone == case.found.zone;
         is_covered.then(|| chosen.iter().map(|predicate| predicate.name).collect())
     })

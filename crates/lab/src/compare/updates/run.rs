@@ -2,6 +2,7 @@
 
 use super::client::{self, ClientError};
 use super::contents::Contents;
+use super::history::History;
 use super::message::Update;
 use super::predicates::{self, Case, Outcome};
 use super::{generate, reference, repair};
@@ -16,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::name::Name;
-use wire::number::Serial;
+use wire::number::{Rcode, Serial};
 
 /// Unexplained differences that are kept in full; beyond it only their number grows.
 const UNEXPLAINED_KEPT: usize = 50;
@@ -117,6 +118,48 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
         }
     }
     Ok(())
+}
+
+/// Takes every server through the first `steps` steps of a history; the serial is compared after each of them, the whole
+/// zone after each `round` of them and at the end. Gives how many steps were gone.
+///
+/// # Errors
+/// The first difference: nothing in a history is of a kind in which servers may differ.
+pub fn run_history(
+    history: &History,
+    key: &Arc<Key>,
+    steps: usize,
+    round: usize,
+    servers: &mut [Server<'_>],
+) -> Result<usize, Box<dyn Error>> {
+    let apex = Name::root();
+    let mut zone = history.base.clone();
+    let steps = steps.min(history.steps.len());
+    for (index, step) in history.steps.iter().take(steps).enumerate() {
+        step.apply(&mut zone)?;
+        let update = step.update(&apex);
+        let is_compared = (index + 1).is_multiple_of(round.max(1)) || index + 1 == steps;
+        for server in servers.iter() {
+            let fail = |what: String| format!("{} at step {index}: {what}", server.kind.label());
+            let rcode = client::send(server.address, key, &update, index as u16, now_s())?;
+            if rcode != Rcode::NOERROR {
+                return Err(fail(format!("{rcode:?} to {update:?}")).into());
+            }
+            let serial = client::serial(server.address, key, &apex, now_s())?;
+            if serial != zone.serial() {
+                return Err(fail(format!("serial {serial}, not {}", zone.serial())).into());
+            }
+            if is_compared {
+                let found = client::transfer(server.address, key, &apex, now_s())?;
+                if found != zone {
+                    let missing: Vec<_> = zone.records.difference(&found.records).take(5).collect();
+                    let too_many: Vec<_> = found.records.difference(&zone.records).take(5).collect();
+                    return Err(fail(format!("missing {missing:?}, too many {too_many:?}")).into());
+                }
+            }
+        }
+    }
+    Ok(steps)
 }
 
 fn now_s() -> u64 {
