@@ -1,7 +1,7 @@
 //! The same updates to ours and to the peers that take updates; every difference has a name.
 //!
-//! `UPDATES=20000` draws as many; the default is a small part of it. `ROUND=50` compares the whole root zone after every
-//! 50 steps of its history.
+//! `UPDATES=20000` draws as many; the default is a small part of it. `ROUND=50` compares the whole root zone after
+//! every 50 steps of its history.
 use lab::compare::updates::{Contents, History, Plan, Server, Tally, client, generate, run, run_history};
 use lab::peers::{Kind, Peer, ServedZone, Setup, UpdateKey, start};
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! Sending signed messages to a server, and taking its zone. Messages and TSIG are those of `domain`: the judge does not
-//! use the code that the judged server is made of.
+//! Sending signed messages to a server, and taking its zone. Messages and TSIG are those of `domain`: the judge does
+//! not use the code that the judged server is made of.
 
 use super::contents::Contents;
 use super::message::{Raw, Update};

@@ -11,8 +11,8 @@ use wire::number::{Class, Rtype};
 use zone::Record;
 use zone::text::scan_rdata_text;
 
-/// Owners, relative to the apex; few, so that records meet. Some differ in case only, some are empty non-terminals, below
-/// a zone cut or below a DNAME.
+/// Owners, relative to the apex; few, so that records meet. Some differ in case only, some are empty non-terminals,
+/// below a zone cut or below a DNAME.
 const OWNERS: &[&str] = &[
     "", "a", "A", "b", "c", "c.b", "C.B", "*", "*.w", "d.e.f", "e.f", "ns1", "ns2", "alias", "cut", "ns.cut", "x.cut",
     "tree", "x.tree", "new1", "new2", "new3", "www",

@@ -17,8 +17,8 @@ pub enum Quirk {
     ApexRrsigTaken,
     /// A record of class IN whose type is of no record makes the message unreadable.
     MetaTypesUnreadable,
-    /// Rdata that does not fit class and type makes the message unreadable: none for a record to be deleted, some for an
-    /// RRset to be deleted or for type ANY, none for TKEY.
+    /// Rdata that does not fit class and type makes the message unreadable: none for a record to be deleted, some for
+    /// an RRset to be deleted or for type ANY, none for TKEY.
     RdataHasToFit,
     /// Each SOA of an update is compared with that of the zone, not with the one before it.
     SoaAgainstZone,

@@ -153,8 +153,8 @@ fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, qu
     Ok(())
 }
 
-/// RFC 2136 3.4.2.2 with 1.1.5, RFC 2181 10.1 (what may stand beside a CNAME), RFC 6672 2.4 (one DNAME), RFC 2181 5.2 (one
-/// TTL for an RRset).
+/// RFC 2136 3.4.2.2 with 1.1.5, RFC 2181 10.1 (what may stand beside a CNAME), RFC 6672 2.4 (one DNAME), RFC 2181 5.2
+/// (one TTL for an RRset).
 fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirks: Quirks<'_>) -> Check {
     let beside_cname = |rtype: Rtype| match rtype {
         Rtype::KEY | Rtype::SIG | Rtype::NXT => !quirks.has(Quirk::NothingBesideCname),

@@ -120,8 +120,8 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
     Ok(())
 }
 
-/// Takes every server through the first `steps` steps of a history; the serial is compared after each of them, the whole
-/// zone after each `round` of them and at the end. Gives how many steps were gone.
+/// Takes every server through the first `steps` steps of a history; the serial is compared after each of them, the
+/// whole zone after each `round` of them and at the end. Gives how many steps were gone.
 ///
 /// # Errors
 /// The first difference: nothing in a history is of a kind in which servers may differ.
