@@ -1,8 +1,8 @@
 //! The same updates to ours and to the peers that take updates; every difference has a name.
 //!
-//! `UPDATES=20000` draws as many; the default is a small part of it. `ROUND=50` compares the whole root zone after every
-//! 50 steps of its history.
-use lab::compare::updates::{Contents, Plan, Server, Tally, client, generate, run};
+//! `UPDATES=20000` draws as many; the default is a small part of it. `ROUND=50` compares the whole root zone after
+//! every 50 steps of its history.
+use lab::compare::updates::{Contents, History, Plan, Server, Tally, client, generate, run, run_history};
 use lab::peers::{Kind, Peer, ServedZone, Setup, UpdateKey, start};
 use std::error::Error;
 use std::net::SocketAddr;
@@ -81,4 +81,24 @@ fn generated() {
     let _cleared = std::fs::remove_dir_all(&folder);
     outcome.unwrap();
     assert_eq!(tally.unexplained_count, 0);
+}
+
+#[test]
+fn history_of_the_root_zone() {
+    let data = std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);
+    let read = |file: &str| lab::trace::read_whole(&data.join("zones").join(file)).ok();
+    let (Some(base), Some(steps)) = (read("roothistory-base.zone.xz"), read("roothistory-diffs.patch.xz")) else {
+        return eprintln!("skipped: the history of the root zone is not there");
+    };
+    let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+    let history = History::read(&text(base), &text(steps)).unwrap();
+    println!("{} records, {} steps", history.base.records.len(), history.steps.len());
+    let folder = std::env::temp_dir().join(format!("catlab-history-{}", std::process::id()));
+    let mut servers = servers(&folder, &[(Name::root(), history.base.clone())]);
+    let key = client::key("key.test", SECRET).unwrap();
+    let steps = number("STEPS", 100);
+    let outcome = run_history(&history, &key, steps, number("ROUND", 20), &mut servers);
+    drop(servers);
+    let _cleared = std::fs::remove_dir_all(&folder);
+    assert_eq!(outcome.unwrap(), steps.min(history.steps.len()));
 }

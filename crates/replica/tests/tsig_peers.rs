@@ -234,9 +234,8 @@ fn nsupdate_and_knsupdate_update_and_verify_our_responses() {
             let key = |secret| format!("{algorithm_text}:key.test:{secret}");
             let script = |owner| {
                 let port = server.port;
-                format!(
-                    "server 127.0.0.1 {port}\nzone example.test.\nprereq nxdomain {owner}.\nupdate add {owner}. 60 A 192.0.2.1\nsend\n"
-                )
+                let update = format!("prereq nxdomain {owner}.\nupdate add {owner}. 60 A 192.0.2.1\nsend\n");
+                format!("server 127.0.0.1 {port}\nzone example.test.\n{update}")
             };
             let (good, bad) = (format!("{program}.example.test"), format!("{program}-bad.example.test"));
             let Some(said) = tool(program, &["-y", &key(SECRET_TEXT)], &script(&good)) else { continue };

@@ -318,8 +318,8 @@ proptest! {
     }
 }
 
-/// One zone in the real store through many updates: what is evaluated there is what is evaluated on the list of records,
-/// and what comes out applies.
+/// One zone in the real store through many updates: what is evaluated there is what is evaluated on the list of
+/// records, and what comes out applies.
 #[test]
 fn a_stored_zone_goes_the_same_way() {
     use proptest::strategy::ValueTree as _;

@@ -36,6 +36,18 @@ pub enum Refusal {
     Limit(LimitReached),
 }
 
+impl Refusal {
+    /// A stable label for metrics and logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Presigned => "presigned",
+            Self::NoSoa => "no_soa",
+            Self::Limit(limit) => limit.label(),
+        }
+    }
+}
+
 impl From<LimitReached> for Verdict {
     /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform
     /// the specified operation for policy or security reasons"); SERVFAIL would make clients try again.

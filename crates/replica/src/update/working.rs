@@ -59,6 +59,21 @@ pub enum LimitReached {
     ChangeOctets,
 }
 
+impl LimitReached {
+    /// A stable label for metrics and logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::TouchedRecords => "update_touched_records",
+            Self::RrsetRecords => "rrset_records",
+            Self::RrsetOctets => "rrset_octets",
+            Self::OwnerRrsets => "owner_rrsets",
+            Self::OwnerOctets => "owner_octets",
+            Self::ChangeOctets => "change_octets",
+        }
+    }
+}
+
 /// Rdata of one RRset: as compared (names in lower case where RFC 4034 6.2 says so) to as stored.
 type Rdatas = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
 

@@ -1,5 +1,5 @@
-//! Sending signed messages to a server, and taking its zone. Messages and TSIG are those of `domain`: the judge does not
-//! use the code that the judged server is made of.
+//! Sending signed messages to a server, and taking its zone. Messages and TSIG are those of `domain`: the judge does
+//! not use the code that the judged server is made of.
 
 use super::contents::Contents;
 use super::message::{Raw, Update};
@@ -89,7 +89,7 @@ pub fn send(server: SocketAddr, key: &Arc<Key>, update: &Update, id: u16, now_s:
     let mut builder = build(update, id)?;
     let transaction = ClientTransaction::request(key.clone(), &mut builder, now)?;
     let octets = builder.finish();
-    let response = if octets.len() > UDP_OCTETS_MAX || id % 16 == 0 {
+    let response = if octets.len() > UDP_OCTETS_MAX || id.is_multiple_of(16) {
         let mut stream = connect(server)?;
         write_tcp(&mut stream, &octets)?;
         read_tcp(&mut stream)?
@@ -105,6 +105,26 @@ pub fn send(server: SocketAddr, key: &Arc<Key>, update: &Update, id: u16, now_s:
         Err(domain::tsig::ValidationError::ServerUnsigned) if rcode == Rcode::FORMERR => Ok(rcode),
         outcome => outcome.map(|()| rcode).map_err(ClientError::from),
     }
+}
+
+/// Asks for the serial of a zone.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn serial(server: SocketAddr, key: &Arc<Key>, apex: &wire::name::Name, now_s: u64) -> Result<u32, ClientError> {
+    let now = Time48::from_u64(now_s);
+    let mut builder = MessageBuilder::new_vec();
+    builder.header_mut().set_id(now_s as u16);
+    let mut builder = builder.question();
+    builder.push((owner(apex.octets())?, Rtype::SOA))?;
+    let mut builder = builder.additional();
+    let transaction = ClientTransaction::request(key.clone(), &mut builder, now)?;
+    let octets = ask_udp(server, &builder.finish())?;
+    let response = Response::parse(&octets).ok_or(ClientError::Malformed("response"))?;
+    let mut message = Message::from_octets(octets).map_err(|_| ClientError::Malformed("response"))?;
+    transaction.answer(&mut message, now)?;
+    let zone = Contents { records: response.answer };
+    zone.soa().map(|_| zone.serial()).ok_or(ClientError::Malformed("no SOA in the answer"))
 }
 
 fn build(update: &Update, id: u16) -> Result<AdditionalBuilder<Vec<u8>>, ClientError> {

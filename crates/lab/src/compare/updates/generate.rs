@@ -11,8 +11,8 @@ use wire::number::{Class, Rtype};
 use zone::Record;
 use zone::text::scan_rdata_text;
 
-/// Owners, relative to the apex; few, so that records meet. Some differ in case only, some are empty non-terminals, below
-/// a zone cut or below a DNAME.
+/// Owners, relative to the apex; few, so that records meet. Some differ in case only, some are empty non-terminals,
+/// below a zone cut or below a DNAME.
 const OWNERS: &[&str] = &[
     "", "a", "A", "b", "c", "c.b", "C.B", "*", "*.w", "d.e.f", "e.f", "ns1", "ns2", "alias", "cut", "ns.cut", "x.cut",
     "tree", "x.tree", "new1", "new2", "new3", "www",
@@ -175,7 +175,7 @@ impl Draw<'_> {
                 Self::raw(owner, rr.rtype, Class::IN, ttl, rr.rdata)
             }
             // Replacing a DNAME ends Knot, which takes its time to start again.
-            (10..12, Some((owner, rr))) if rr.rtype != Rtype::DNAME || self.rng.random_bool(0.05) => {
+            (10..12, Some((owner, rr))) if rr.rtype != Rtype::DNAME || self.rng.random_bool(0.01) => {
                 let rdata = self.rdata(rr.rtype);
                 Self::raw(owner, rr.rtype, Class::IN, rr.ttl, rdata)
             }
@@ -199,8 +199,10 @@ impl Draw<'_> {
     fn addition(&mut self) -> Raw {
         let rtype = self.rtype();
         // An SOA elsewhere ends some servers.
-        let owner = if rtype == Rtype::SOA && self.rng.random_bool(0.98) { self.apex.clone() } else { self.owner() };
-        let (ttl, rdata) = (self.ttl(), self.rdata(rtype));
+        let owner = if rtype == Rtype::SOA && self.rng.random_bool(0.997) { self.apex.clone() } else { self.owner() };
+        // Knot gives RRSIGs the TTL of others at the owner.
+        let ttl = if rtype == Rtype::RRSIG { 300 } else { self.ttl() };
+        let rdata = self.rdata(rtype);
         Self::raw(owner, rtype, Class::IN, ttl, rdata)
     }
 
@@ -231,9 +233,7 @@ impl Draw<'_> {
             // Its name is compared with case by some (RFC 6840 5.1), so it has none.
             Rtype::NSEC => format!("{} A NSEC", target.to_lowercase()),
             Rtype::RRSIG => format!("A 8 2 300 20300101000000 20200101000000 {number} @ AAAA"),
-            Rtype::WKS => {
-                format!("\\# 7 c000020{}{}80{:02x}", number % 2, ["06", "11"][usize::from(number) % 2], number)
-            }
+            Rtype::WKS => format!("192.0.2.{} {} {number}", number % 2, ["tcp", "udp"][usize::from(number) % 2]),
             Rtype::SOA => return self.soa(),
             _ => format!("\\# 1 {number:02x}"),
         };

@@ -5,84 +5,77 @@
 use super::address;
 use super::contents::{Contents, serial_of};
 use super::message::{Raw, Update};
+use super::quirk::{Quirk, Quirks};
+use super::readable::{self, is_meta, rr};
 use crate::compare::response::Rr;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
-use wire::rdata::{rdata_check, rdata_lowercase, rdata_names};
-
-/// Another way to do one thing, that some server goes. [`super::predicates`] says which and why.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Quirk {
-    /// The update section is scanned before the prerequisites are looked at.
-    ScanFirst,
-    /// A DS without NS beside it, or at the apex, is deleted, whoever brought it; the serial steps all the same.
-    OrphanDsGoes,
-    /// An NS of the apex whose target is in the zone and has no address makes the update be REFUSED.
-    ApexNsNeedsAddress,
-    /// A record named twice among the prerequisites has to exist twice.
-    ValuesAreCounted,
-    /// Names in rdata that come in another case are a change, and the serial steps.
-    CaseOfRdataCounts,
-    /// A record that exists is not added again, whatever its TTL.
-    TtlOfExistingStays,
-    /// Adding a record below a DNAME, or a DNAME above records, is REFUSED.
-    BelowDnameRefused,
-    /// NSEC and RRSIG are added and deleted as other types are.
-    SignerTypesTaken,
-    /// 4294967295 is followed by 0.
-    WrapToZero,
-}
 
 /// What comes of an UPDATE by a requestor who may make it: the RCODE, and the zone after it.
 #[must_use]
 pub fn update(zone: &Contents, update: &Update) -> (Rcode, Contents) {
-    update_with(zone, update, &[])
+    update_with(zone, update, Quirks(&[]))
 }
 
 /// What comes of an UPDATE where some things are done another way.
 #[must_use]
-pub fn update_with(zone: &Contents, update: &Update, quirks: &[Quirk]) -> (Rcode, Contents) {
-    let apex = update.apex.octets().to_ascii_lowercase();
-    let (first, second): (&dyn Fn() -> Check, &dyn Fn() -> Check) =
-        (&|| prerequisites(zone, update, quirks), &|| prescan(update, quirks));
-    let (first, second) = if quirks.contains(&Quirk::ScanFirst) { (second, first) } else { (first, second) };
-    if let Err(rcode) = readable(update).and_then(|()| first()).and_then(|()| second()) {
-        return (rcode, zone.clone());
+pub fn update_with(zone: &Contents, update: &Update, quirks: Quirks<'_>) -> (Rcode, Contents) {
+    match outcome(zone, update, quirks) {
+        Ok(after) => (Rcode::NOERROR, after),
+        Err(rcode) => (rcode, zone.clone()),
+    }
+}
+
+fn outcome(zone: &Contents, update: &Update, quirks: Quirks<'_>) -> Result<Contents, Rcode> {
+    let prescan = || update.steps.iter().try_for_each(|raw| scan(raw, update, quirks));
+    readable::check(update, quirks)?;
+    if quirks.has(Quirk::ScanFirst) {
+        prescan()?;
+    }
+    prerequisites(zone, update, quirks)?;
+    let in_turn = quirks.has(Quirk::BelowDnameRefused);
+    if !in_turn {
+        prescan()?;
     }
     let mut after = zone.clone();
-    for step in &update.steps {
-        if let Err(rcode) = carry_out(&mut after, zone.serial(), &apex, step, quirks) {
-            return (rcode, zone.clone());
+    let apex = update.apex.octets().to_ascii_lowercase();
+    for raw in &update.steps {
+        if in_turn {
+            scan(raw, update, quirks)?;
         }
+        carry_out(&mut after, zone.serial(), &apex, raw, quirks)?;
     }
-    let is_case_changed =
-        quirks.contains(&Quirk::CaseOfRdataCounts) && update.steps.iter().any(|raw| writes_again(zone, raw));
-    if after.serial() == zone.serial() && (after != *zone || is_case_changed) {
+    finish(zone, &mut after, update, &apex, quirks)?;
+    Ok(after)
+}
+
+/// RFC 2136 3.6: the serial steps, when something changed and the update has not stepped it.
+fn finish(zone: &Contents, after: &mut Contents, update: &Update, apex: &[u8], quirks: Quirks<'_>) -> Check {
+    let is_changed = after != zone;
+    let is_case_changed = quirks.has(Quirk::CaseCounts) && update.steps.iter().any(|raw| writes_again(zone, raw));
+    if after.serial() == zone.serial() && (is_changed || is_case_changed) {
         let next = match zone.serial() {
-            u32::MAX if quirks.contains(&Quirk::WrapToZero) => 0,
+            u32::MAX if quirks.has(Quirk::WrapToZero) => 0,
             serial => Serial(serial).next().0,
         };
         after.set_serial(next);
     }
-    if quirks.contains(&Quirk::OrphanDsGoes) {
-        let orphans: Vec<Rr> = after.records.iter().filter(|rr| is_orphan_ds(rr, &after, &apex)).cloned().collect();
+    if quirks.has(Quirk::OrphanDsGoes) {
+        let orphans: Vec<Rr> = after.records.iter().filter(|rr| is_orphan_ds(rr, after, apex)).cloned().collect();
         after.records.retain(|rr| !orphans.contains(rr));
     }
-    if quirks.contains(&Quirk::ApexNsNeedsAddress) && after != *zone && !address::all_apex_ns_have_one(&after, &apex) {
-        return (Rcode::REFUSED, zone.clone());
-    }
-    (Rcode::NOERROR, after)
+    let lacks_address = is_changed && !address::all_apex_ns_have_one(after, apex);
+    fail_if(quirks.has(Quirk::ApexNsNeedsAddress) && lacks_address, Rcode::REFUSED)
 }
 
-/// Whether a step adds a record that is there, which has names in its rdata.
+/// Whether a step adds a record that is there.
 fn writes_again(zone: &Contents, raw: &Raw) -> bool {
-    let wanted = rr(raw);
-    let has_names = rdata_check(raw.rtype, &raw.rdata).is_ok() && rdata_names(raw.rtype, &raw.rdata).next().is_some();
-    raw.class == Class::IN && has_names && zone.records.iter().any(|rr| is_same(rr, &wanted))
+    let wanted = rr(raw, Quirks(&[]));
+    raw.class == Class::IN && zone.records.iter().any(|rr| is_same(rr, &wanted))
 }
 
 fn is_orphan_ds(rr: &Rr, zone: &Contents, apex: &[u8]) -> bool {
-    rr.rtype == Rtype::DS && (rr.owner == apex || zone.rrset(&rr.owner, Rtype::NS).next().is_none())
+    rr.rtype == Rtype::DS && rr.owner != apex && zone.rrset(&rr.owner, Rtype::NS).next().is_none()
 }
 
 type Check = Result<(), Rcode>;
@@ -91,19 +84,11 @@ fn fail_if(condition: bool, rcode: Rcode) -> Check {
     if condition { Err(rcode) } else { Ok(()) }
 }
 
-/// Rdata that cannot be read makes the whole message unreadable.
-fn readable(update: &Update) -> Check {
-    let with_value = |raw: &&Raw| raw.class == Class::IN || !raw.rdata.is_empty();
-    let is_bad = |raw: &Raw| !is_meta(raw.rtype) && rdata_check(raw.rtype, &raw.rdata).is_err();
-    let all = update.prerequisites.iter().chain(&update.steps);
-    fail_if(all.filter(with_value).any(is_bad), Rcode::FORMERR)
-}
-
 /// RFC 2136 3.2.5.
-fn prerequisites(zone: &Contents, update: &Update, quirks: &[Quirk]) -> Check {
+fn prerequisites(zone: &Contents, update: &Update, quirks: Quirks<'_>) -> Check {
     let mut values: Vec<Rr> = Vec::new();
     for raw in &update.prerequisites {
-        let wanted = rr(raw);
+        let wanted = rr(raw, Quirks(&[]));
         fail_if(raw.ttl != 0, Rcode::FORMERR)?;
         fail_if(!is_in_zone(raw, update), Rcode::NOTZONE)?;
         if raw.class == Class::IN {
@@ -123,33 +108,37 @@ fn prerequisites(zone: &Contents, update: &Update, quirks: &[Quirk]) -> Check {
         let of_rrset = || values.iter().filter(|other| other.owner == value.owner && other.rtype == value.rtype);
         let all_exist = of_rrset().all(|value| found.iter().any(|found| found.rdata == value.rdata));
         let no_other = found.iter().all(|found| of_rrset().any(|value| found.rdata == value.rdata));
-        let too_many = quirks.contains(&Quirk::ValuesAreCounted) && of_rrset().count() > found.len();
+        let too_many = quirks.has(Quirk::ValuesAreCounted) && of_rrset().count() > found.len();
         fail_if(!all_exist || !no_other || too_many, Rcode::NXRRSET)?;
     }
     Ok(())
 }
 
-/// RFC 2136 3.4.1.3, and the types that only a signer makes (RFC 3007 3.1.1 has their predecessors).
-fn prescan(update: &Update, quirks: &[Quirk]) -> Check {
-    for raw in &update.steps {
-        fail_if(!is_in_zone(raw, update), Rcode::NOTZONE)?;
-        let is_malformed = match raw.class {
-            Class::IN => is_meta(raw.rtype),
-            Class::ANY => raw.ttl != 0 || !raw.rdata.is_empty() || (is_meta(raw.rtype) && raw.rtype != Rtype::ANY),
-            Class::NONE => raw.ttl != 0 || is_meta(raw.rtype),
-            _ => true,
-        };
-        fail_if(is_malformed, Rcode::FORMERR)?;
-        let of_signer = [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM, Rtype::DNSKEY];
-        let is_refused = of_signer.contains(&raw.rtype) && !quirks.contains(&Quirk::SignerTypesTaken);
-        fail_if(is_refused, Rcode::REFUSED)?;
-    }
-    Ok(())
+/// RFC 2136 3.4.1.3, for one step, and the types that only a signer makes (RFC 3007 3.1.1 has their predecessors).
+fn scan(raw: &Raw, update: &Update, quirks: Quirks<'_>) -> Check {
+    const OF_SIGNER: &[Rtype] = &[Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM, Rtype::DNSKEY];
+    fail_if(!is_in_zone(raw, update), Rcode::NOTZONE)?;
+    let has_ttl = raw.ttl != 0;
+    let is_meta = is_meta(raw.rtype, quirks);
+    let is_malformed = match raw.class {
+        Class::IN => is_meta,
+        Class::ANY => {
+            has_ttl && !quirks.has(Quirk::TtlOfDeletionUnchecked)
+                || !raw.rdata.is_empty()
+                || is_meta && raw.rtype != Rtype::ANY
+        }
+        Class::NONE => has_ttl || is_meta,
+        _ => true,
+    };
+    fail_if(is_malformed, Rcode::FORMERR)?;
+    let is_apex_rrsig = raw.rtype == Rtype::RRSIG && raw.owner == update.apex;
+    let is_taken = quirks.has(Quirk::SignerTypesTaken) || (is_apex_rrsig && quirks.has(Quirk::ApexRrsigTaken));
+    fail_if(OF_SIGNER.contains(&raw.rtype) && !is_taken, Rcode::REFUSED)
 }
 
 /// RFC 2136 3.4.2.7, for one step.
-fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, quirks: &[Quirk]) -> Check {
-    let wanted = rr(raw);
+fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, quirks: Quirks<'_>) -> Check {
+    let wanted = rr(raw, quirks);
     let at_apex = wanted.owner == apex;
     let stays = |rtype: Rtype| at_apex && [Rtype::SOA, Rtype::NS].contains(&rtype);
     match (raw.class, raw.rtype) {
@@ -164,38 +153,44 @@ fn carry_out(zone: &mut Contents, serial_before: u32, apex: &[u8], raw: &Raw, qu
     Ok(())
 }
 
-/// RFC 2136 3.4.2.2 with 1.1.5, RFC 2181 10.1 (what may stand beside a CNAME), RFC 6672 2.4 (one DNAME), RFC 2181 5.2 (one
-/// TTL for an RRset).
-fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirks: &[Quirk]) -> Check {
-    let beside_cname = |rtype: Rtype| [Rtype::KEY, Rtype::SIG, Rtype::NXT, Rtype::RRSIG, Rtype::NSEC].contains(&rtype);
+/// RFC 2136 3.4.2.2 with 1.1.5, RFC 2181 10.1 (what may stand beside a CNAME), RFC 6672 2.4 (one DNAME), RFC 2181 5.2
+/// (one TTL for an RRset).
+fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirks: Quirks<'_>) -> Check {
+    let beside_cname = |rtype: Rtype| match rtype {
+        Rtype::KEY | Rtype::SIG | Rtype::NXT => !quirks.has(Quirk::NothingBesideCname),
+        Rtype::RRSIG | Rtype::NSEC => !quirks.has(Quirk::SignerTypesTaken),
+        _ => false,
+    };
     let is_ignored = match wanted.rtype {
         Rtype::CNAME => zone.at(&wanted.owner).any(|rr| rr.rtype != Rtype::CNAME && !beside_cname(rr.rtype)),
         rtype => !beside_cname(rtype) && zone.rrset(&wanted.owner, Rtype::CNAME).next().is_some(),
     };
-    if is_ignored {
+    fail_if(quirks.has(Quirk::BelowDnameRefused) && is_below_dname(zone, &wanted), Rcode::REFUSED)?;
+    let is_apex_ds = at_apex && wanted.rtype == Rtype::DS && quirks.has(Quirk::OrphanDsGoes);
+    if is_ignored || is_apex_ds {
         return Ok(());
     }
-    fail_if(quirks.contains(&Quirk::BelowDnameRefused) && is_below_dname(zone, &wanted), Rcode::REFUSED)?;
-    if quirks.contains(&Quirk::TtlOfExistingStays) && zone.records.iter().any(|rr| is_same(rr, &wanted)) {
+    let is_there = zone.records.iter().any(|rr| is_same(rr, &wanted));
+    if is_there && wanted.rtype != Rtype::CNAME && quirks.has(Quirk::TtlOfExistingStays) {
         return Ok(());
     }
-    if wanted.rtype == Rtype::SOA {
-        let serial = Serial(serial_of(&wanted.rdata).unwrap_or_default());
-        let is_newer = serial.is_newer_than(Serial(zone.serial())) && serial.is_newer_than(Serial(serial_before));
-        if !at_apex || !is_newer {
-            return Ok(());
-        }
+    if wanted.rtype == Rtype::SOA && !(at_apex && is_newer_soa(zone, serial_before, &wanted, quirks)?) {
+        return Ok(());
     }
     let is_replaced = |rr: &Rr| {
         rr.owner == wanted.owner
             && rr.rtype == wanted.rtype
             && match wanted.rtype {
                 Rtype::SOA | Rtype::CNAME | Rtype::DNAME => true,
-                Rtype::WKS => rr.rdata.get(..5) == wanted.rdata.get(..5),
+                Rtype::WKS if !quirks.has(Quirk::WksAdds) => rr.rdata.get(..5) == wanted.rdata.get(..5),
                 _ => rr.rdata == wanted.rdata,
             }
     };
+    let replaces = zone.records.iter().any(is_replaced);
     zone.records.retain(|rr| !is_replaced(rr));
+    if wanted.rtype == Rtype::DNAME && replaces && !is_there && quirks.has(Quirk::DnameReplacedIsLost) {
+        return Ok(());
+    }
     let of_rrset: Vec<Rr> = zone.rrset(&wanted.owner, wanted.rtype).cloned().collect();
     for mut rr in of_rrset {
         zone.records.remove(&rr);
@@ -204,6 +199,17 @@ fn add(zone: &mut Contents, serial_before: u32, at_apex: bool, wanted: Rr, quirk
     }
     zone.records.insert(wanted);
     Ok(())
+}
+
+/// RFC 2136 3.4.2.2: newer than that of the zone as it is by now; and as it was, or three long steps would lead back.
+fn is_newer_soa(zone: &Contents, serial_before: u32, soa: &Rr, quirks: Quirks<'_>) -> Result<bool, Rcode> {
+    let serial = Serial(serial_of(&soa.rdata).unwrap_or_default());
+    let is_half_circle = |old: u32| serial.0.wrapping_sub(old) == 1 << 31;
+    let is_newer_than_last = serial.is_newer_than(Serial(zone.serial()));
+    let is_newer_than_first = serial.is_newer_than(Serial(serial_before));
+    let is_long_way = is_half_circle(zone.serial()) || (is_newer_than_last && !is_newer_than_first);
+    fail_if(is_long_way && quirks.has(Quirk::LongWayFails), Rcode::SERVFAIL)?;
+    Ok(is_newer_than_first && (is_newer_than_last || quirks.has(Quirk::SoaAgainstZone)))
 }
 
 fn is_below_dname(zone: &Contents, wanted: &Rr) -> bool {
@@ -222,19 +228,4 @@ fn is_same(a: &Rr, b: &Rr) -> bool {
 
 fn is_in_zone(raw: &Raw, update: &Update) -> bool {
     raw.owner.as_ref().is_at_or_below(update.apex.as_ref())
-}
-
-/// QTYPEs and types of messages only (RFC 6895 3.1).
-const fn is_meta(rtype: Rtype) -> bool {
-    matches!(rtype.0, 0 | 41 | 128..=255)
-}
-
-/// In the form in which it is compared. RFC 2181 8: a TTL of more than 31 bits is zero.
-fn rr(raw: &Raw) -> Rr {
-    let mut rdata = raw.rdata.clone();
-    if rdata_check(raw.rtype, &rdata).is_ok() {
-        rdata_lowercase(raw.rtype, &mut rdata);
-    }
-    let ttl = if raw.ttl > i32::MAX as u32 { 0 } else { raw.ttl };
-    Rr { owner: raw.owner.octets().to_ascii_lowercase(), rtype: raw.rtype, class: Class::IN, ttl, rdata }
 }

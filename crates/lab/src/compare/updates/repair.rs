@@ -10,7 +10,8 @@ use wire::number::Rtype;
 /// Records in one message.
 const RECORDS_MAX: usize = 900;
 
-/// The updates that make `target` of `found`; the last one carries the SOA, whose serial must be newer than that of `found`.
+/// The updates that make `target` of `found`; the last one carries the SOA, whose serial must be newer than that of
+/// `found`.
 #[must_use]
 pub fn updates(apex: &Name, found: &Contents, target: &Contents) -> Vec<Update> {
     let (found_rrsets, target_rrsets) = (rrsets(found), rrsets(target));

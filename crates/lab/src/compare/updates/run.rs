@@ -2,6 +2,7 @@
 
 use super::client::{self, ClientError};
 use super::contents::Contents;
+use super::history::History;
 use super::message::Update;
 use super::predicates::{self, Case, Outcome};
 use super::{generate, reference, repair};
@@ -16,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::name::Name;
-use wire::number::Serial;
+use wire::number::{Rcode, Serial};
 
 /// Unexplained differences that are kept in full; beyond it only their number grows.
 const UNEXPLAINED_KEPT: usize = 50;
@@ -119,6 +120,48 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
     Ok(())
 }
 
+/// Takes every server through the first `steps` steps of a history; the serial is compared after each of them, the
+/// whole zone after each `round` of them and at the end. Gives how many steps were gone.
+///
+/// # Errors
+/// The first difference: nothing in a history is of a kind in which servers may differ.
+pub fn run_history(
+    history: &History,
+    key: &Arc<Key>,
+    steps: usize,
+    round: usize,
+    servers: &mut [Server<'_>],
+) -> Result<usize, Box<dyn Error>> {
+    let apex = Name::root();
+    let mut zone = history.base.clone();
+    let steps = steps.min(history.steps.len());
+    for (index, step) in history.steps.iter().take(steps).enumerate() {
+        step.apply(&mut zone)?;
+        let update = step.update(&apex);
+        let is_compared = (index + 1).is_multiple_of(round.max(1)) || index + 1 == steps;
+        for server in servers.iter() {
+            let fail = |what: String| format!("{} at step {index}: {what}", server.kind.label());
+            let rcode = client::send(server.address, key, &update, index as u16, now_s())?;
+            if rcode != Rcode::NOERROR {
+                return Err(fail(format!("{rcode:?} to {update:?}")).into());
+            }
+            let serial = client::serial(server.address, key, &apex, now_s())?;
+            if serial != zone.serial() {
+                return Err(fail(format!("serial {serial}, not {}", zone.serial())).into());
+            }
+            if is_compared {
+                let found = client::transfer(server.address, key, &apex, now_s())?;
+                if found != zone {
+                    let missing: Vec<_> = zone.records.difference(&found.records).take(5).collect();
+                    let too_many: Vec<_> = found.records.difference(&zone.records).take(5).collect();
+                    return Err(fail(format!("missing {missing:?}, too many {too_many:?}")).into());
+                }
+            }
+        }
+    }
+    Ok(steps)
+}
+
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
@@ -181,7 +224,8 @@ struct BringBack<'r, 's> {
 
 impl BringBack<'_, '_> {
     /// First to what the reference has now. A server that cannot hold that can hold what all had `before`: then all go
-    /// back to it. One that does not even do that, or that has ended, is started again.
+    /// back to it. One that does not even do that, or that has ended, is started again, and with
+    /// it everybody.
     fn run(&mut self, before: &Contents) -> Result<(), Box<dyn Error>> {
         let mut held: Vec<Contents> = self.servers.iter().map(|_| self.zones[self.at].1.clone()).collect();
         for (index, found) in &self.differing {
@@ -194,21 +238,19 @@ impl BringBack<'_, '_> {
         if !failed.is_empty() {
             failed = self.try_all(before, &mut held);
         }
-        let is_started = failed.into_iter().all(|index| self.restart(index).is_ok());
-        if !is_started {
-            // Some server takes by updates what it does not load.
-            for (index, (apex, zone)) in self.zones.iter_mut().enumerate() {
-                *zone = generate::zone(apex, index);
-            }
-            (0..self.servers.len()).try_for_each(|index| self.restart(index))?;
+        if failed.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn restart(&mut self, index: usize) -> Result<(), Box<dyn Error>> {
-        let server = &mut self.servers[index];
-        *self.tally.restarted.entry(server.kind.label()).or_default() += 1;
-        server.address = (server.restart)(self.zones)?;
+        for index in failed {
+            *self.tally.restarted.entry(self.servers[index].kind.label()).or_default() += 1;
+        }
+        // All of them with what they had at first: some server takes by updates what it does not load.
+        for (index, (apex, zone)) in self.zones.iter_mut().enumerate() {
+            *zone = generate::zone(apex, index);
+        }
+        for server in self.servers.iter_mut() {
+            server.address = (server.restart)(self.zones)?;
+        }
         Ok(())
     }
 
@@ -216,11 +258,14 @@ impl BringBack<'_, '_> {
     /// each server holds, as far as it can be seen, is kept in `held`.
     fn try_all(&mut self, target: &Contents, held: &mut [Contents]) -> Vec<usize> {
         let apex = self.zones[self.at].0.clone();
-        let newest = held.iter().filter(|zone| zone.soa().is_some()).fold(Serial(target.serial()), |newest, zone| {
-            if Serial(zone.serial()).is_newer_than(newest) { Serial(zone.serial()) } else { newest }
-        });
         let mut target = target.clone();
-        target.set_serial(newest.next().0);
+        // Half the circle away there is none that is newer than all; then somebody has to be started again.
+        let serials: Vec<Serial> =
+            held.iter().filter(|zone| zone.soa().is_some()).map(|zone| Serial(zone.serial())).collect();
+        let own = Serial(target.serial());
+        let is_newest = |candidate: &Serial| serials.iter().all(|serial| candidate.is_newer_than(*serial));
+        let newest = serials.iter().chain([&own]).map(|serial| serial.next()).find(is_newest);
+        target.set_serial(newest.unwrap_or(own.next()).0);
         let mut failed = Vec::new();
         for (index, (server, held)) in self.servers.iter().zip(held).enumerate() {
             let key = &self.plan.key;
