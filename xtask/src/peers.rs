@@ -11,6 +11,7 @@ const PEERS: &[(&str, &str)] = &[
     ("knotd", "knot"),
     ("kdig", "knot-dnsutils"),
     ("knsupdate", "knot-dnsutils"),
+    ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
     ("xz", "xz-utils"),
 ];

@@ -1,6 +1,6 @@
 //! Every test, and one count at the end.
 
-use crate::command::{cargo, command, root, run as run_command};
+use crate::command::{cargo, command, root};
 use crate::peers;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -16,8 +16,6 @@ pub(crate) enum Extent {
 
 /// One profile for everything, so that each crate is built once.
 const PROFILE: &str = "gate";
-/// Seeds of the simulator in the test command.
-const SEED_COUNT: &str = "300";
 
 #[derive(Default)]
 struct Count {
@@ -42,25 +40,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     if let Err(reason) = count_lines(tests, &mut count) {
         failures.push(reason);
     }
-    match simulate(&["--seeds", SEED_COUNT]) {
-        Ok(()) => count.passed += SEED_COUNT.parse::<u64>().expect("a number"),
-        Err(reason) => {
-            count.failed += 1;
-            failures.push(reason);
-        }
-    }
     println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.skipped);
     if failures.is_empty() && count.failed == 0 { Ok(()) } else { Err(failures.join("\n")) }
-}
-
-/// Runs the simulator; it prints the seed of every failure.
-///
-/// # Errors
-/// When an invariant broke or a seed did not reach its minimum of faults.
-pub(crate) fn simulate(arguments: &[&str]) -> Result<(), String> {
-    let mut simulator = command("cargo", &["run", "--profile", PROFILE, "--package", "catamaran-sim", "--"]);
-    simulator.args(arguments);
-    run_command(simulator)
 }
 
 /// Runs cargo's tests, shows what they print, and adds up their closing lines.

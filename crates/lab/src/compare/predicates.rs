@@ -1,10 +1,10 @@
 //! Where servers may differ: each predicate names one difference and the rule that settles it for ours.
 
-use super::response::{Got, Response, flag};
+use super::response::Got;
 use crate::trace::Recorded;
 use std::fmt;
 use wire::name::NameRef;
-use wire::number::{Class, Opcode, Rcode, Rtype};
+use wire::number::Rtype;
 
 /// One judged message.
 pub struct Case<'a> {
