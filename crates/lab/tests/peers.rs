@@ -6,7 +6,12 @@ fn each_peer_that_is_installed_answers() {
     let folder = std::env::temp_dir().join(format!("catlab-peers-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("zone");
-    std::fs::write(&file, "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 IN NS ns.example.\nns.example. 60 IN A 192.0.2.1\n").unwrap();
+    std::fs::write(
+        &file,
+        "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\n\
+        example. 60 IN NS ns.example.\nns.example. 60 IN A 192.0.2.1\n",
+    )
+    .unwrap();
     for (index, kind) in [Kind::Nsd, Kind::Knot, Kind::Bind].into_iter().enumerate() {
         if kind.program().is_none() {
             eprintln!("skipped: {} is not installed", kind.label());

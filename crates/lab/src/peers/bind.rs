@@ -20,10 +20,16 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
     let _written = write!(
         text,
         "options {{ directory \"{folder}\"; pid-file \"{folder}/named.pid\"; session-keyfile \"{folder}/session.key\";
- listen-on port {port} {{ {ip}; }}; listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; notify no;
- minimal-responses yes; minimal-any yes; rrset-order {{ order none; }}; allow-transfer {{ {transfer} }}; empty-zones-enable no;
- request-ixfr no; zone-statistics no; querylog no; tcp-clients 500; max-records 0; max-records-per-type 0; max-types-per-name 0;
- check-names primary ignore; check-integrity no; check-mx ignore; check-srv-cname ignore; check-mx-cname ignore; check-sibling no; }};
+ listen-on port {port} {{ {ip}; }}; listen-on-v6 {{ none; }}; recursion no;
+ dnssec-validation no; notify no;
+ minimal-responses yes; minimal-any yes;
+ rrset-order {{ order none; }}; allow-transfer {{ {transfer} }};
+ empty-zones-enable no;
+ request-ixfr no; zone-statistics no; querylog no; tcp-clients 500;
+ max-records 0; max-records-per-type 0; max-types-per-name 0;
+ check-names primary ignore; check-integrity no;
+ check-mx ignore; check-srv-cname ignore;
+ check-mx-cname ignore; check-sibling no; }};
 controls {{ }};\n",
     );
     for (index, zone) in setup.zones.iter().enumerate() {

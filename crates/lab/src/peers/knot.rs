@@ -36,7 +36,8 @@ acl:\n  - id: all\n    key: {name}\n    action: [update, transfer]\n"
     }
     let _written = write!(
         text,
-        "template:\n  - id: default\n    semantic-checks: off\n    journal-content: none\n    zonefile-sync: -1\n    zonefile-load: whole\n{acl}zone:\n"
+        "template:\n  - id: default\n    semantic-checks: off\n    journal-content: none\n\
+         \x20   zonefile-sync: -1\n    zonefile-load: whole\n{acl}zone:\n"
     );
     for (index, zone) in setup.zones.iter().enumerate() {
         let file = copy_zone(setup, index, zone)?;
