@@ -96,7 +96,7 @@ impl<'a> Zone<'a> {
         vertices.into_iter().flatten().flat_map(|vertex| vertex.entries()).filter(|rrset| !rrset.is_empty())
     }
 
-    /// Every record of an owner, also RRSIGs without what they cover; the owner in the case in which it was first added.
+    /// Every record of an owner, also RRSIGs without what they cover; the owner in its first case.
     pub fn records_at(&self, owner: NameRef<'_>) -> impl Iterator<Item = RecordRef<'a>> + use<'a> {
         let key = key::of(owner);
         let vertices = [self.vertex(&key), self.hashed_vertex(&key)];
