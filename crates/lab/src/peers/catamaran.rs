@@ -4,14 +4,12 @@ use super::{PeerError, Setup, installed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `CATAMARAN_BIN`, or the program beside this one, or one on PATH.
+/// `CATAMARAN_BIN`, or the one on PATH.
 pub(super) fn program() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CATAMARAN_BIN") {
         return Some(PathBuf::from(named));
     }
-    let own = std::env::current_exe().ok()?;
-    let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("catamaran")).find(|path| path.is_file());
-    beside.or_else(|| installed("catamaran"))
+    installed("catamaran")
 }
 
 /// One node by `up`: node 1 answers on the port after the shared one.
@@ -19,7 +17,7 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
     let mut command = Command::new(program);
     let shared = setup.address.port() - 1;
     command.args(["up", "--nodes", "1", "--dir"]).arg(setup.folder.join("data"));
-    command.arg("--port").arg(shared.to_string()).arg("--api-port").arg((shared + 5000).to_string());
+    command.arg("--port").arg(shared.to_string()).arg("--api-port").arg((shared - 10_000).to_string());
     for zone in &setup.zones {
         command.arg("--zone").arg(format!("{}={}", zone.apex, zone.file.display()));
     }
