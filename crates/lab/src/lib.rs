@@ -2,12 +2,22 @@
 //!
 //! ```text
 //!   trace | generator --> compare::send (to each server) --> normalise --> judge --> report
+//!   workload, schedule --> engine (send, match) --> measure --> report
 //! ```
 
 // What is sent, and to whom.
 pub mod limits;
 pub mod peers;
 pub mod trace;
+pub mod workload;
+
+// When it is sent.
+pub mod schedule;
+// Sending it, and whose answer is whose.
+pub mod engine;
+// How long it took.
+pub mod measure;
+pub mod report;
 
 // What came back, side by side.
 pub mod compare;

@@ -6,3 +6,16 @@ pub const NAME_OCTETS_MAX: usize = 255;
 pub const POINTER_COUNT_MAX: usize = 256;
 /// Messages that wait for an answer of one server.
 pub const IN_FLIGHT_MAX: usize = 64;
+
+/// Octets of a query of the load engine: more than any real one, with room for padding.
+pub const QUERY_OCTETS_MAX: usize = 4_096;
+/// Octets of a datagram that are kept; what matching needs lies far in front.
+pub const RESPONSE_OCTETS_KEPT: usize = 2_048;
+/// Messages of one system call.
+pub const BATCH_COUNT: usize = 64;
+/// Send and receive buffer asked for each socket.
+pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
+/// Reports of workers that wait for the collector.
+pub const REPORTS_WAITING_MAX: usize = 64;
+/// The longest latency told apart: 100 minutes.
+pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;

@@ -1,6 +1,8 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod commands;
+
 use clap::{Args, Parser, Subcommand};
 use lab::compare::{Tally, run};
 use lab::peers::{Kind, ServedZone};
@@ -25,6 +27,9 @@ enum Command {
     /// Sends the same messages to several servers and explains or reports every difference.
     #[command(subcommand)]
     Compare(Compare),
+    /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
+    #[command(after_help = commands::load::EXAMPLES)]
+    Load(Box<commands::load::Arguments>),
 }
 
 #[derive(Subcommand)]
@@ -87,7 +92,15 @@ fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Compare(compare) = Cli::parse().command;
+    let compare = match Cli::parse().command {
+        Command::Compare(compare) => compare,
+        Command::Load(arguments) => {
+            return commands::load::run(&arguments).unwrap_or_else(|error| {
+                eprintln!("catlab load: {error}");
+                ExitCode::from(2)
+            });
+        }
+    };
     let folder = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
     let mut tally = Tally::default();
     let (done, show) = match &compare {
@@ -109,6 +122,19 @@ fn main() -> ExitCode {
     }
     print!("{tally}");
     if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Counts how often the user has asked to stop: Ctrl-C, or a signal that ends programs.
+fn stops() -> impl Fn() -> u8 {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU8, Ordering};
+    let count = Arc::new(AtomicU8::new(0));
+    let counted = Arc::clone(&count);
+    // Without a handler the signal ends the program at once, as it would have.
+    let _handled = ctrlc::set_handler(move || {
+        let _before = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_add(1)));
+    });
+    move || count.load(Ordering::Relaxed)
 }
 
 fn recorded(arguments: &RecordedArguments, folder: &std::path::Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {

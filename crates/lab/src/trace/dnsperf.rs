@@ -29,7 +29,8 @@ pub fn read_dnsperf(path: &Path) -> Result<Vec<Recorded>, TraceError> {
 }
 
 /// A type by its mnemonic, as `TYPE123` (RFC 3597 5), or `*`.
-fn rtype(word: &str) -> Option<Rtype> {
+#[must_use]
+pub fn rtype(word: &str) -> Option<Rtype> {
     let word = word.to_ascii_uppercase();
     if word == "*" {
         return Some(Rtype::ANY);

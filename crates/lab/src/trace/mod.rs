@@ -5,7 +5,7 @@ mod pcap;
 mod rpl;
 mod segments;
 
-pub use dnsperf::read_dnsperf;
+pub use dnsperf::{read_dnsperf, rtype};
 pub use pcap::read_pcap;
 pub use rpl::read_rpl_raw;
 

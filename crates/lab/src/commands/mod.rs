@@ -1,0 +1,3 @@
+//! The subcommands of `catlab`, one a file.
+
+pub(crate) mod load;

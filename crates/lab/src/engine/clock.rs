@@ -1,0 +1,71 @@
+//! The clock of a run.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds since the start of the run, the same for all workers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    start: Instant,
+}
+
+/// The start lies a little ahead, so that every worker is ready when it comes.
+const LEAD: Duration = Duration::from_millis(20);
+
+impl Clock {
+    /// A clock whose zero is about to come.
+    pub(super) fn soon() -> Self {
+        Self { start: Instant::now() + LEAD }
+    }
+
+    /// Now; zero as long as the start has not come.
+    pub(super) fn now_ns(&self) -> u64 {
+        Instant::now().saturating_duration_since(self.start).as_nanos() as u64
+    }
+
+    /// Waits for the start.
+    pub(super) fn wait_for_start(&self) {
+        std::thread::sleep(self.start.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Tells times of the kernel's stamps, which are of the wall clock, on the clock of the run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StampClock {
+    clock: Clock,
+    /// What to take off a wall time in nanoseconds since 1970.
+    offset_ns: i128,
+    measured_ns: u64,
+}
+
+/// The wall clock may be stepped; both clocks are slewed alike.
+const OFFSET_AGE_NS_MAX: u64 = 100_000_000;
+
+impl StampClock {
+    pub(super) fn new(clock: Clock) -> Self {
+        let mut stamps = Self { clock, offset_ns: 0, measured_ns: 0 };
+        stamps.measure();
+        stamps
+    }
+
+    fn measure(&mut self) {
+        let before = Instant::now();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
+        // Half-way between two readings; negative as long as the start has not come.
+        let middle = before + before.elapsed() / 2;
+        let run_ns = match middle.checked_duration_since(self.clock.start) {
+            Some(since) => since.as_nanos() as i128,
+            None => -(self.clock.start.duration_since(middle).as_nanos() as i128),
+        };
+        self.offset_ns = wall - run_ns;
+        self.measured_ns = self.clock.now_ns();
+    }
+
+    /// The run's time of a stamp, never later than `now_ns`.
+    pub(super) fn at(&mut self, stamp: Duration, now_ns: u64) -> u64 {
+        if now_ns.saturating_sub(self.measured_ns) > OFFSET_AGE_NS_MAX {
+            self.measure();
+        }
+        let at = stamp.as_nanos() as i128 - self.offset_ns;
+        u64::try_from(at).unwrap_or(0).min(now_ns)
+    }
+}

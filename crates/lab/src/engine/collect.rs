@@ -1,0 +1,150 @@
+//! Starts the workers and makes one account of theirs.
+
+use super::Plan;
+use super::clock::Clock;
+use super::udp::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
+use crate::limits::REPORTS_WAITING_MAX;
+use crate::measure::Second;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, SystemTime};
+
+/// From a worker to the collector.
+pub(super) enum Report {
+    /// A second that changes no more.
+    Second(u64, Box<Second>),
+    /// The worker has ended.
+    Done(Tail),
+}
+
+/// What a worker counted over the whole run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tail {
+    /// How often no ID was free for a query that was due.
+    pub id_shortages: u64,
+    /// ICMP messages that nobody listens there.
+    pub refusals: u64,
+    /// Datagrams without a stamp of the kernel: the time of reading counted.
+    pub unstamped: u64,
+    /// Datagrams that the kernel threw away because they were read too late.
+    pub dropped: u64,
+    /// CPU time of the thread.
+    pub cpu: Duration,
+    /// Of it, waiting in a spin for a planned time.
+    pub spun: Duration,
+    /// How long the thread ran.
+    pub wall: Duration,
+}
+
+/// What the caller is told while the run goes on.
+pub enum Progress<'a> {
+    /// A second of all workers together, in order.
+    Second(u64, &'a Second),
+    /// Nothing new for a while.
+    Idle,
+}
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When it began.
+    pub started: SystemTime,
+    /// All seconds together.
+    pub total: Second,
+    /// Each second on its own, in order, from 0.
+    pub second_count: u64,
+    /// What each worker counted.
+    pub workers: Vec<Tail>,
+    /// Whether it was broken off.
+    pub is_interrupted: bool,
+}
+
+/// How often the caller is asked whether to go on.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Carries a plan out. `progress` is called with each second and otherwise a few times a second; it says how often the
+/// user has asked to stop: once and nothing more is sent, twice and nothing more is waited for.
+///
+/// # Errors
+/// When sockets cannot be opened, or fail.
+pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Result<Outcome> {
+    let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
+    let stop = Arc::new(AtomicU8::new(GO_ON));
+    let clock = Clock::soon();
+    let started = SystemTime::now();
+    let mut threads = Vec::new();
+    for index in 0..plan.worker_count {
+        let worker = Worker::new(plan, index, clock, Arc::clone(&stop), reports.clone())?;
+        threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(move || worker.run())?);
+    }
+    drop(reports);
+    let mut collector = Collector { worker_count: plan.worker_count, ..Collector::default() };
+    collector.collect(&inbox, &stop, &mut progress);
+    for thread in threads {
+        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+    }
+    let is_interrupted = stop.load(Ordering::Relaxed) != GO_ON;
+    Ok(Outcome {
+        started,
+        total: collector.total,
+        second_count: collector.next,
+        workers: collector.tails,
+        is_interrupted,
+    })
+}
+
+#[derive(Default)]
+struct Collector {
+    worker_count: usize,
+    /// Seconds that not every worker has reported: how many have, and their sum.
+    open: BTreeMap<u64, (usize, Second)>,
+    next: u64,
+    total: Second,
+    tails: Vec<Tail>,
+}
+
+impl Collector {
+    fn collect(&mut self, inbox: &Receiver<Report>, stop: &AtomicU8, progress: &mut impl FnMut(Progress<'_>) -> u8) {
+        loop {
+            let wish = match inbox.recv_timeout(PATIENCE) {
+                Ok(Report::Second(index, second)) => {
+                    let (count, sum) = self.open.entry(index).or_default();
+                    *count += 1;
+                    sum.merge(&second);
+                    self.close(false, progress)
+                }
+                Ok(Report::Done(tail)) => {
+                    self.tails.push(tail);
+                    None
+                }
+                Err(RecvTimeoutError::Timeout) => Some(progress(Progress::Idle)),
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(wish) = wish {
+                stop.store(wish.min(STOP_AT_ONCE).max(stop.load(Ordering::Relaxed)), Ordering::Relaxed);
+            }
+        }
+        // Workers end in different seconds: the last ones are whole without all of them.
+        let _last = self.close(true, progress);
+    }
+
+    fn close(&mut self, is_end: bool, progress: &mut impl FnMut(Progress<'_>) -> u8) -> Option<u8> {
+        let mut wish = None;
+        while let Some(entry) = self.open.first_entry() {
+            if !is_end && (*entry.key() != self.next || entry.get().0 < self.worker_count) {
+                break;
+            }
+            let (index, (_, second)) = entry.remove_entry();
+            self.total.merge(&second);
+            self.next = index + 1;
+            wish = Some(progress(Progress::Second(index, &second)));
+        }
+        wish
+    }
+}
+
+/// Names of the three values of `progress`.
+const _: () = assert!(GO_ON < STOP_SENDING && STOP_SENDING < STOP_AT_ONCE);

@@ -1,0 +1,66 @@
+//! A connected socket and the queries on it.
+
+use super::batch::{Incoming, Outgoing, enable_stamps};
+use crate::engine::matching::InFlight;
+use crate::limits::SOCKET_BUFFER_OCTETS;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// How often a full socket is tried before its messages count as unsent.
+const SEND_TRIES_MAX: usize = 1_000;
+
+pub(super) struct Channel {
+    pub(super) socket: UdpSocket,
+    pub(super) in_flight: InFlight,
+}
+
+impl Channel {
+    pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Some(source) = source {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        // As much as the system grants: too little shows as drops, which are counted.
+        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
+        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+        socket.connect(&server.into())?;
+        let socket = UdpSocket::from(socket);
+        // Without stamps the time of reading counts, and the report says so.
+        let _stamped = enable_stamps(&socket);
+        Ok(Self { socket, in_flight: InFlight::new() })
+    }
+
+    /// Sends the batch; gives how many the kernel took, and how often it said that nobody listens there.
+    pub(super) fn send(&self, outgoing: &mut Outgoing) -> io::Result<(usize, u64)> {
+        let (mut taken, mut refusals, mut tries) = (0, 0, 0);
+        while taken < outgoing.count() && tries < SEND_TRIES_MAX {
+            match outgoing.send(&self.socket, taken) {
+                Ok(count) => taken += count,
+                // What an earlier datagram met is told to the next call; that one has not been tried then.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => refusals += 1,
+                Err(error) if is_passing(&error) => std::thread::yield_now(),
+                Err(error) => return Err(error),
+            }
+            tries += 1;
+        }
+        Ok((taken, refusals))
+    }
+
+    /// Takes in up to a batch; refusals are counted and passed over.
+    pub(super) fn receive(&self, incoming: &mut Incoming, refusals: &mut u64) -> io::Result<usize> {
+        match incoming.receive(&self.socket) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                *refusals += 1;
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Full buffers here, or an unreachable network on the way: the next try may go better.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::OutOfMemory)
+        || error.raw_os_error() == Some(libc::ENOBUFS)
+}

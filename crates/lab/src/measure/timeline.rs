@@ -1,0 +1,60 @@
+//! A worker's seconds: those that may still change, in a window that moves on.
+
+use super::Second;
+use std::collections::VecDeque;
+
+/// Nanoseconds in a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Seconds from the oldest that may still change.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// Index of the first second of the window.
+    first: u64,
+    window: VecDeque<Box<Second>>,
+}
+
+impl Timeline {
+    /// The second of `at_ns`, nanoseconds from the start of the run. One that has been given away lives on in the
+    /// oldest of the window.
+    pub fn at(&mut self, at_ns: u64) -> &mut Second {
+        let index = (at_ns / SECOND_NS).saturating_sub(self.first) as usize;
+        while self.window.len() <= index {
+            self.window.push_back(Box::default());
+        }
+        &mut self.window[index]
+    }
+
+    /// Gives the next second that ended before `before_ns`, with its index.
+    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Box<Second>)> {
+        if (self.first + 1) * SECOND_NS > before_ns {
+            return None;
+        }
+        let index = self.first;
+        self.first += 1;
+        Some((index, self.window.pop_front().unwrap_or_default()))
+    }
+
+    /// What is left, at the end of the run.
+    pub fn finish(self) -> impl Iterator<Item = (u64, Box<Second>)> {
+        self.window.into_iter().enumerate().map(move |(offset, second)| (self.first + offset as u64, second))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_leave_in_order() {
+        let mut timeline = Timeline::default();
+        timeline.at(2_500_000_000).sent += 1;
+        timeline.at(0).sent += 2;
+        assert!(timeline.retire(999_999_999).is_none());
+        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.sent)), Some((0, 2)));
+        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.sent)), Some((1, 0)));
+        assert!(timeline.retire(2_000_000_000).is_none());
+        let rest: Vec<_> = timeline.finish().map(|(index, second)| (index, second.sent)).collect();
+        assert_eq!(rest, [(2, 1)]);
+    }
+}

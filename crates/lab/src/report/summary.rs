@@ -1,0 +1,164 @@
+//! `summary.json`: a run in figures.
+
+use super::{Limit, Rules, Validity, judge};
+use crate::engine::{Outcome, Plan};
+use crate::measure::Second;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wire::number::Rcode;
+
+/// The version of this file's form: year, month, day.
+const SCHEMA_VERSION: u32 = 20_261_121;
+
+/// The whole of `summary.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Version of the form, as a date.
+    pub schema_version: u32,
+    /// Each transport on its own.
+    pub transports: BTreeMap<&'static str, TransportSummary>,
+    /// All transports together.
+    #[serde(flatten)]
+    pub total: TransportSummary,
+    /// Queries a second that were planned or, in a closed loop, sent.
+    pub offered_rate: f64,
+    /// Right answers a second.
+    pub achieved_rate: f64,
+    /// Seconds in which queries were sent.
+    pub duration_seconds: f64,
+    /// Whether the figures mean what they say.
+    pub validity: Validity,
+    /// Who could not have gone faster.
+    pub limit: Limit,
+    /// Machines that took part.
+    pub hosts: Vec<String>,
+}
+
+/// One transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransportSummary {
+    /// Queries sent.
+    pub sent: u64,
+    /// Answered in time, with the right ID and question.
+    pub answered: u64,
+    /// Answers that came after the time-out.
+    pub late: u64,
+    /// Queries without an answer in time.
+    pub timed_out: u64,
+    /// Messages for an ID that waits, with another question or no response at all.
+    pub mismatched: u64,
+    /// Second answers.
+    pub duplicate: u64,
+    /// Messages with an ID that was never sent, or none.
+    pub stray: u64,
+    /// Answers with an RCODE that was not expected.
+    pub unexpected: u64,
+    /// Answers with TC.
+    pub truncated: u64,
+    /// Queries that waited when the run was broken off.
+    pub interrupted: u64,
+    /// Answered, by RCODE.
+    pub rcodes: BTreeMap<String, u64>,
+    /// From the planned time to the answer, time-outs among them; microseconds.
+    pub latency_us: Quantiles,
+    /// From the sending to the answer, time-outs among them; microseconds.
+    pub service_us: Quantiles,
+    /// From the planned time to the sending; microseconds.
+    pub send_lag_us: Quantiles,
+}
+
+/// A distribution in ten figures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// Smallest.
+    pub min: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Median.
+    pub p50: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// One in ten is larger.
+    pub p90: f64,
+    /// One in a hundred is larger.
+    pub p99: f64,
+    /// One in a thousand is larger.
+    pub p99_9: f64,
+    /// One in ten thousand is larger.
+    pub p99_99: f64,
+    /// Largest.
+    pub max: f64,
+    /// How many values.
+    pub n: u64,
+}
+
+impl Summary {
+    /// Sums a run up.
+    #[must_use]
+    pub fn new(plan: &Plan, transport: &'static str, outcome: &Outcome, rules: &Rules) -> Self {
+        let (validity, limit) = judge(plan, outcome, rules);
+        let total = TransportSummary::new(&outcome.total);
+        let duration_seconds = plan.pace.duration().as_secs_f64().min(outcome.second_count as f64);
+        let offered = match &plan.pace {
+            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count(),
+            _ => outcome.total.sent as f64,
+        };
+        let right = total.answered - total.unexpected;
+        Self {
+            schema_version: SCHEMA_VERSION,
+            transports: BTreeMap::from([(transport, total.clone())]),
+            offered_rate: offered / duration_seconds,
+            achieved_rate: right as f64 / duration_seconds,
+            total,
+            duration_seconds,
+            validity,
+            limit,
+            hosts: vec![super::manifest::host_name()],
+        }
+    }
+}
+
+impl TransportSummary {
+    /// Sums up what was measured.
+    #[must_use]
+    pub fn new(total: &Second) -> Self {
+        let rcodes = total.rcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
+        Self {
+            sent: total.sent,
+            answered: total.answered,
+            late: total.late,
+            timed_out: total.timed_out,
+            mismatched: total.mismatched,
+            duplicate: total.duplicate,
+            stray: total.stray,
+            unexpected: total.unexpected,
+            truncated: total.truncated,
+            interrupted: total.interrupted,
+            rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
+            latency_us: Quantiles::of(&total.latency),
+            service_us: Quantiles::of(&total.service),
+            send_lag_us: Quantiles::of(&total.send_lag),
+        }
+    }
+}
+
+impl Quantiles {
+    /// Of a histogram in nanoseconds, in microseconds.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            min: histogram.min() as f64 / 1e3,
+            q1: at(0.25),
+            p50: at(0.5),
+            q3: at(0.75),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: histogram.max() as f64 / 1e3,
+            n: histogram.len(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The outline of a run for the terminal.
+
+use super::{LimitSide, Quantiles, Summary};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// A duration in the unit that suits it, with three digits: `45.0 us`, `1.23 ms`, `2.50 s`.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    microseconds(duration.as_nanos() as f64 / 1e3)
+}
+
+fn microseconds(us: f64) -> String {
+    let (value, unit) = match us {
+        us if us < 1e3 => (us, "us"),
+        us if us < 1e6 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A dozen lines.
+#[must_use]
+pub fn outline(summary: &Summary) -> String {
+    let total = &summary.total;
+    let share = |count: u64| 100.0 * count as f64 / (total.sent as f64).max(1.0);
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| {
+        // Writing into a string cannot fail.
+        let _written = writeln!(out, "{label:<10} {text}");
+    };
+    line("sent", format!("{} in {:.1} s, {:.1} a second", total.sent, summary.duration_seconds, summary.offered_rate));
+    line(
+        "answered",
+        format!("{} ({:.3} %), {:.1} a second", total.answered, share(total.answered), summary.achieved_rate),
+    );
+    line("timed out", format!("{} ({:.3} %)", total.timed_out, share(total.timed_out)));
+    let others = [
+        ("late", total.late),
+        ("duplicate", total.duplicate),
+        ("mismatched", total.mismatched),
+        ("stray", total.stray),
+        ("unexpected RCODE", total.unexpected),
+        ("truncated", total.truncated),
+        ("interrupted", total.interrupted),
+    ];
+    let others: Vec<_> =
+        others.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    if !others.is_empty() {
+        line("besides", others.join(", "));
+    }
+    let rcodes: Vec<_> =
+        total.rcodes.iter().map(|(rcode, &count)| format!("{rcode} {count} ({:.2} %)", share(count))).collect();
+    line("RCODEs", rcodes.join(", "));
+    line(
+        "",
+        ["min", "q1", "p50", "q3", "p90", "p99", "p99.9", "p99.99", "max"].map(|name| format!("{name:>9}")).join(""),
+    );
+    for (label, quantiles) in
+        [("latency", &total.latency_us), ("service", &total.service_us), ("send lag", &total.send_lag_us)]
+    {
+        line(label, row(quantiles));
+    }
+    let side = if summary.limit.side == LimitSide::Tool { "the tool" } else { "the server" };
+    line("limit", format!("{side}: {}", summary.limit.evidence.join("; ")));
+    match summary.validity.valid {
+        true => line("validity", "valid".into()),
+        false => line("INVALID", summary.validity.reasons.join("; ")),
+    }
+    out
+}
+
+fn row(quantiles: &Quantiles) -> String {
+    let Quantiles { min, q1, p50, q3, p90, p99, p99_9, p99_99, max, .. } = *quantiles;
+    [min, q1, p50, q3, p90, p99, p99_9, p99_99, max]
+        .map(|us| format!("{:>9}", microseconds(us).replace(' ', "")))
+        .join("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown = [450, 45_000, 1_234_000, 999_000_000, 2_500_000_000].map(|ns| duration(Duration::from_nanos(ns)));
+        assert_eq!(shown, ["0.45 us", "45.0 us", "1.23 ms", "999 ms", "2.50 s"]);
+    }
+}

@@ -1,0 +1,219 @@
+//! When each query is sent: an absolute plan, so that nothing drifts.
+//!
+//! A schedule is a rate over time, in pieces that are constant or linear. The `x`th query of the run goes out when the
+//! rate has summed up to `x`; a worker of several takes every so-manieth `x`. A Poisson process is the same with
+//! random steps of `x`.
+
+use rand::Rng;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Nanoseconds in a second.
+const SECOND_NS: f64 = 1e9;
+
+/// A stretch of time with a rate that stays, or moves in a straight line.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Piece {
+    /// How long.
+    pub duration: Duration,
+    /// Queries a second at its start.
+    pub from: f64,
+    /// Queries a second at its end.
+    pub to: f64,
+}
+
+/// How queries lie within the rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrivals {
+    /// At even distances.
+    Even,
+    /// As if from very many independent clients.
+    Poisson {
+        /// The same seed gives the same times.
+        seed: u64,
+    },
+}
+
+/// The plan of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schedule {
+    pieces: Vec<Piece>,
+    arrivals: Arrivals,
+}
+
+impl Schedule {
+    /// One rate throughout.
+    ///
+    /// # Errors
+    /// As [`Schedule::new`].
+    pub fn constant(rate: f64, duration: Duration, arrivals: Arrivals) -> Result<Self, String> {
+        Self::new(vec![Piece { duration, from: rate, to: rate }], arrivals)
+    }
+
+    /// Pieces one after the other.
+    ///
+    /// # Errors
+    /// A sentence, when a rate or a duration makes no sense.
+    pub fn new(pieces: Vec<Piece>, arrivals: Arrivals) -> Result<Self, String> {
+        for piece in &pieces {
+            if piece.duration.is_zero() {
+                return Err("a duration of zero".into());
+            }
+            if !(piece.from >= 0.0 && piece.to >= 0.0 && (piece.from + piece.to).is_finite()) {
+                return Err(format!("a rate from {} to {} queries a second", piece.from, piece.to));
+            }
+        }
+        let schedule = Self { pieces, arrivals };
+        if schedule.query_count() < 1.0 { Err("not one query in the whole run".into()) } else { Ok(schedule) }
+    }
+
+    /// How long it lasts.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.pieces.iter().map(|piece| piece.duration).sum()
+    }
+
+    /// Queries in all; in a Poisson process the expected number.
+    #[must_use]
+    pub fn query_count(&self) -> f64 {
+        self.pieces.iter().map(|piece| piece.count()).sum()
+    }
+
+    /// The times of worker `index` of `count`.
+    #[must_use]
+    pub fn share(&self, index: usize, count: usize) -> Times {
+        let rng = match self.arrivals {
+            Arrivals::Even => None,
+            Arrivals::Poisson { seed } => {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream(index as u64);
+                Some(rng)
+            }
+        };
+        let mut times = Times {
+            pieces: self.pieces.clone(),
+            piece: 0,
+            before_ns: 0.0,
+            before_count: 0.0,
+            position: index as f64,
+            stride: count as f64,
+            rng,
+        };
+        if times.rng.is_some() {
+            times.position = 0.0;
+            times.step();
+        }
+        times
+    }
+}
+
+impl Piece {
+    fn seconds(&self) -> f64 {
+        self.duration.as_secs_f64()
+    }
+
+    fn count(&self) -> f64 {
+        (self.from + self.to) / 2.0 * self.seconds()
+    }
+
+    /// Seconds into the piece at which `count` queries have gone out.
+    fn when(&self, count: f64) -> f64 {
+        let slope = (self.to - self.from) / self.seconds();
+        // from * t + slope * t^2 / 2 = count, in the form that is good for small slopes too.
+        2.0 * count / (self.from + (self.from * self.from + 2.0 * slope * count).max(0.0).sqrt())
+    }
+}
+
+/// Planned times in nanoseconds from the start of the run, in order.
+#[derive(Clone, Debug)]
+pub struct Times {
+    pieces: Vec<Piece>,
+    piece: usize,
+    before_ns: f64,
+    before_count: f64,
+    position: f64,
+    stride: f64,
+    rng: Option<ChaCha8Rng>,
+}
+
+impl Times {
+    fn step(&mut self) {
+        self.position += match &mut self.rng {
+            None => self.stride,
+            // An exponential step of mean `stride`: 1 - u is never zero.
+            Some(rng) => -(1.0 - rng.random::<f64>()).ln() * self.stride,
+        };
+    }
+}
+
+impl Iterator for Times {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        loop {
+            let piece = self.pieces.get(self.piece)?;
+            let within = self.position - self.before_count;
+            if within < piece.count() {
+                let when = self.before_ns + piece.when(within) * SECOND_NS;
+                self.step();
+                return Some(when as u64);
+            }
+            self.before_count += piece.count();
+            self.before_ns += piece.seconds() * SECOND_NS;
+            self.piece += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_constant_rate_does_not_drift() {
+        let schedule = Schedule::constant(3_000.0, 3_600 * SECOND, Arrivals::Even).unwrap();
+        let times: Vec<u64> = schedule.share(0, 1).collect();
+        assert_eq!(times.len(), 10_800_000);
+        let worst =
+            times.iter().enumerate().map(|(x, &at)| (at as f64 - x as f64 * 1e9 / 3e3).abs()).fold(0.0, f64::max);
+        assert!(worst < 2.0, "{worst} ns");
+    }
+
+    #[test]
+    fn shares_together_are_the_whole() {
+        let ramp = Piece { duration: 5 * SECOND, from: 0.0, to: 1_000.0 };
+        let hold = Piece { duration: 2 * SECOND, from: 1_000.0, to: 1_000.0 };
+        let schedule = Schedule::new(vec![ramp, hold], Arrivals::Even).unwrap();
+        let whole: Vec<u64> = schedule.share(0, 1).collect();
+        let mut shares: Vec<u64> = (0..3).flat_map(|index| schedule.share(index, 3)).collect();
+        shares.sort_unstable();
+        assert_eq!((whole.len(), &whole), (4_500, &shares));
+        assert!(whole.is_sorted());
+        // Half of a ramp's queries lie in its last 29 %.
+        let first_half = whole.iter().filter(|&&at| at < 3_535_533_906).count();
+        assert!(first_half.abs_diff(1_250) <= 1, "{first_half}");
+    }
+
+    #[test]
+    fn poisson_has_the_rate_and_the_variance() {
+        let schedule = Schedule::constant(10_000.0, 20 * SECOND, Arrivals::Poisson { seed: 3 }).unwrap();
+        let mut seconds = [0f64; 200];
+        for at in schedule.share(0, 2).chain(schedule.share(1, 2)) {
+            seconds[(at / 100_000_000) as usize] += 1.0;
+        }
+        let mean = seconds.iter().sum::<f64>() / 200.0;
+        let variance = seconds.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 199.0;
+        assert!((mean - 1_000.0).abs() < 10.0, "{mean}");
+        assert!((0.7..1.4).contains(&(variance / mean)), "{variance}");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Schedule::constant(0.0, SECOND, Arrivals::Even).is_err());
+        assert!(Schedule::constant(f64::NAN, SECOND, Arrivals::Even).is_err());
+        assert!(Schedule::constant(10.0, Duration::ZERO, Arrivals::Even).is_err());
+    }
+}

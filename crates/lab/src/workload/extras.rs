@@ -1,0 +1,165 @@
+//! What a query carries besides its question: flags, EDNS (RFC 6891), and options.
+
+use crate::limits::QUERY_OCTETS_MAX;
+use std::fmt;
+use std::net::IpAddr;
+use wire::builder::MessageBuilder;
+use wire::name::NameRef;
+use wire::number::Rtype;
+
+/// EDNS option codes.
+const CLIENT_SUBNET: u16 = 8;
+const COOKIE: u16 = 10;
+const PADDING: u16 = 12;
+
+/// Recommended block of padded queries (RFC 8467 4.1).
+pub const PADDING_BLOCK_OCTETS: usize = 128;
+
+/// The same for all queries of a run, but for what a line of the query file says itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extras {
+    /// RD. Stub resolvers set it, and so do other load generators.
+    pub recursion_desired: bool,
+    /// UDP payload size of EDNS; without one there is no OPT.
+    pub payload_octets: Option<u16>,
+    /// DO (RFC 3225 3); brings EDNS with it.
+    pub dnssec_ok: bool,
+    /// A client cookie (RFC 7873 4.1), the same for the whole run.
+    pub cookie: Option<[u8; 8]>,
+    /// Client subnet and its prefix length (RFC 7871 6).
+    pub subnet: Option<(IpAddr, u8)>,
+    /// Fills the message up to a multiple of so many octets (RFC 7830, RFC 8467 4.1).
+    pub padding_block: Option<usize>,
+    /// Further options: code and octets.
+    pub options: Vec<(u16, Vec<u8>)>,
+}
+
+/// Payload size when EDNS is asked for without one.
+const PAYLOAD_DEFAULT: u16 = 1_232;
+
+/// A query that cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtrasError {
+    octets: usize,
+}
+
+impl fmt::Display for ExtrasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a query of {} octets is longer than {QUERY_OCTETS_MAX}; ask for fewer options", self.octets)
+    }
+}
+
+impl std::error::Error for ExtrasError {}
+
+impl Default for Extras {
+    fn default() -> Self {
+        Self {
+            recursion_desired: true,
+            payload_octets: None,
+            dnssec_ok: false,
+            cookie: None,
+            subnet: None,
+            padding_block: None,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl Extras {
+    /// The same with EDNS, and with DO where `dnssec_ok`.
+    #[must_use]
+    pub fn with_edns(mut self, dnssec_ok: bool) -> Self {
+        self.payload_octets.get_or_insert(PAYLOAD_DEFAULT);
+        self.dnssec_ok |= dnssec_ok;
+        self
+    }
+
+    /// The same with another client subnet.
+    #[must_use]
+    pub fn with_subnet(mut self, subnet: (IpAddr, u8)) -> Self {
+        self.subnet = Some(subnet);
+        self
+    }
+
+    /// The query for a question of class IN, with ID zero.
+    ///
+    /// # Errors
+    /// [`ExtrasError`] when it would be longer than [`QUERY_OCTETS_MAX`].
+    pub fn query(&self, qname: NameRef<'_>, qtype: Rtype) -> Result<Vec<u8>, ExtrasError> {
+        let mut builder = MessageBuilder::query(0, qname, qtype).header(|header| header.rd = self.recursion_desired);
+        if self.has_edns() {
+            builder = builder.edns(self.payload_octets.unwrap_or(PAYLOAD_DEFAULT), self.dnssec_ok);
+        }
+        if let Some((address, prefix)) = self.subnet {
+            builder = builder.option(CLIENT_SUBNET, &subnet_option(address, prefix));
+        }
+        if let Some(cookie) = self.cookie {
+            builder = builder.option(COOKIE, &cookie);
+        }
+        for (code, octets) in &self.options {
+            builder = builder.option(*code, octets);
+        }
+        if let Some(block) = self.padding_block {
+            let unpadded = builder.octet_count() + 4;
+            builder = builder.option(PADDING, &vec![0; unpadded.next_multiple_of(block) - unpadded]);
+        }
+        let octets = builder.octet_count();
+        if octets > QUERY_OCTETS_MAX { Err(ExtrasError { octets }) } else { Ok(builder.build()) }
+    }
+
+    fn has_edns(&self) -> bool {
+        self.payload_octets.is_some()
+            || self.dnssec_ok
+            || self.cookie.is_some()
+            || self.subnet.is_some()
+            || self.padding_block.is_some()
+            || !self.options.is_empty()
+    }
+}
+
+/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH 0, and as many octets of the address as the prefix needs, the bits
+/// beyond it zero (RFC 7871 6).
+fn subnet_option(address: IpAddr, prefix: u8) -> Vec<u8> {
+    let (family, octets) = match address {
+        IpAddr::V4(address) => (1, address.octets().to_vec()),
+        IpAddr::V6(address) => (2, address.octets().to_vec()),
+    };
+    let mut octets: Vec<u8> = octets.into_iter().take(usize::from(prefix).div_ceil(8)).collect();
+    if let Some(last) = octets.last_mut().filter(|_| prefix % 8 != 0) {
+        *last &= 0xFF << (8 - prefix % 8);
+    }
+    [&[0, family, prefix, 0], octets.as_slice()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::name::Name;
+
+    fn query(extras: &Extras) -> Vec<u8> {
+        let qname: Name = "www.example.com.".parse().unwrap();
+        extras.query(qname.as_ref(), Rtype::A).unwrap()
+    }
+
+    #[test]
+    fn padding_fills_up_to_the_block() {
+        let padded = query(&Extras { padding_block: Some(PADDING_BLOCK_OCTETS), ..Extras::default() });
+        assert_eq!(padded.len(), 128);
+        let cookie = Extras { cookie: Some([7; 8]), padding_block: Some(468), ..Extras::default() };
+        assert_eq!(query(&cookie).len(), 468);
+    }
+
+    #[test]
+    fn bits_beyond_the_prefix_are_zero() {
+        assert_eq!(subnet_option("192.0.2.255".parse().unwrap(), 25), [0, 1, 25, 0, 192, 0, 2, 128]);
+        assert_eq!(subnet_option("2001:db8::1".parse().unwrap(), 32), [0, 2, 32, 0, 0x20, 1, 0x0d, 0xb8]);
+        assert_eq!(subnet_option("192.0.2.1".parse().unwrap(), 0), [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_query_that_is_too_long_is_refused() {
+        let extras = Extras { options: vec![(65_001, vec![0; QUERY_OCTETS_MAX])], ..Extras::default() };
+        let qname: Name = "example.com.".parse().unwrap();
+        assert!(extras.query(qname.as_ref(), Rtype::A).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! What is asked: queries from files or generators, made ready for the wire before the run.
+//!
+//! ```text
+//!   dnsperf text | blob --> Messages --+
+//!   name pattern, types --> Generator -+--> Workload::fill, one message at a time
+//! ```
+
+// Messages that lie ready.
+mod messages;
+// Messages made while the run goes on.
+mod generator;
+// What each query carries besides its question.
+mod extras;
+// Files.
+mod blob;
+mod text;
+
+pub use extras::{Extras, ExtrasError, PADDING_BLOCK_OCTETS};
+pub use generator::{Generator, NameDistribution, Popularity};
+pub use messages::Messages;
+pub use text::{Dialect, read_subnet};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// Where a worker's messages come from. Cheap to clone; each worker has its own position.
+#[derive(Clone, Debug)]
+pub enum Workload {
+    /// A list, in order, from its start again when it ends.
+    Listed {
+        /// The messages.
+        messages: Arc<Messages>,
+        /// Index of the next one.
+        next: usize,
+        /// How far one step goes: workers take turns.
+        stride: usize,
+    },
+    /// Drawn one by one.
+    Generated(Box<Generator>),
+}
+
+impl Workload {
+    /// The list, from its start.
+    #[must_use]
+    pub fn listed(messages: Arc<Messages>) -> Self {
+        Self::Listed { messages, next: 0, stride: 1 }
+    }
+
+    /// The share of worker `index` of `count`: of a list every `count`th message, of a generator its own stream.
+    #[must_use]
+    pub fn share(&self, index: usize, count: usize) -> Self {
+        match self {
+            Self::Listed { messages, .. } => {
+                Self::Listed { messages: Arc::clone(messages), next: index, stride: count }
+            }
+            Self::Generated(generator) => Self::Generated(Box::new(generator.fork(index as u64))),
+        }
+    }
+
+    /// Writes the next message into `out`, at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX) octets, and gives its length. Its ID is zero.
+    pub fn fill(&mut self, out: &mut [u8]) -> usize {
+        match self {
+            Self::Listed { messages, next, stride } => {
+                let message = messages.at(*next % messages.len());
+                *next = (*next + *stride) % (messages.len() * *stride);
+                out[..message.len()].copy_from_slice(message);
+                message.len()
+            }
+            Self::Generated(generator) => generator.fill(out),
+        }
+    }
+}
+
+/// Why a query file is no use.
+#[derive(Debug)]
+pub enum WorkloadError {
+    /// The file cannot be read.
+    File(PathBuf, io::Error),
+    /// Its compression is broken.
+    Compression(PathBuf, String),
+    /// A line is no query.
+    Line {
+        /// Where.
+        file: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A message of a binary file is no query.
+    Message {
+        /// Where.
+        file: PathBuf,
+        /// Offset of its two octets of length.
+        offset: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No query at all.
+    Empty(PathBuf),
+}
+
+impl fmt::Display for WorkloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file, error) => write!(f, "{}: {error}", file.display()),
+            Self::Compression(file, reason) => write!(f, "{}: cannot be unpacked: {reason}", file.display()),
+            Self::Line { file, line, reason } => write!(f, "{}:{line}: {reason}", file.display()),
+            Self::Message { file, offset, reason } => write!(f, "{}: octet {offset}: {reason}", file.display()),
+            Self::Empty(file) => write!(f, "{}: holds no query", file.display()),
+        }
+    }
+}
+
+impl std::error::Error for WorkloadError {}
+
+/// Reads a query file: text (dnsperf and its dialects) or binary (each message after two octets of its length), told
+/// apart by content; each also as `.xz`.
+///
+/// # Errors
+/// [`WorkloadError`] with file, line or offset, and reason.
+pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Messages, WorkloadError> {
+    use crate::trace::{TraceError, read_whole};
+    let octets = read_whole(path).map_err(|error| match error {
+        TraceError::File(error) => WorkloadError::File(path.to_owned(), error),
+        other => WorkloadError::Compression(path.to_owned(), other.to_string()),
+    })?;
+    let messages = if dialect.is_none() && blob::looks_like(&octets) {
+        blob::read(path, &octets)?
+    } else {
+        text::read(path, &octets, dialect, extras)?
+    };
+    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned())) } else { Ok(messages) }
+}

@@ -1,0 +1,135 @@
+//! Query files in text: a name, a type, and a third column whose meaning differs from tool to tool.
+//!
+//! | dialect | third column |
+//! |---|---|
+//! | dnsperf | none |
+//! | kxdpgun | flags: `E` for EDNS, `D` for EDNS with DO |
+//! | flamethrower | client subnet of ECS (RFC 7871): `192.0.2.0/24` |
+//! | calidns | the same, or a single address |
+//!
+//! The last three are told apart by what stands there. `;` and `#` begin comments.
+
+use super::{Extras, Messages, WorkloadError};
+use crate::trace::rtype;
+use std::net::IpAddr;
+use std::path::Path;
+use wire::name::Name;
+
+/// Which tool's third column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// Two columns only.
+    Dnsperf,
+    /// `E` and `D`.
+    Kxdpgun,
+    /// A subnet.
+    Flamethrower,
+    /// A subnet or an address.
+    Calidns,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 4] = [Self::Dnsperf, Self::Kxdpgun, Self::Flamethrower, Self::Calidns];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Dnsperf => "dnsperf",
+            Self::Kxdpgun => "kxdpgun",
+            Self::Flamethrower => "flamethrower",
+            Self::Calidns => "calidns",
+        }
+    }
+}
+
+pub(super) fn read(
+    path: &Path,
+    octets: &[u8],
+    dialect: Option<Dialect>,
+    extras: &Extras,
+) -> Result<Messages, WorkloadError> {
+    let mut messages = Messages::default();
+    for (index, line) in octets.split(|&octet| octet == b'\n').enumerate() {
+        let line = String::from_utf8_lossy(line);
+        let reject = |reason: String| WorkloadError::Line { file: path.to_owned(), line: index + 1, reason };
+        if let Some(message) = read_line(&line, dialect, extras).map_err(reject)? {
+            messages.push(&message);
+        }
+    }
+    Ok(messages)
+}
+
+/// The query of a line; `None` for an empty line or a comment.
+fn read_line(line: &str, dialect: Option<Dialect>, extras: &Extras) -> Result<Option<Vec<u8>>, String> {
+    let mut words = line.split_whitespace();
+    let Some(qname) = words.next().filter(|word| !word.starts_with([';', '#'])) else { return Ok(None) };
+    let qtype = words.next().ok_or_else(|| format!("no type after {qname}; a line is NAME TYPE"))?;
+    let qtype = rtype(qtype).ok_or_else(|| format!("{qtype} is no type; write its mnemonic or TYPE123"))?;
+    let qname: Name = qname.parse().map_err(|error| format!("{qname} is no name: {error:?}"))?;
+    let mut own = None;
+    if let Some(column) = words.next().filter(|word| !word.starts_with([';', '#'])) {
+        own = Some(third_column(column, dialect, extras.clone())?);
+    }
+    let extras = own.as_ref().unwrap_or(extras);
+    extras.query(qname.as_ref(), qtype).map(Some).map_err(|error| error.to_string())
+}
+
+fn third_column(column: &str, dialect: Option<Dialect>, extras: Extras) -> Result<Extras, String> {
+    let is_flags = column.bytes().all(|octet| matches!(octet, b'E' | b'D'));
+    let subnet = || read_subnet(column).ok_or_else(|| format!("{column} is no address or subnet"));
+    match dialect {
+        Some(Dialect::Dnsperf) => Err(format!("unexpected third column {column}; dnsperf files have two")),
+        Some(Dialect::Kxdpgun) if !is_flags => Err(format!("{column} is neither E nor D")),
+        Some(Dialect::Flamethrower | Dialect::Calidns) => Ok(extras.with_subnet(subnet()?)),
+        _ if is_flags => Ok(extras.with_edns(column.contains('D'))),
+        _ => Ok(extras.with_subnet(subnet()?)),
+    }
+}
+
+/// `192.0.2.0/24`, or an address for the whole of itself.
+#[must_use]
+pub fn read_subnet(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let address: IpAddr = address.parse().ok()?;
+    let whole = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Some(whole), |length| length.parse().ok().filter(|&length| length <= whole))?;
+    Some((address, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str, dialect: Option<Dialect>) -> Result<Option<Vec<u8>>, String> {
+        read_line(text, dialect, &Extras::default())
+    }
+
+    #[test]
+    fn two_columns_are_a_plain_query() {
+        let query = line("a.b A", None).unwrap().unwrap();
+        assert_eq!(query, b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\x01b\0\0\x01\0\x01");
+        assert_eq!(line("; comment", None), Ok(None));
+        assert_eq!(line("", None), Ok(None));
+    }
+
+    #[test]
+    fn the_third_column_tells_its_dialect() {
+        let flags = line("a.b A D", None).unwrap().unwrap();
+        // ARCOUNT, and the DO bit (RFC 3225 3) in the OPT that ends the message.
+        assert_eq!((flags[11], flags[flags.len() - 4] & 0x80), (1, 0x80));
+        let subnet = line("a.b A 192.0.2.77/24", None).unwrap().unwrap();
+        // FAMILY 1, SOURCE 24, SCOPE 0, and three octets (RFC 7871 6).
+        assert!(subnet.ends_with(&[0, 8, 0, 7, 0, 1, 24, 0, 192, 0, 2]));
+        assert!(line("a.b A 192.0.2.0/24", Some(Dialect::Dnsperf)).is_err());
+        assert!(line("a.b A 192.0.2.0/24", Some(Dialect::Kxdpgun)).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(line("a.b", None).unwrap_err(), "no type after a.b; a line is NAME TYPE");
+        assert_eq!(line("a.b QQ", None).unwrap_err(), "QQ is no type; write its mnemonic or TYPE123");
+        assert_eq!(line("a.b A 192.0.2.0/33", None).unwrap_err(), "192.0.2.0/33 is no address or subnet");
+    }
+}
