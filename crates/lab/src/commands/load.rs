@@ -24,7 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("source").required(true).args(["queries", "name"])))]
+#[command(group(ArgGroup::new("workload").required(true).args(["queries", "name"])))]
 pub(crate) struct Arguments {
     /// Whom to ask, with or without a port; queries take turns.
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
