@@ -131,6 +131,11 @@ impl MachineClock {
         self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
     }
 
+    /// How long it truly takes until this clock has gone on so far.
+    pub fn true_us(&self, local_us: u64) -> u64 {
+        local_us * 1_000_000 / self.rate_ppm
+    }
+
     /// What the clocks show.
     pub fn now(&self, true_us: u64) -> Reading {
         let local_ms = (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
