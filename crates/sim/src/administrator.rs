@@ -31,7 +31,9 @@ struct Current {
     to: NodeId,
     /// Zone, and what it is when the command is done.
     zone: Option<(String, Option<u64>)>,
-    /// Whether another command follows by itself.
+    /// Whether only this command can have led to that.
+    is_news: bool,
+    /// Whether no other command follows by itself.
     is_single: bool,
 }
 
@@ -91,12 +93,13 @@ impl Simulation {
             let text = format!("{command:?}");
             format!("{to} gets {}", text.get(..120).unwrap_or(&text))
         });
+        let mut is_news = false;
         if let Some((apex, count)) = &zone {
             let imported = self.oracle.imported_mut(&name(apex));
-            imported.now.insert(*count);
+            is_news = imported.now.insert(*count);
             imported.ever.extend(*count);
         }
-        self.administrator.current = Some(Current { request_id, to, zone, is_single });
+        self.administrator.current = Some(Current { request_id, to, zone, is_news, is_single });
         self.deliver(to, Input::Admin { request_id, command });
     }
 
@@ -168,8 +171,8 @@ impl Simulation {
             match result {
                 Ok(_) => imported.now = [count].into(),
                 Err(AdminError::Unknown) => {}
-                // It was certainly not done; what an earlier one did that nobody knows of may be the reason.
-                Err(_) if imported.now.len() == 2 => {
+                // It was certainly not done.
+                Err(_) if current.is_news => {
                     imported.now.remove(&count);
                 }
                 Err(_) => {}

@@ -69,6 +69,12 @@ impl<E> Events<E> {
         Some(event.what)
     }
 
+    /// Moves time on while nothing happens; not past the next event.
+    pub fn wait_until(&mut self, until_us: u64) {
+        let until_us = self.next_us().map_or(until_us, |next| until_us.min(next));
+        self.now_us = self.now_us.max(until_us);
+    }
+
     /// When the next event is.
     pub fn next_us(&self) -> Option<u64> {
         self.queue.peek().map(|Reverse(event)| event.at_us)
@@ -165,6 +171,11 @@ mod tests {
         }
         assert_eq!(order, [(3, 'a'), (4, 'b'), (4, 'x'), (5, 'c'), (5, 'd'), (5, 'e')]);
         assert!(events.is_empty());
+        events.at(9, 'f');
+        for (until, now) in [(7, 7), (3, 7), (20, 9)] {
+            events.wait_until(until);
+            assert_eq!(events.now_us(), now);
+        }
     }
 
     #[test]

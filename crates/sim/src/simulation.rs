@@ -193,6 +193,7 @@ impl Simulation {
                 self.happen(event)?;
             }
         }
+        self.events.wait_until(until_us);
         Ok(())
     }
 
