@@ -83,10 +83,8 @@ impl Clients {
     pub(crate) fn new(setup: &Setup, mut rng: Rng) -> Self {
         // A table that forgets refuses those whose clocks are behind.
         let error_s = if setup.forgets() { 0 } else { CLOCK_ERROR_S };
-        let mut client = || Client {
-            clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64,
-            ..Client::default()
-        };
+        let mut client =
+            || Client { clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64, ..Client::default() };
         let clients = (0..setup.clients).map(|_| client()).collect();
         Self { clients, registers_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
     }
@@ -143,9 +141,8 @@ impl Simulation {
         let clock_error_s = self.clients.clients[client].clock_error_s;
         let true_s = (WALL_START_MS + self.events.now_us() / 1_000) / 1_000;
         let time_signed = true_s.saturating_add_signed(clock_error_s);
-        let update = self.oracle.add(kind, Clients::source(client), |number, kind| {
-            updates::compose(number, kind, time_signed)
-        });
+        let update =
+            self.oracle.add(kind, Clients::source(client), |number, kind| updates::compose(number, kind, time_signed));
         self.clients.clients[client].current = Some((update, 0));
         self.client_sends(client, to);
     }
@@ -239,7 +236,10 @@ impl Simulation {
         let request_id = self.requests;
         self.clients.requests.insert(request_id, request);
         self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
-        self.deliver(to, Input::Update(UpdateRequest { request_id, source, transport: Transport::Udp, message, verified }));
+        self.deliver(
+            to,
+            Input::Update(UpdateRequest { request_id, source, transport: Transport::Udp, message, verified }),
+        );
         Ok(())
     }
 

@@ -61,8 +61,7 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure`].
 pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure> {
-    let mut simulation =
-        Simulation::new(Setup::drawn(seed, members), is_printed).map_err(Failure::Violation)?;
+    let mut simulation = Simulation::new(Setup::drawn(seed, members), is_printed).map_err(Failure::Violation)?;
     simulation.whole().map_err(Failure::Violation)?;
     let count = simulation.count;
     if !is_enough(&count) {

@@ -157,8 +157,7 @@ pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64) -> Vec<u8> {
         Kind::Nothing => builder.delete_rrset(mark.as_ref(), Rtype::A),
     };
     let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
-    let builder =
-        if *kind == Kind::Nothing { builder } else { builder.add(mark.as_ref(), TTL, Rtype::A, &address) };
+    let builder = if *kind == Kind::Nothing { builder } else { builder.add(mark.as_ref(), TTL, Rtype::A, &address) };
     let key = if *kind == Kind::Ungranted { OTHER_KEY } else { KEY };
     let key = ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, SECRET).expect("the secret is long enough");
     key.sign(builder.finish(), time_signed).expect("a short message has room for its signature")
