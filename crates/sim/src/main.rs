@@ -88,7 +88,7 @@ impl Sum {
     fn print(&self, took: Duration) {
         let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, .. } = self.count;
         let Count { leader_changes, crashes, crashes_with_loss, partitions, checkpoints_installed, .. } = self.count;
-        println!("{} seeds passed, {} events, {} frames", self.seeds, self.events, self.count.frames);
+        println!("\n{} seeds, {} events, {} frames", self.seeds, self.events, self.count.frames);
         println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
         println!("{commands_done} commands and {reads_done} reads done");
         println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
@@ -139,6 +139,7 @@ fn main() -> ExitCode {
         };
         println!("reproduce: cargo run -p catamaran-sim -- --first-seed {seed} --seeds 1{members}");
     }
+    println!("seeds: {} passed, {} failed", sum.seeds, failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
