@@ -1,7 +1,7 @@
-//! Checkpoints on their way to a member, and what may become of them.
+//! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
-use crate::io::{NodeId, Serving};
+use crate::io::{AdminCommand, AdminReply, Contents, NodeId, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
 use raft::eraftpb::MessageType;
@@ -62,4 +62,38 @@ fn a_manifest_that_is_lost_is_sent_again_soon() {
     cluster.lose = |_| false;
     cluster.run(4_000);
     assert_caught_up(&cluster, leader, lagging);
+}
+
+fn add_zone(serial: u32) -> AdminCommand {
+    let zone = zone_id("gone.test.");
+    let contents = Contents::new(&zone, records("gone.test.", serial)).unwrap();
+    AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents }
+}
+
+#[test]
+fn a_zone_that_comes_back_through_a_member_that_lags_goes_on_where_it_ended() {
+    let mut cluster = Cluster::with_zone(3);
+    if cluster.elect() == 3 {
+        cluster.admin_ok(3, AdminCommand::TransferLeader { to: Some(1) });
+    }
+    cluster.kill(3);
+    cluster.elect();
+    assert_eq!(cluster.admin_ok(1, add_zone(5)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(2, AdminCommand::RemoveZone { zone: zone_id("gone.test.") }), AdminReply::Done);
+    // It knows the leader, and nothing of the zone that came and went.
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.to == 3 && message.get_msg_type() == MessageType::MsgAppend,
+        _ => false,
+    };
+    cluster.start(3);
+    cluster.run(200);
+    let request = cluster.admin(3, add_zone(1));
+    cluster.lose = |_| false;
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    for id in [1, 2, 3] {
+        let published = cluster.replica(id).zones().published();
+        assert_eq!(published.zone(&zone_id("gone.test.")).unwrap().serial().unwrap().0, 6);
+    }
+    cluster.assert_same();
 }
