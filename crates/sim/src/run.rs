@@ -121,6 +121,9 @@ impl Simulation {
         let start_us = self.events.now_us();
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;
+        // Where so much goes wrong that nothing gets done, it calms down.
+        let (low, high) = self.setup.fault_pause_us;
+        self.setup.fault_pause_us = (3 * low, 3 * high);
         while !is_enough(&self.count) && self.events.now_us() < most_us {
             self.run_until(self.events.now_us() + STEP_US)?;
         }

@@ -10,7 +10,7 @@ use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
 use crate::machine::chunk_digest;
 use crate::replica::Replica;
 use crate::state::{Item, item_hash};
-use zone::{Record, ZoneId};
+use zone::ZoneId;
 
 /// An import that this replica drives.
 #[derive(Debug)]
