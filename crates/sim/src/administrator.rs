@@ -26,11 +26,13 @@ pub(crate) struct Administrator {
     rng: Rng,
 }
 
+/// A zone by its apex, and how many records it has when the command is done; `None`: it is gone.
+type ZoneAim = (String, Option<u64>);
+
 struct Current {
     request_id: u64,
     to: NodeId,
-    /// Zone, and what it is when the command is done.
-    zone: Option<(String, Option<u64>)>,
+    zone: Option<ZoneAim>,
     /// Whether only this command can have led to that.
     is_news: bool,
     /// Whether no other command follows by itself.
@@ -79,13 +81,7 @@ impl Simulation {
         self.send_command(to, command, None, true);
     }
 
-    fn send_command(
-        &mut self,
-        to: NodeId,
-        command: AdminCommand,
-        zone: Option<(String, Option<u64>)>,
-        is_single: bool,
-    ) {
+    fn send_command(&mut self, to: NodeId, command: AdminCommand, zone: Option<ZoneAim>, is_single: bool) {
         self.requests += 1;
         let request_id = self.requests;
         self.trace.note(self.events.now_us(), to, "command", &[request_id], &[]);
@@ -124,7 +120,7 @@ impl Simulation {
         self.events.after(in_us, Event::Administrator);
     }
 
-    fn choose_command(&mut self, to: NodeId) -> Option<(AdminCommand, Option<(String, Option<u64>)>)> {
+    fn choose_command(&mut self, to: NodeId) -> Option<(AdminCommand, Option<ZoneAim>)> {
         let rng = &mut self.administrator.rng;
         let apex = format!("z{}.test.", rng.below(IMPORTED));
         let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };

@@ -1,6 +1,7 @@
 //! What goes wrong, and how it ends.
 
 use crate::invariants::Checked;
+use crate::network::NetworkConfig;
 use crate::simulation::{Event, Simulation};
 use replica::io::{AdminCommand, Input, NodeId};
 
@@ -138,6 +139,9 @@ impl Simulation {
     }
 
     fn hang(&mut self, id: NodeId) {
+        if self.machines[&id].replica.is_none() {
+            return;
+        }
         let is_long = self.faults_rng.happens(100_000);
         let hang_us = if is_long { HANG_LONG_US } else { self.faults_rng.between(HANG_US.0, HANG_US.1) };
         let now_us = self.events.now_us();
@@ -215,6 +219,7 @@ impl Simulation {
     pub(crate) fn end_faults(&mut self) -> Checked {
         self.has_faults = false;
         self.heal();
+        self.network.configure(NetworkConfig { loss_ppm: 0, ..self.setup.network.clone() });
         let now_us = self.events.now_us();
         for id in self.setup.ids() {
             self.machine(id).is_doomed = false;

@@ -357,7 +357,7 @@ mod tests {
     fn a_cut_that_holds_gives_back_in_order() {
         let holds = NetworkConfig { holds: true, ..NetworkConfig::default() };
         let mut network = Network::new(holds, Rng::new(1));
-        let mut send = |network: &mut Network<Lane>, number: u8| network.send(0, 1, 2, Lane::Normal, vec![number]);
+        let send = |network: &mut Network<Lane>, number: u8| network.send(0, 1, 2, Lane::Normal, vec![number]);
         let on_its_way = send(&mut network, 1);
         network.cut_one_way(1, 2);
         assert_eq!(send(&mut network, 2), []);
