@@ -1,5 +1,5 @@
-//! Reads never stop: a member that answers queries goes on doing so, whatever becomes of leaders and majorities, until its
-//! process ends or gives itself up.
+//! Reads never stop: a member that answers queries goes on doing so, whatever becomes of leaders and majorities, until
+//! its process ends or gives itself up.
 
 use replica::io::{NodeId, Serving};
 use std::collections::BTreeSet;
