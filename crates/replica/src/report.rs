@@ -6,7 +6,7 @@
 
 use crate::io::{NodeId, Output, Serving};
 use crate::limits::REPORT_MS;
-use crate::peer::{FEATURE_LEVEL, Frame, Report, ReportAck};
+use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ impl Replica {
             term: report.term,
             sequence: report.sequence,
             applied: self.machine.applied.0,
-            feature_level: FEATURE_LEVEL,
+            feature_level: self.feature_level,
             hash_index: report.hash_index,
             hash: self.machine.hashes.get(report.hash_index),
         };
@@ -182,6 +182,7 @@ impl Replica {
     fn fence(&mut self) {
         self.fenced = true;
         self.set_serving(Serving::No);
+        self.distrust_checkpoints();
         if let Some(to) = self.driver.best_successor() {
             self.driver.transfer_leader(to);
         }
@@ -236,7 +237,7 @@ impl Replica {
         let members = self.machine.settings.members();
         let own = self.driver.id();
         let level_of = |id: NodeId| {
-            if id == own { Some(FEATURE_LEVEL) } else { self.heard(id).map(|heard| heard.feature_level) }
+            if id == own { Some(self.feature_level) } else { self.heard(id).map(|heard| heard.feature_level) }
         };
         let level = members.iter().map(|member| level_of(member.id)).min().flatten();
         if let Some(level) = level.filter(|&level| level > self.machine.settings.feature_level()) {

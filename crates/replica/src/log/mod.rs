@@ -109,6 +109,8 @@ pub struct LogConfig {
     pub bytes_behind_checkpoint: u64,
     /// Octets of records after which a checkpoint is due at the earliest.
     pub checkpoint_due_bytes: u64,
+    /// Octets of records after which a checkpoint that is being written is given up.
+    pub bytes_while_checkpoint: u64,
 }
 
 impl Default for LogConfig {
@@ -121,6 +123,7 @@ impl Default for LogConfig {
             entries_behind_checkpoint: ENTRIES_BEHIND_CHECKPOINT_MAX,
             bytes_behind_checkpoint: BYTES_BEHIND_CHECKPOINT_MAX,
             checkpoint_due_bytes: CHECKPOINT_DUE_BYTES,
+            bytes_while_checkpoint: BYTES_WHILE_CHECKPOINT_MAX,
         }
     }
 }
@@ -353,6 +356,11 @@ impl Log {
     /// Whether a checkpoint is due, when the last one had `checkpoint_bytes`.
     pub fn is_checkpoint_due(&self, checkpoint_bytes: u64) -> bool {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
+    }
+
+    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest.
+    pub fn is_checkpoint_late(&self, begun_bytes: u64) -> bool {
+        self.bytes_after_checkpoint().saturating_sub(begun_bytes) > self.config.bytes_while_checkpoint
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it.

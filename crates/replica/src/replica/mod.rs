@@ -21,6 +21,7 @@ use crate::forward::Waiters;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::log::Log;
 use crate::machine::Machine;
+use crate::peer::FEATURE_LEVEL;
 use crate::propose::Head;
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
@@ -39,6 +40,8 @@ pub struct Counters {
     pub proposals_dropped: u64,
     /// Checkpoints written.
     pub checkpoints_written: u64,
+    /// Checkpoints given up because they took too long, or because the state turned out to be wrong.
+    pub checkpoints_abandoned: u64,
     /// Checkpoints of a leader that took the place of the state.
     pub checkpoints_installed: u64,
     /// Leaderships handed over because the disk hung.
@@ -63,6 +66,8 @@ pub struct Replica {
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
+    /// The highest feature level that this software knows; tests raise it.
+    pub(crate) feature_level: u32,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
     pub(crate) started_ms: u64,
@@ -106,6 +111,7 @@ impl Replica {
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
+            feature_level: FEATURE_LEVEL,
             is_installing: false,
             started_ms: now.monotonic_ms,
             started_last_index,

@@ -155,6 +155,15 @@ fn a_state_that_differs_is_fenced() {
     let request = cluster.add(leader, &address(2));
     cluster.run(100);
     cluster.assert_done(request);
+    // What is wrong was in memory alone: its log and its last good checkpoint lead to the right state.
+    cluster.start(third);
+    cluster.kill(victim);
+    cluster.start(victim);
+    cluster.run(1_000);
+    assert_eq!(cluster.machines[&victim].serving, Some(Serving::Yes));
+    assert!(!cluster.replica(victim).status().is_fenced);
+    let hashes: std::collections::BTreeSet<_> = [1, 2, 3].map(|id| cluster.replica(id).state_hash()).into();
+    assert_eq!(hashes.len(), 1);
 }
 
 #[test]
