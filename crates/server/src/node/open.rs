@@ -49,7 +49,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 
 fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
     let data_key = replica::DataKey::new(1, &identity.data_key_octets);
-    ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key)
+    let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
+    ReplicaConfig { log: config.log.to_sizes(), ..replica }
 }
 
 fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {
