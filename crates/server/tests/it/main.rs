@@ -7,6 +7,8 @@ mod support;
 mod order_of_answers;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
+// Disks that hang, lie or are gone, and nodes that were away for long.
+mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
 // The commands that talk to a cluster.
