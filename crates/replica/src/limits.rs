@@ -99,7 +99,8 @@ pub const CAMPAIGN_RANK_MS: u64 = 30;
 pub const START_STALE_AFTER_MS: u64 = 5_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
-/// Time between two notes of the last leader contact on disk.
-pub const CONTACT_NOTE_MS: u64 = 1_000;
+/// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
+/// is does a restarted replica take itself to be.
+pub const CONTACT_NOTE_MS: u64 = 10_000;
 /// How long a leader that was asked to stop waits for its successor.
 pub const STOP_WAIT_MS: u64 = 2_000;

@@ -90,7 +90,6 @@ impl Replica {
             return;
         }
         let now = self.now.monotonic_ms;
-        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms);
         self.reports.unconfirmed.get_or_insert((report.commit, now));
         self.confirm();
         let ack = ReportAck {
@@ -107,7 +106,8 @@ impl Replica {
     /// What was committed when a report came is applied: nothing newer was acknowledged before it.
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
-            if self.quorum_heard_ms().is_some_and(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+            if let Some(at_ms) = self.quorum_heard_ms().filter(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+                self.note_contact(at_ms);
                 self.set_serving(Serving::Yes);
             }
             return;
@@ -117,8 +117,15 @@ impl Replica {
         {
             self.reports.confirmed_ms = Some(at_ms);
             self.reports.unconfirmed = None;
+            self.note_contact(at_ms);
             self.set_serving(Serving::Yes);
         }
+    }
+
+    /// At that time nothing newer was committed: the next record of the log says so, for the time after a restart.
+    fn note_contact(&mut self, at_ms: u64) {
+        let ago_ms = self.now.monotonic_ms.saturating_sub(at_ms);
+        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(ago_ms));
     }
 
     /// When this leader last knew that a majority follows it; `None` before the first answers.

@@ -1,7 +1,7 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::IMPORT_STAGE_ENTRIES_MAX;
+use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
@@ -37,7 +37,10 @@ impl Replica {
             self.abandon_stale_stage();
         }
         self.quiet_ticks += 1;
-        if self.quiet_ticks >= QUIET_TICKS && self.driver.log().hard_state().commit > self.recorded_commit {
+        let log = self.driver.log();
+        let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
+        let contact_is_due = log.contact_wall_ms() >= self.recorded_contact_ms.saturating_add(CONTACT_NOTE_MS);
+        if commit_is_due || contact_is_due {
             self.driver.log_mut().touch();
         }
     }

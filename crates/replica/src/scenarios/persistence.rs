@@ -322,3 +322,46 @@ fn a_fenced_member_writes_and_offers_no_checkpoint() {
     assert!((1..=250).all(|last| cluster.has(victim, &address(last))));
     assert_eq!(cluster.machines[&victim].serving, Some(Serving::Yes));
 }
+
+#[test]
+fn a_restarted_member_knows_how_stale_it_is() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // Nothing is written for long, and all the while the members hear each other.
+    cluster.run(60_000);
+    for id in [1, 2, 3] {
+        cluster.kill(id);
+    }
+    for id in [leader, follower] {
+        cluster.start(id);
+        cluster.cut.extend([1, 2, 3].into_iter().flat_map(|peer| [(id, peer), (peer, id)]));
+    }
+    cluster.run(6_000);
+    for id in [leader, follower] {
+        let staleness_ms = cluster.replica(id).status().staleness_ms;
+        // The time that it was down counts, what it cannot know does not.
+        assert!((6_000..6_000 + 2 * crate::limits::CONTACT_NOTE_MS).contains(&staleness_ms), "{id}: {staleness_ms}");
+    }
+}
+
+#[test]
+fn times_of_entries_do_not_go_back_with_a_clock() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let time = |cluster: &Cluster| cluster.replica(leader).machine.time_ms;
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    let before = time(&cluster);
+    assert_eq!(before, cluster.now.wall_ms);
+    let wall_ms = cluster.now.wall_ms;
+    cluster.now.wall_ms -= 100_000;
+    let request = cluster.add(leader, &address(2));
+    cluster.assert_done(request);
+    assert_eq!(time(&cluster), before);
+    cluster.now.wall_ms = wall_ms + 5_000;
+    let request = cluster.add(leader, &address(3));
+    cluster.assert_done(request);
+    assert_eq!(time(&cluster), wall_ms + 5_000);
+    cluster.assert_same();
+}

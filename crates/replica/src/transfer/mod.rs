@@ -176,8 +176,8 @@ impl Replica {
     /// Lets go of what the newest checkpoint holds, but for what stays behind it and what a transfer needs.
     fn compact(&mut self) {
         let now = self.now.monotonic_ms;
-        let pinned = self.transfers.server.pinned_index(now).unwrap_or(u64::MAX);
-        let target = self.driver.log().compact_target().min(pinned);
+        let pinned = self.transfers.server.pinned_index(now);
+        let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
         let doomed = self.transfers.server.retire(now);
         if !doomed.is_empty() {
