@@ -50,6 +50,8 @@ pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
 
+/// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
+pub const SIDE_BY_SIDE_MAX: usize = 16;
 /// Octets of records in one import chunk.
 pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
 /// Chunks of one import.

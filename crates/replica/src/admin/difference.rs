@@ -2,6 +2,7 @@
 //! owners which differ cost more than a comparison.
 
 use super::contents::record_octets;
+use crate::limits::SIDE_BY_SIDE_MAX;
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
 use wire::name::NameRef;
@@ -9,9 +10,6 @@ use wire::number::{Rtype, Serial};
 use wire::rdata::{rdata_eq, rdata_lowercase};
 use zone::set::RecordRef;
 use zone::{Changeset, Record};
-
-/// Owners with more records than this are compared by way of a table.
-const SIDE_BY_SIDE_MAX: usize = 16;
 
 /// Sorts by owner in canonical order (RFC 4034 6.1) and type, as a zone gives its records out; equal ones keep their
 /// order. Lists that are nearly sorted, as zone files mostly are, take little time.
@@ -190,7 +188,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_difference_leads_from_the_one_to_the_other(old in vec(any_record(), 0..30), new in vec(any_record(), 0..30)) {
+        fn a_difference_leads_from_the_one_to_the_other(
+            old in vec(any_record(), 0..30),
+            new in vec(any_record(), 0..30),
+        ) {
             let old = held(old);
             let mut new = new;
             sort(&mut new);
