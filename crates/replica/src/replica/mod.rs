@@ -75,8 +75,12 @@ pub struct Replica {
     pub(crate) started_last_index: u64,
     fatal: Option<FatalReason>,
     fetches: Vec<(u64, FetchWanted)>,
-    /// Marks of the log and when they were handed over, oldest first.
+    /// When each job of the log was handed over, in time lived through, oldest first.
     unwritten_ms: VecDeque<u64>,
+    /// Time that was lived through since the start, in steps from tick to tick.
+    pub(crate) lived_ms: u64,
+    /// When the last tick was.
+    ticked_ms: u64,
     role: (StateRole, u64, Option<NodeId>),
     ticks: u64,
     quiet_ticks: u64,
@@ -121,6 +125,8 @@ impl Replica {
             fatal: None,
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
+            lived_ms: 0,
+            ticked_ms: now.monotonic_ms,
             role,
             ticks: 0,
             quiet_ticks: 0,

@@ -116,7 +116,7 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     let handed_over = start.elapsed();
     println!("handed over {handed_over:?} after the disk hung");
     assert!(handed_over < Duration::from_secs(5), "{handed_over:?}");
-    assert_eq!(cluster.metric(leader, "catamaran_disk_hung_transfers_total"), 1, "it was asked, not outvoted");
+    assert!(cluster.metric(leader, "catamaran_disk_hung_transfers_total") >= 1, "it was asked, not outvoted");
     let others: Vec<usize> = (0..streams.len()).filter(|place| *place as u64 + 1 != leader).collect();
     let before = acknowledged(&streams);
     wait_for("updates through the others", || {
