@@ -95,7 +95,7 @@ pub const ELECTION_TICK_MAX: usize = 60;
 pub const DISK_HUNG_TRANSFER_MS: u64 = 500;
 /// A replica whose oldest unwritten entry is older stops.
 pub const DISK_HUNG_ABORT_MS: u64 = 10_000;
-/// The most that one tick counts as time that this process lived through: it may have been stopped or asleep in between,
+/// The most that one tick counts as time that this process lived through: it may have been stopped or asleep before,
 /// and that is no fault of its disk or of its leader.
 pub const LIVED_STEP_MS_MAX: u64 = 100;
 /// Wait between the campaigns of two voters after a leader's death, times their rank.
