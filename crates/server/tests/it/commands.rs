@@ -84,6 +84,11 @@ fn zone_check_names_file_line_and_reason() {
     }
     let missing = Command::new(CATAMARAN).args(["zone", "check", "/does/not/exist"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
+    assert!(text(&missing).contains("why:   /does/not/exist: No such file"), "{}", text(&missing));
+    let nameless = scratch.file("nameless", "@ 60 IN SOA ns h 1 2 3 4 5\n");
+    let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
+    assert!(said.contains(":1: relative name without an origin"), "{said}");
+    assert!(said.contains(&format!("try:   name its origin: `ORIGIN={nameless}`")), "{said}");
 }
 
 #[test]
@@ -102,6 +107,12 @@ fn keys_are_made_granted_listed_and_removed() {
     );
     let taken = cluster.run(&["key", "add", "dhcp", "--update"]);
     assert_eq!(taken.status.code(), Some(5), "{}", text(&taken));
+    // A grant that fails leaves no key behind, and takes none away.
+    let nowhere = cluster.run(&["key", "add", "half", "--update", "--zone", "nowhere.test"]);
+    assert_eq!(nowhere.status.code(), Some(5), "{}", text(&nowhere));
+    let again = cluster.run(&["key", "add", "--file", &file, "--update", "--zone", "nowhere.test"]);
+    assert_eq!(again.status.code(), Some(5), "{}", text(&again));
+    assert_eq!(text(&cluster.run(&["key", "list"])), list);
     if has("dig") && has("nsupdate") {
         cluster.settle();
         let line = "zone example.test.\nupdate add dhcp.example.test. 60 A 192.0.2.7";
