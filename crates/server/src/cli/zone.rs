@@ -99,7 +99,12 @@ fn list(target: &Target) -> Result<(), Problem> {
 
 fn export(zone: &str, target: &Target) -> Result<(), Problem> {
     let answer = Client::find(target)?.get(&path(&apex(zone)?))?;
-    let written = std::io::stdout().lock().write_all(&answer.body);
+    let mut out = std::io::stdout().lock();
+    let written = match out.write_all(&answer.body).and_then(|()| out.flush()) {
+        // Whoever read, say `head`, has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    };
     written.map_err(|error| Problem::new(Exit::Failed, "the zone cannot be printed", error))
 }
 

@@ -293,10 +293,11 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     let status = |api: &str| http::get(api.parse().unwrap(), "/v1/status").ok()?.json();
     wait_for("node 1", || status(&address(21)).filter(|status| status["leader"] == 1));
     let zone = format!("zone.test={}", scratch.file("db", ZONE));
-    let added = run(&["zone", "add", &zone, "--dir", first, "--api", &address(21)]);
+    // The directory of a node tells where its API is.
+    let added = run(&["zone", "add", &zone, "--dir", first]);
     assert!(added.status.success(), "{}", text(&added));
 
-    let token = run(&["join", "--make-token", "--dir", first, "--api", &address(21)]);
+    let token = run(&["join", "--make-token", "--dir", first]);
     assert!(token.status.success(), "{}", text(&token));
     let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
     let join = |dir: &str| {
@@ -326,6 +327,8 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     });
     let again = join(scratch.path().join("c").to_str().unwrap());
     assert_eq!(again.status.code(), Some(5), "a token is good once: {}", text(&again));
+    assert!(text(&again).contains("the token is unknown, used or expired"), "{}", text(&again));
+    assert!(text(&run(&["status", "--dir", second])).contains("node 2: follower"));
     let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
     let response = exchange(Transport::Tcp, address(2).parse().unwrap(), &query, Duration::from_secs(5)).unwrap();
     assert_eq!(describe(&query, &response), "NOERROR, question, answer 1");
