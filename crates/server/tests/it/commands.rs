@@ -38,7 +38,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
         "{}",
         text(&unasked)
     );
-    assert!(text(&unasked).contains("2 records deleted, 2 added"), "{}", text(&unasked));
+    assert!(text(&unasked).contains("deleted 2, added 2"), "{}", text(&unasked));
     let list = cluster.run(&["zone", "list"]);
     assert!(text(&list).contains("zone zone.test.: serial 7, 4 records"), "{}", text(&list));
     let replaced = cluster.run(&["zone", "replace", &new, "--yes"]);
@@ -51,6 +51,12 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
     assert!(exported.starts_with("zone.test.\t60\tIN\tSOA\t") && exported.contains("new.zone.test."), "{exported}");
     let check = Command::new(CATAMARAN).args(["zone", "check", &scratch.file("exported", &exported)]).output().unwrap();
     assert!(text(&check).contains("zone zone.test.: serial 8, 4 records, can be served"), "{}", text(&check));
+
+    // A file with an older serial: the serial goes on all the same, and that is said before and after.
+    let older = format!("zone.test={}", scratch.file("older", &ZONE.replace(" 7 ", " 3 ")));
+    let replaced = text(&cluster.run(&["zone", "replace", &older, "--yes"]));
+    assert!(replaced.contains("note: serial 3 of the file is not newer than 8"), "{replaced}");
+    assert!(replaced.contains("zone zone.test. replaced, serial 9"), "{replaced}");
 
     cluster.settle();
     let removed = cluster.run(&["zone", "remove", "zone.test", "--yes"]);
