@@ -100,6 +100,6 @@ pub const START_STALE_AFTER_MS: u64 = 5_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
 /// Time between two notes of the last leader contact on disk.
-pub const CONTACT_NOTE_MS: u64 = 1_000;
+pub const CONTACT_NOTE_MS: u64 = 30_000;
 /// How long a leader that was asked to stop waits for its successor.
 pub const STOP_WAIT_MS: u64 = 2_000;

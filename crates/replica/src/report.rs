@@ -107,7 +107,11 @@ impl Replica {
     /// What was committed when a report came is applied: nothing newer was acknowledged before it.
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
-            if self.quorum_heard_ms().is_some_and(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+            if let Some(at_ms) = self.quorum_heard_ms().filter(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+                // A majority followed this leader then: it confirms itself, and remembers when it leads no more.
+                self.reports.confirmed_ms = self.reports.confirmed_ms.max(Some(at_ms));
+                let since_ms = self.now.monotonic_ms.saturating_sub(at_ms);
+                self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(since_ms));
                 self.set_serving(Serving::Yes);
             }
             return;

@@ -17,6 +17,7 @@ impl Replica {
                 self.unwritten_ms.push_back(self.now.monotonic_ms);
                 self.quiet_ticks = 0;
                 self.recorded_commit = self.driver.log().hard_state().commit;
+                self.recorded_contact_ms = self.driver.log().contact_wall_ms();
                 if let Stop::Writing { last: last @ None } = &mut self.stop {
                     *last = Some(job.ticket);
                 }

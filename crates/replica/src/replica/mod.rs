@@ -77,6 +77,8 @@ pub struct Replica {
     quiet_ticks: u64,
     /// Commit index in the newest record.
     recorded_commit: u64,
+    /// Wall time of the last leader contact in the newest record.
+    recorded_contact_ms: u64,
     stop: Stop,
 }
 
@@ -84,7 +86,7 @@ impl Replica {
     fn assemble(config: ReplicaConfig, now: Now, mut log: Log, conf_state: ConfState, machine: Machine) -> Self {
         let applied = machine.applied.0;
         log.set_applied(applied);
-        let started_last_index = log.last_index();
+        let (started_last_index, recorded_contact_ms) = (log.last_index(), log.contact_wall_ms());
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
         let role = (driver.role(), driver.term(), driver.leader());
         // Tokens and contexts of a process before this one must not come again.
@@ -116,6 +118,7 @@ impl Replica {
             ticks: 0,
             quiet_ticks: 0,
             recorded_commit: applied,
+            recorded_contact_ms,
             stop: Stop::No,
         }
     }
