@@ -253,8 +253,8 @@ impl<'b> Composer<'b> {
         }
     }
 
-    /// Rdata of a type whose names may be compressed (RFC 3597 4). It reaches the receiver with the octets it has in the
-    /// zone: a query for `eXaMpLe.` must not change the names that a cache or a secondary keeps (RFC 1034 3.1).
+    /// Rdata of a type whose names may be compressed (RFC 3597 4). It reaches the receiver with the octets it has in
+    /// the zone: a query for `eXaMpLe.` must not change the names that a cache or a secondary keeps (RFC 1034 3.1).
     fn put_compressed(&mut self, rtype: Rtype, rdata: &[u8]) -> Result<(), Full> {
         let mut at = 0;
         for (field, octets) in rdata_fields(rtype, rdata).map_while(Result::ok) {
