@@ -3,7 +3,8 @@
 // A cluster to test on, and what talks to it.
 mod support;
 
-// Which answer a message gets (row by row).
+// Which answer a message gets (row by row), and how it is counted.
+mod metrics;
 mod order_of_answers;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
