@@ -4,6 +4,7 @@
 mod support;
 
 // Which answer a message gets (row by row), and how it is counted.
+mod hostile;
 mod metrics;
 mod order_of_answers;
 // `up`: its contract, and what must hold when nodes die.
