@@ -27,7 +27,7 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  catlab compare updates --seed 1 
 #[derive(Args)]
 pub(crate) struct UpdatesArguments {
     /// A server to start and compare: catamaran, bind or knot; may be given several times.
-    #[arg(long = "server", value_name = "SERVER", default_values = ["catamaran", "bind", "knot"], value_parser = parse_kind)]
+    #[arg(long = "server", value_name = "SERVER", default_values = KINDS.map(Kind::label), value_parser = parse_kind)]
     servers: Vec<Kind>,
     /// The same seed gives the same updates.
     #[arg(long, default_value_t = 1, conflicts_with = "history")]

@@ -4,6 +4,7 @@ use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
 use replica::update::TsigReject;
 use std::sync::Arc;
+use wire::compose::ede;
 use wire::number::Rcode;
 use wire::parse::{DropReason, RejectReason};
 use zone::answer::AnswerKind;
@@ -88,6 +89,16 @@ impl Refusal {
             Self::Prescan => "prescan",
             Self::QueueFull => "queue_full",
             Self::TransfersMax => "transfers_max",
+        }
+    }
+
+    /// What an extended error says about it (RFC 8914 4), where there is a code for it.
+    pub(crate) const fn extended(self) -> Option<u16> {
+        match self {
+            Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
+            Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
+            Self::NotServing => Some(ede::NOT_READY),
+            Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
         }
     }
 }

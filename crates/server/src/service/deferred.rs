@@ -147,15 +147,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.counters.tsig_reject_for(reason);
-                self.error(&request, rcode, signer.as_ref(), message.reply);
+                self.error(&request, rcode, None, signer.as_ref(), message.reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
-                let Refused { rcode, reason } =
-                    refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
-                self.counters.refuse_for(reason);
-                self.error(&request, rcode, None, message.reply);
+                let unsigned = Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned };
+                self.refuse(&request, refused.err().unwrap_or(unsigned), None, message.reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
@@ -214,9 +212,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 .map_or_else(Some, |parsed| parsed.verdict_without_zone())
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
-        if let Some(Refused { rcode, reason }) = refused {
-            self.counters.refuse_for(reason);
-            return self.error(request, rcode, Some(&signer), reply);
+        if let Some(refused) = refused {
+            return self.refuse(request, refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
         let update = UpdateRequest {
@@ -229,8 +226,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
             self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
         } else {
-            self.counters.refuse_for(Refusal::QueueFull);
-            self.error(request, Rcode::SERVFAIL, Some(&signer), reply);
+            let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
+            self.refuse(request, refused, Some(&signer), reply);
         }
     }
 
@@ -253,7 +250,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
         match signer.sign(&mut self.out, len, now_s()) {
             Ok(len) => reply.send(self.out[..len].to_vec()),
-            Err(_) => self.error(request, Rcode::SERVFAIL, Some(signer), reply),
+            Err(_) => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
         }
     }
 
@@ -269,14 +266,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
         let refused = match admitted {
             Err(refused) => Some(refused),
+            // A datagram takes no place among those that run.
+            Ok(()) if reply.transport() == Transport::Udp => None,
             Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
-        if let Some(Refused { rcode, reason }) = refused {
-            self.counters.refuse_for(reason);
-            return self.error(request, rcode, Some(&signer), reply);
+        if let Some(refused) = refused {
+            return self.refuse(request, refused, Some(&signer), reply);
         }
         self.counters.response(Rcode::NOERROR);
+        if reply.transport() == Transport::Udp {
+            return self.current_soa(request, &wanted, &signer, reply);
+        }
         let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
@@ -286,11 +287,36 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
     }
 
+    /// The response to an IXFR over UDP.
+    fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
+        let payload = self.service.options.udp_payload;
+        let snapshot = self.zones.pin();
+        let len = transfer::current_soa(snapshot, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
+            Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
+            // Removed since it was admitted.
+            Some(Err(_)) | None => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
+        }
+    }
+
+    /// Sends an error that has a reason, and counts it.
+    fn refuse(&mut self, request: &Request<'_>, refused: Refused, signer: Option<&Signer>, reply: Reply) {
+        self.counters.refuse_for(refused.reason);
+        self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
+    }
+
     /// Sends an error, signed where there is something to sign with.
-    fn error(&mut self, request: &Request<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
+    fn error(
+        &mut self,
+        request: &Request<'_>,
+        rcode: Rcode,
+        extended: Option<u16>,
+        signer: Option<&Signer>,
+        reply: Reply,
+    ) {
         self.counters.response(rcode);
         let payload = self.service.options.udp_payload;
-        match ResponseHead::of(request).compose(rcode, payload, signer, now_s(), &mut self.out) {
+        match ResponseHead::of(request).compose(rcode, extended, payload, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),
         }

@@ -68,7 +68,7 @@ impl Waiting {
         };
         counters.update_ended(end);
         counters.response(rcode);
-        match head.compose(rcode, payload, Some(&signer), now_s, out) {
+        match head.compose(rcode, None, payload, Some(&signer), now_s, out) {
             Some(len) => reply.send(out[..len].to_vec()),
             None => reply.give_up(),
         }

@@ -447,6 +447,10 @@ fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
         let unknown = query("www.example.org.");
         let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &unknown, SILENCE));
         assert_eq!(describe(&unknown, &response), "REFUSED, question, opt, ede 20", "{transport:?}");
+        // Certainly not done (RFC 2136 3.4.2): it does not know which zones there are, nor who may update them.
+        let update = add_record("example.test.").edns(1232, false).build();
+        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &update, SILENCE));
+        assert_eq!(describe(&update, &response), "SERVFAIL, question, opt, ede 14", "{transport:?}");
     }
     assert!(count(&cluster, (ANSWERS, "servfail")) >= 2);
     // Later it serves what it has, marked stale: reads never stop.
