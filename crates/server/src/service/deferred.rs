@@ -265,6 +265,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
         let refused = match admitted {
             Err(refused) => Some(refused),
+            // A datagram takes no place among those that run.
+            Ok(()) if reply.transport() == Transport::Udp => None,
             Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
@@ -272,6 +274,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         self.count(&reply).response(Rcode::NOERROR);
+        if reply.transport() == Transport::Udp {
+            return self.current_soa(request, &wanted, &signer, reply);
+        }
         let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
@@ -286,6 +291,19 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.counters.of(reply.transport())
     }
 
+    /// The response to an IXFR over UDP.
+    fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
+        let payload = self.service.options.udp_payload;
+        let snapshot = self.zones.pin();
+        let len = transfer::current_soa(snapshot, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
+            Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
+            // Removed since it was admitted.
+            Some(Err(_)) | None => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
+        }
+    }
+
+    /// Sends an error that has a reason, and counts it.
     fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
         self.count(&reply).refuse_for(refused.reason);
         self.error(request, refused.rcode, refused.reason.extended(), signer, reply);

@@ -24,8 +24,8 @@ impl ResponseHead {
         }
     }
 
-    /// Writes the response, signed where there is something to sign with; gives its octets. `extended` is an extended
-    /// error (RFC 8914), `payload` the largest datagram that this server takes.
+    /// Writes the response, signed where there is something to sign with; gives its octets. `extended` goes into the
+    /// OPT, if there is one (RFC 8914 2); `payload` is the largest datagram that this server takes.
     pub(super) fn compose(
         &self,
         rcode: Rcode,

@@ -73,6 +73,35 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
 }
 
 #[test]
+fn a_file_with_an_error_changes_nothing_and_says_where() {
+    let scratch = Scratch::new("reload");
+    let cluster = Cluster::start("reload", 3, &["--zone", &format!("zone.test={}", scratch.file("db", ZONE))]);
+    let before = (cluster.settle(), cluster.status(1).unwrap()["applied_index"].clone());
+    let mut lines: Vec<&str> = ZONE.lines().collect();
+    lines.push("late A 192.0.2.256");
+    let bad = scratch.file("bad", &lines.join("\n"));
+    let replaced = cluster.run(&["zone", "replace", &format!("zone.test={bad}"), "--yes"]);
+    assert_eq!(replaced.status.code(), Some(3), "{}", text(&replaced));
+    assert!(text(&replaced).contains(&format!("{bad}:{}: ", lines.len())), "{}", text(&replaced));
+    // Nor does a body that the command line would not have sent.
+    let answer = http::request(
+        cluster.api(2),
+        "PUT",
+        "/v1/zone?zone=zone.test.&base=0",
+        Some(&cluster.token()),
+        lines.join("\n").as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert_eq!((cluster.settle(), cluster.status(1).unwrap()["applied_index"].clone()), before);
+    let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
+    for id in cluster.ids() {
+        let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(5)).unwrap();
+        assert_eq!(describe(&query, &response), "NOERROR, question, answer 1", "the old version goes on");
+    }
+}
+
+#[test]
 fn zone_check_names_file_line_and_reason() {
     let scratch = Scratch::new("check");
     for (name, zone, line, reason) in [

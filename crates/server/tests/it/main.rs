@@ -11,5 +11,9 @@ mod order_of_answers;
 mod up;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// Updates that are refused: each form, each reason, no trace on any node.
+mod refused_updates;
+// Debian's clients, through each node.
+mod real_clients;
 // The commands that talk to a cluster.
 mod commands;

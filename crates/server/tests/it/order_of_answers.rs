@@ -157,7 +157,14 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
     for (transport, message, response, counter) in [
         // AXFR over UDP does not exist (RFC 5936 4.2).
         (Transport::Udp, sign(&keys.good, wanted(Rtype::AXFR), 0), SIGNED_NOT_SUPPORTED, (ANSWERS, "refused")),
-        (Transport::Udp, sign(&keys.good, wanted(Rtype::IXFR), 0), SIGNED_NOT_SUPPORTED, (ANSWERS, "refused")),
+        // IXFR over UDP gets the current SOA (RFC 1995 2).
+        (
+            Transport::Udp,
+            sign(&keys.good, wanted(Rtype::IXFR), 0),
+            "NOERROR, question, answer 1, opt, tsig noerror, mac",
+            (RESPONSES, "noerror"),
+        ),
+        (Transport::Udp, sign(&keys.granted_nothing, wanted(Rtype::IXFR), 0), SIGNED_PROHIBITED, NOT_GRANTED),
         (Transport::Tcp, sign(&keys.granted_nothing, wanted(Rtype::AXFR), 0), SIGNED_PROHIBITED, NOT_GRANTED),
         (Transport::Tcp, sign(&keys.granted_nothing, wanted(Rtype::IXFR), 0), SIGNED_PROHIBITED, NOT_GRANTED),
         (
@@ -213,6 +220,10 @@ fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
         let update = sign(&key, add_record("example.test.").edns(1232, false).build(), 0);
         let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &update, SILENCE));
         assert_eq!(describe(&update, &response), SIGNED_NOT_READY, "{transport:?}");
+        // Certainly not done (RFC 2136 3.4.2): it does not know which zones there are, nor who may update them.
+        let unsigned = add_record("example.test.").edns(1232, false).build();
+        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &unsigned, SILENCE));
+        assert_eq!(describe(&unsigned, &response), "SERVFAIL, question, opt, ede 14", "{transport:?}");
     }
     assert!(count(&cluster, (ANSWERS, "servfail")) >= 2);
     // Later it serves what it has, marked stale: reads never stop.

@@ -4,4 +4,5 @@ pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod http;
 pub(crate) mod message;
+pub(crate) mod relay;
 pub(crate) mod tools;
