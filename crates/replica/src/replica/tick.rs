@@ -1,7 +1,7 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX};
+use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX, LIVED_STEP_MS_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
@@ -14,6 +14,8 @@ const QUIET_TICKS: u64 = 10;
 impl Replica {
     pub(super) fn tick(&mut self) {
         self.ticks += 1;
+        self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
+        self.ticked_ms = self.now.monotonic_ms;
         self.check_disk();
         if !self.driver.log().is_durable() {
             return;
@@ -38,9 +40,9 @@ impl Replica {
         }
         self.quiet_ticks += 1;
         let log = self.driver.log();
-        let is_commit_newer = log.hard_state().commit > self.recorded_commit;
-        let is_contact_due = log.contact_wall_ms() >= self.recorded_contact_ms + CONTACT_NOTE_MS;
-        if self.quiet_ticks >= QUIET_TICKS && (is_commit_newer || is_contact_due) {
+        let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
+        let contact_is_due = log.contact_wall_ms() >= self.recorded_contact_ms.saturating_add(CONTACT_NOTE_MS);
+        if commit_is_due || contact_is_due {
             self.driver.log_mut().touch();
         }
     }

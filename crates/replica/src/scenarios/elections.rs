@@ -133,6 +133,49 @@ fn a_disk_that_comes_back_in_time_loses_nothing() {
 }
 
 #[test]
+fn a_pause_of_the_process_is_not_taken_for_a_disk_that_hangs() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.machines.get_mut(&leader).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(leader, &address(1));
+    // All were stopped, or slept, while a record was on its way to the disk.
+    cluster.now.monotonic_ms += 60_000;
+    cluster.now.wall_ms += 60_000;
+    cluster.run(200);
+    assert_eq!(cluster.machines[&leader].fatal, None);
+    assert_eq!(cluster.replica(leader).status().counters.disk_hung_transfers, 0);
+    cluster.unhang(leader);
+    cluster.run(3_000);
+    assert!(cluster.has(leader, &address(1)));
+    let _ = request;
+    cluster.assert_same();
+}
+
+#[test]
+fn a_start_that_takes_long_is_no_time_without_a_leader_or_a_disk() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.run(500);
+    cluster.kill(slow);
+    for id in cluster.alive() {
+        cluster.cut.extend([(slow, id), (id, slow)]);
+    }
+    // What is opened was told the time before it read its log.
+    cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
+    cluster.start(slow);
+    cluster.now.monotonic_ms += 60_000;
+    cluster.now.wall_ms += 60_000;
+    cluster.run(100);
+    cluster.unhang(slow);
+    cluster.run(4_000);
+    assert_eq!(cluster.machines[&slow].fatal, None);
+    assert_eq!(cluster.replica(slow).serving(), Serving::No);
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(slow).serving(), Serving::Stale);
+}
+
+#[test]
 fn a_leader_that_stops_hands_over_first() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
@@ -175,6 +218,15 @@ fn a_state_that_differs_is_fenced() {
     let request = cluster.add(leader, &address(2));
     cluster.run(100);
     cluster.assert_done(request);
+    // What is wrong was in memory alone: its log and its last good checkpoint lead to the right state.
+    cluster.start(third);
+    cluster.kill(victim);
+    cluster.start(victim);
+    cluster.run(1_000);
+    assert_eq!(cluster.machines[&victim].serving, Some(Serving::Yes));
+    assert!(!cluster.replica(victim).status().is_fenced);
+    let hashes: std::collections::BTreeSet<_> = [1, 2, 3].map(|id| cluster.replica(id).state_hash()).into();
+    assert_eq!(hashes.len(), 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `init`: the files of a new cluster of one node.
 
 use super::InitArgs;
-use crate::config::{Api, Config, Dns, Member, Peer, Tcp};
+use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::layout::{Layout, NodeLayout};
 use crate::files::token::Token;
 use crate::files::{Readers, data_key, write_atomic};
@@ -81,5 +81,6 @@ pub(crate) fn config(
             key_file: "node.key".into(),
             members,
         },
+        log: Log::default(),
     }
 }

@@ -181,6 +181,7 @@ fn the_api_guards_changes_and_speaks_json() {
         ("GET", "/v1/keys"),
         ("POST", "/v1/keys"),
         ("DELETE", "/v1/keys?name=a"),
+        ("DELETE", "/v1/nodes?node=1"),
         ("POST", "/v1/tokens"),
     ] {
         for wrong in [None, Some("wrong"), Some(&token[1..])] {

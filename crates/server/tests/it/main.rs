@@ -9,6 +9,8 @@ mod metrics;
 mod order_of_answers;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
+// Disks that hang, lie or are gone, and nodes that were away for long.
+mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
 // Updates that are refused: each form, each reason, no trace on any node.
