@@ -6,3 +6,5 @@ pub const NAME_OCTETS_MAX: usize = 255;
 pub const POINTER_COUNT_MAX: usize = 256;
 /// Messages that wait for an answer of one server.
 pub const IN_FLIGHT_MAX: usize = 64;
+/// TCP connections to one server at once.
+pub const CONNECTIONS_MAX: usize = 4;

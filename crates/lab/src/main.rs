@@ -6,11 +6,11 @@ use lab::compare::{Tally, run};
 use lab::peers::{Kind, ServedZone};
 use lab::trace::{self, Recorded};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Differences that are printed when no other number is asked for.
-const SHOWN_COUNT: usize = 20;
+/// Examples that are printed of each class of difference when no other number is asked for.
+const SHOWN_COUNT: usize = 2;
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
@@ -44,9 +44,12 @@ struct Common {
     /// The server that is judged: catamaran, nsd, knot or bind.
     #[arg(long, default_value = "catamaran", value_parser = parse_kind)]
     ours: Kind,
-    /// How many unexplained differences are printed.
+    /// How many examples of each class of unexplained differences are printed.
     #[arg(long, default_value_t = SHOWN_COUNT)]
     show: usize,
+    /// Where zones, configurations and outputs of the servers go, and are kept; otherwise they are removed.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -88,31 +91,48 @@ fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
 
 fn main() -> ExitCode {
     let Command::Compare(compare) = Cli::parse().command;
-    let folder = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
-    let mut tally = Tally::default();
-    let (done, show) = match &compare {
-        Compare::Recorded(arguments) => (recorded(arguments, &folder, &mut tally), arguments.common.show),
-        Compare::Generated(arguments) => {
-            let ours = arguments.common.ours;
-            let done = run::run_generated(ours, arguments.seed, arguments.count, &folder, &mut tally);
-            (done, arguments.common.show)
-        }
+    let common = match &compare {
+        Compare::Recorded(arguments) => &arguments.common,
+        Compare::Generated(arguments) => &arguments.common,
     };
+    let passing = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
+    let folder = common.keep.clone().unwrap_or_else(|| passing.clone());
+    let mut tally = Tally::default();
+    let done = compared(&compare, &folder, &mut tally);
     // A folder that stays behind in the system's temporary folder harms nobody.
-    let _removed = std::fs::remove_dir_all(&folder);
+    let _removed = std::fs::remove_dir_all(passing);
     if let Err(error) = done {
         eprintln!("catlab: {error}");
         return ExitCode::from(2);
     }
-    for difference in tally.unexplained.iter().take(show) {
-        println!("{difference}");
+    for (class, cases) in tally.classes() {
+        println!("{} unexplained: {class}", cases.len());
+        for case in cases.iter().take(common.show) {
+            println!("{}", case.text);
+        }
     }
     print!("{tally}");
     if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn recorded(arguments: &RecordedArguments, folder: &std::path::Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
-    std::fs::create_dir_all(folder)?;
+fn compared(compare: &Compare, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // Servers are started in folders of their own, where a relative path would mean another file.
+    let folder = std::fs::canonicalize(folder)?;
+    match compare {
+        Compare::Recorded(arguments) => recorded(arguments, &folder, tally),
+        Compare::Generated(GeneratedArguments { seed, count, common }) => {
+            run::run_generated(common.ours, *seed, *count, &folder, &progress, tally)
+        }
+    }
+}
+
+/// Progress goes to the error output: the report alone can be kept.
+fn progress(line: &str) {
+    eprintln!("catlab: {line}");
+}
+
+fn recorded(arguments: &RecordedArguments, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
     let mut zones = Vec::new();
     for (index, (apex, path)) in arguments.zones.iter().enumerate() {
         let file = folder.join(format!("zone{index}"));
@@ -124,5 +144,5 @@ fn recorded(arguments: &RecordedArguments, folder: &std::path::Path, tally: &mut
         messages.extend(trace::read_any(path).map_err(|error| format!("{}: {error}", path.display()))?);
     }
     messages.truncate(arguments.limit.unwrap_or(usize::MAX));
-    run::run(&run::Plan { ours: arguments.common.ours, zones, messages: &messages, folder }, tally)
+    run::run(&run::Plan { ours: arguments.common.ours, zones, messages: &messages, folder, progress: &progress }, tally)
 }

@@ -32,10 +32,10 @@ fn root_capture() {
     messages.truncate(2000);
     let mut tally = Tally::default();
     let plan =
-        run::Plan { ours, zones: vec![ServedZone { apex: ".".into(), file }], messages: &messages, folder: &folder };
+        run::Plan { ours, zones: vec![ServedZone { apex: ".".into(), file }], messages: &messages, folder: &folder, progress: &|_| () };
     run::run(&plan, &mut tally).unwrap();
     for line in tally.unexplained.iter().take(20) {
-        println!("{line}");
+        println!("{}", line.text);
     }
     println!("{tally}");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -52,9 +52,9 @@ fn generated() {
     }
     let folder = std::env::temp_dir().join(format!("catlab-generated-{}", std::process::id()));
     let mut tally = Tally::default();
-    run::run_generated(ours, 1, 4000, &folder, &mut tally).unwrap();
+    run::run_generated(ours, 1, 4000, &folder, &|_| (), &mut tally).unwrap();
     for line in tally.unexplained.iter().take(20) {
-        println!("{line}");
+        println!("{}", line.text);
     }
     println!("{tally}");
     std::fs::remove_dir_all(&folder).unwrap();

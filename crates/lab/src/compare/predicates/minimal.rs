@@ -1,0 +1,29 @@
+//! Questions for everything, to which little is answered.
+
+use super::names::covered;
+use super::{Pair, Rr, Section};
+use std::collections::BTreeSet;
+use wire::number::Rtype;
+
+/// RFC 8482 4.1: to QTYPE ANY "a subset of available RRsets" is answered. Ours gives one, with its signatures; NSD and
+/// Knot choose another one, BIND may give all.
+///
+/// All RRs that differ have one owner; those of ours are one RRset, and what a peer serves.
+pub(super) fn any_one_rrset(pair: &mut Pair<'_>) -> bool {
+    if pair.query.qtype != Rtype::ANY || pair.ours.rcode != pair.theirs.rcode || pair.ours.flags != pair.theirs.flags {
+        return false;
+    }
+    let own: Vec<&Rr> = pair.ours.answer.difference(&pair.theirs.answer).collect();
+    let their: Vec<&Rr> = pair.theirs.answer.difference(&pair.ours.answer).collect();
+    let Some(owner) = own.iter().chain(&their).map(|rr| rr.owner.clone()).next() else { return false };
+    let of_owner: Vec<&Rr> = pair.ours.answer.iter().filter(|rr| rr.owner == owner).collect();
+    let rtypes: BTreeSet<Rtype> = of_owner.iter().map(|rr| covered(rr)).collect();
+    let is_one = rtypes.len() == 1 && own.iter().chain(&their).all(|rr| rr.owner == owner);
+    if !is_one || !of_owner.iter().all(|rr| pair.served.contains(*rr)) {
+        return false;
+    }
+    let theirs: Section = pair.theirs.answer.iter().filter(|rr| rr.owner != owner).cloned().collect();
+    pair.ours.answer.retain(|rr| rr.owner != owner);
+    pair.theirs.answer = theirs;
+    true
+}

@@ -1,0 +1,122 @@
+//! Where servers may differ: each predicate names one difference and the rule that settles it for ours.
+//!
+//! A predicate looks at the very flags and RRs that it is about, and takes nothing but these out of the comparison of
+//! ours with one peer. A difference is explained when nothing is left of it. So several may be needed for one message,
+//! and none hides anything beside what it names.
+
+mod additional;
+mod alias;
+mod denial;
+mod flags;
+mod glue;
+mod messages;
+mod minimal;
+mod names;
+mod truncation;
+
+use super::judge::Case;
+use super::query::Query;
+use super::response::{Got, Response, Rr, Section};
+use crate::peers::Kind;
+use crate::trace::Recorded;
+
+/// A difference that is allowed, and why ours is right.
+pub struct Predicate {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// The section that settles it.
+    pub rule: &'static str,
+    /// What it looks at.
+    test: Test,
+}
+
+#[derive(Clone, Copy)]
+enum Test {
+    /// Responses to a plain query: takes its difference away, and says whether there was one.
+    Pair(fn(&mut Pair<'_>) -> bool),
+    /// Any message, answered or not: says whether this is the whole of the difference.
+    Exchange(fn(&Exchange<'_>) -> bool),
+}
+
+/// Responses of ours and one peer to a plain query, while predicates take parts of the difference away.
+struct Pair<'a> {
+    query: &'a Query,
+    peer: Kind,
+    ours: Response,
+    theirs: Response,
+    ours_octets: usize,
+    whole: Option<&'a Response>,
+    served: &'a Section,
+}
+
+/// What ours and one peer did with any message.
+struct Exchange<'a> {
+    message: &'a Recorded,
+    query: Option<&'a Query>,
+    peer: Kind,
+    ours: &'a Got,
+    theirs: &'a Got,
+}
+
+const fn pair(name: &'static str, rule: &'static str, test: fn(&mut Pair<'_>) -> bool) -> Predicate {
+    Predicate { name, rule, test: Test::Pair(test) }
+}
+
+const fn exchange(name: &'static str, rule: &'static str, test: fn(&Exchange<'_>) -> bool) -> Predicate {
+    Predicate { name, rule, test: Test::Exchange(test) }
+}
+
+/// Every predicate, in the order in which they are tried: those that look at whole messages first, then those that
+/// settle which sections there are, then those about single records.
+pub const TABLE: &[Predicate] = &[
+    pair("bind_copies_cd", "RFC 4035 3.1.6", flags::bind_copies_cd),
+    pair("in_domain_glue_sets_tc", "RFC 9471 3.1", glue::in_domain_glue_sets_tc),
+    pair("tc_without_need", "RFC 2181 9", truncation::tc_without_need),
+    pair("rcode_of_truncated", "RFC 2181 9", truncation::rcode_of_truncated),
+    pair("any_one_rrset", "RFC 8482 4.1", minimal::any_one_rrset),
+    pair("extra_does_not_fit", "RFC 2181 9, 4035 3.1, 9471 3.2", additional::extra_does_not_fit),
+    pair("peer_leaves_out_extra", "RFC 1034 4.3.2, 9471 3.2", additional::peer_leaves_out_extra),
+];
+
+/// The predicates that together cover the difference between ours and one peer, none when there is no difference;
+/// `None` when something is left of it.
+#[must_use]
+pub fn explain(case: &Case<'_>, peer: Kind, theirs: &Got) -> Option<Vec<&'static str>> {
+    if case.ours == theirs {
+        return Some(Vec::new());
+    }
+    let query = Query::parse(case.message);
+    let exchange = Exchange { message: case.message, query: query.as_ref(), peer, ours: case.ours, theirs };
+    let mut pair = match (query.as_ref(), case.ours, theirs) {
+        (Some(query), Got::Response(ours), Got::Response(theirs)) => Some(Pair {
+            query,
+            peer,
+            ours: (**ours).clone(),
+            theirs: (**theirs).clone(),
+            ours_octets: case.ours_octets,
+            whole: case.whole,
+            served: case.served,
+        }),
+        _ => None,
+    };
+    let mut names = Vec::new();
+    for predicate in TABLE {
+        match (predicate.test, pair.as_mut()) {
+            (Test::Exchange(holds), _) => {
+                if holds(&exchange) {
+                    return Some(vec![predicate.name]);
+                }
+            }
+            (Test::Pair(take_away), Some(pair)) => {
+                if take_away(pair) {
+                    names.push(predicate.name);
+                }
+                if pair.ours == pair.theirs {
+                    return Some(names);
+                }
+            }
+            (Test::Pair(_), None) => {}
+        }
+    }
+    None
+}

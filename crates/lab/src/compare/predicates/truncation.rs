@@ -1,0 +1,39 @@
+//! Responses that are cut off.
+
+use super::Pair;
+use super::names::in_domain_glue;
+use crate::compare::response::flag;
+use wire::number::Rcode;
+
+/// RFC 2181 9: "The TC bit should not be set merely because some extra information could have been included, but there
+/// was insufficient room for it." The peer sets it, although all that is required fits, as ours shows: answer, authority
+/// and in-domain glue are those of its answer over TCP.
+pub(super) fn tc_without_need(pair: &mut Pair<'_>) -> bool {
+    let Some(whole) = pair.whole else { return false };
+    let (ours, theirs) = (&pair.ours, &mut pair.theirs);
+    let is_complete = ours.rcode == whole.rcode
+        && ours.answer == whole.answer
+        && ours.authority == whole.authority
+        && in_domain_glue(whole).is_subset(&ours.additional);
+    if ours.flags[flag::TC] || !theirs.flags[flag::TC] || !is_complete || theirs.rcode != ours.rcode {
+        return false;
+    }
+    theirs.flags[flag::TC] = false;
+    theirs.answer.clone_from(&ours.answer);
+    theirs.authority.clone_from(&ours.authority);
+    theirs.additional.clone_from(&ours.additional);
+    true
+}
+
+/// RFC 2181 9: a response with TC is ignored and the query sent again over TCP. Ours stops where a chain of aliases does
+/// not fit, before it knows whether the last name exists; the peer looks on. Over TCP ours has the RCODE of the peer.
+pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
+    let Some(whole) = pair.whole else { return false };
+    let (ours, theirs) = (&pair.ours, &mut pair.theirs);
+    let both = ours.flags[flag::TC] && theirs.flags[flag::TC];
+    if !both || ours.rcode != Rcode::NOERROR || theirs.rcode == ours.rcode || theirs.rcode != whole.rcode {
+        return false;
+    }
+    theirs.rcode = ours.rcode;
+    true
+}
