@@ -47,6 +47,9 @@ struct Common {
     /// How many examples of each class of unexplained differences are printed.
     #[arg(long, default_value_t = SHOWN_COUNT)]
     show: usize,
+    /// Print the first messages that this predicate explained, to see whether it is right.
+    #[arg(long, value_name = "PREDICATE")]
+    explained: Option<String>,
     /// Where zones, configurations and outputs of the servers go, and are kept; otherwise they are removed.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -111,6 +114,8 @@ fn main() -> ExitCode {
             println!("{}", case.text);
         }
     }
+    let asked = common.explained.as_deref().and_then(|name| tally.predicates.get(name));
+    asked.iter().flat_map(|needed| &needed.examples).for_each(|example| println!("{example}"));
     print!("{tally}");
     if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

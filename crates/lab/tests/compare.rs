@@ -31,8 +31,13 @@ fn root_capture() {
     let mut messages = trace::read_pcap(&capture).unwrap();
     messages.truncate(2000);
     let mut tally = Tally::default();
-    let plan =
-        run::Plan { ours, zones: vec![ServedZone { apex: ".".into(), file }], messages: &messages, folder: &folder, progress: &|_| () };
+    let plan = run::Plan {
+        ours,
+        zones: vec![ServedZone { apex: ".".into(), file }],
+        messages: &messages,
+        folder: &folder,
+        progress: &|_| (),
+    };
     run::run(&plan, &mut tally).unwrap();
     for line in tally.unexplained.iter().take(20) {
         println!("{}", line.text);

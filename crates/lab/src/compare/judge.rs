@@ -10,6 +10,8 @@ use std::fmt;
 
 /// So many peers must agree with ours, or as many as there are.
 const AGREEING_MIN: usize = 2;
+/// Messages that are kept for each predicate.
+const EXAMPLES_MAX: usize = 5;
 
 /// One judged message.
 pub struct Case<'a> {
@@ -23,6 +25,8 @@ pub struct Case<'a> {
     pub peers: Vec<(Kind, &'a Got)>,
     /// What ours answers to the same query over TCP, where nothing is left out for want of room.
     pub whole: Option<&'a Response>,
+    /// Octets of that.
+    pub whole_octets: usize,
     /// Every RR that any peer sent in the whole run: what is not in here nobody but ours serves.
     pub served: &'a Section,
 }
@@ -32,7 +36,7 @@ impl<'a> Case<'a> {
     #[must_use]
     pub fn new(message: &'a Recorded, ours: &'a Reply, peers: &[(Kind, &'a Reply)], served: &'a Section) -> Self {
         let peers = peers.iter().map(|(kind, reply)| (*kind, &reply.got)).collect();
-        Self { message, ours: &ours.got, ours_octets: ours.octet_count, peers, whole: None, served }
+        Self { message, ours: &ours.got, ours_octets: ours.octet_count, peers, whole: None, whole_octets: 0, served }
     }
 
     /// Whether ours does what so many peers do that nothing needs to be explained.
@@ -47,6 +51,15 @@ impl<'a> Case<'a> {
     }
 }
 
+/// Messages that a predicate was needed for.
+#[derive(Default)]
+pub struct Needed {
+    /// How many.
+    pub count: usize,
+    /// The first of them.
+    pub examples: Vec<String>,
+}
+
 /// What a run has seen.
 #[derive(Default)]
 pub struct Tally {
@@ -58,8 +71,8 @@ pub struct Tally {
     pub equal: usize,
     /// With what predicates take away it does.
     pub explained: usize,
-    /// How many messages each predicate was needed for.
-    pub predicates: BTreeMap<&'static str, usize>,
+    /// How many messages each predicate was needed for, and the first of them.
+    pub predicates: BTreeMap<&'static str, Needed>,
     /// Messages to which ours gave no response.
     pub silent: usize,
     /// Differences that nothing explains.
@@ -88,7 +101,11 @@ impl Tally {
         needed.sort_unstable();
         needed.dedup();
         for name in needed {
-            *self.predicates.entry(name).or_default() += 1;
+            let needed = self.predicates.entry(name).or_default();
+            needed.count += 1;
+            if needed.examples.len() < EXAMPLES_MAX {
+                needed.examples.push(case.to_string());
+            }
         }
     }
 
@@ -111,7 +128,7 @@ impl fmt::Display for Tally {
         writeln!(f, "{:>8} equal to at least two peers; ours silent in {} of all", self.equal, self.silent)?;
         writeln!(f, "{:>8} explained, by these predicates:", self.explained)?;
         for predicate in predicates::TABLE {
-            if let Some(count) = self.predicates.get(predicate.name) {
+            if let Some(Needed { count, .. }) = self.predicates.get(predicate.name) {
                 writeln!(f, "{count:>16} {:<32} {}", predicate.name, predicate.rule)?;
             }
         }

@@ -86,6 +86,9 @@ impl fmt::Display for Case<'_> {
             write!(f, "\n  question {qname} {qclass:?} {qtype:?}, at most {octets_max} octets")?;
         }
         write!(f, "\n  ours {}, {} octets", Summary(self.ours), self.ours_octets)?;
+        if self.whole.is_some() {
+            write!(f, ", {} over TCP", self.whole_octets)?;
+        }
         for (kind, peer) in &self.peers {
             let name = kind.label();
             if *peer == self.ours {

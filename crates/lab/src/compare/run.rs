@@ -7,13 +7,16 @@ use crate::peers::{self, Kind, Peer, ServedZone, Setup};
 use crate::trace::{Recorded, Transport};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use wire::builder::MessageBuilder;
+use wire::name::NameRef;
+use wire::number::Rtype;
 
 /// The servers that ours is compared with.
 pub const PEERS: [Kind; 3] = [Kind::Nsd, Kind::Knot, Kind::Bind];
@@ -47,17 +50,19 @@ pub struct Plan<'a> {
 pub fn run(plan: &Plan<'_>, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
     let mut servers = Servers::start(plan)?;
     let first = servers.ask(plan.messages, plan.progress)?;
-    let again = ask_again(plan.messages, &first);
-    let second = servers.ask(&again.messages, plan.progress)?;
-    servers.assert_running()?;
-
     let mut served = Section::new();
     first.collect_served(&mut served);
+    let again = ask_again(plan.messages, &first, &served);
+    let second = servers.ask(&again.messages, plan.progress)?;
     second.collect_served(&mut served);
+    servers.assert_running()?;
+
     for (index, message) in plan.messages.iter().enumerate() {
         let mut case = first.case(index, message, &served);
         let place = again.places.get(message.octets.get(2..).unwrap_or_default());
-        case.whole = place.and_then(|&place| second.ours[place].got.response());
+        if let Some(reply) = place.map(|&place| &second.ours[place]) {
+            (case.whole, case.whole_octets) = (reply.got.response(), reply.octet_count);
+        }
         tally.judge(&case);
     }
     tally.again_over_tcp += again.messages.len();
@@ -156,31 +161,34 @@ impl Replies {
     fn collect_served(&self, served: &mut Section) {
         for response in self.peers.iter().flat_map(|(_, replies)| replies).filter_map(|reply| reply.got.response()) {
             for section in [&response.answer, &response.authority, &response.additional] {
-                section.iter().filter(|rr| !served.contains(rr)).cloned().collect::<Vec<_>>().into_iter().for_each(
-                    |rr| {
-                        served.insert(rr);
-                    },
-                );
+                for rr in section {
+                    if !served.contains(rr) {
+                        served.insert(rr.clone());
+                    }
+                }
             }
         }
     }
 }
 
-/// Queries that a datagram had too little room for, each once.
+/// Queries that are asked over TCP, each once: those that a datagram had too little room for, and those for RRs that so
+/// far ours alone has sent, to see whether others serve them too.
 #[derive(Default)]
 struct Again<'a> {
     messages: Vec<Recorded>,
-    /// By the octets behind the ID.
+    /// Those of the first kind, by the octets behind the ID.
     places: BTreeMap<&'a [u8], usize>,
+    /// Those of the second kind.
+    doubted: BTreeSet<(&'a [u8], Rtype)>,
 }
 
-/// Finds the queries to which some server answers with TC, or ours otherwise than two peers.
-fn ask_again<'a>(messages: &'a [Recorded], first: &Replies) -> Again<'a> {
+/// Finds the queries to which ours answers with TC, or otherwise than two peers.
+fn ask_again<'a>(messages: &'a [Recorded], first: &'a Replies, served: &Section) -> Again<'a> {
     let mut again = Again::default();
     let nothing = Section::new();
     for (index, message) in messages.iter().enumerate().filter(|(_, message)| message.transport == Transport::Udp) {
         let case = first.case(index, message, &nothing);
-        let Got::Response(ours) = case.ours else { continue };
+        let Got::Response(ours) = &first.ours[index].got else { continue };
         let is_whole = |response: &Response| !response.flags[super::response::flag::TC];
         if case.is_equal() && is_whole(ours) {
             continue;
@@ -190,7 +198,14 @@ fn ask_again<'a>(messages: &'a [Recorded], first: &Replies) -> Again<'a> {
             again.messages.push(Recorded { transport: Transport::Tcp, octets: message.octets.clone() });
             again.messages.len() - 1
         });
+        let doubted = ours.additional.iter().filter(|rr| rr.rtype != Rtype::RRSIG && !served.contains(rr));
+        again.doubted.extend(doubted.map(|rr| (rr.owner.as_slice(), rr.rtype)));
     }
+    let doubts = again.doubted.iter().filter_map(|(owner, rtype)| {
+        let octets = MessageBuilder::query(0, NameRef::from_octets(owner).ok()?, *rtype).edns(1232, true).build();
+        Some(Recorded { transport: Transport::Tcp, octets })
+    });
+    again.messages.extend(doubts);
     again
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use wire::number::Rtype;
 
 /// Octets of an RR before its rdata: a pointer in place of its owner, then type, class, TTL and length.
-const RR_HEAD_OCTETS: usize = 12;
+pub(super) const RR_HEAD_OCTETS: usize = 12;
 
 /// RFC 2181 9: what does not fit is left out and does not set TC; RFC 9471 3.2: sibling glue may be left out; RFC 4035
 /// 3.1: of a signed RRset in the additional section either the signatures or all may go. The peer found room for other
@@ -30,7 +30,7 @@ pub(super) fn extra_does_not_fit(pair: &mut Pair<'_>) -> bool {
         .filter(|rr| whole.additional.contains(rr) && octets_of(rr) > room)
         .cloned()
         .collect();
-    excused.iter().for_each(|rr| drop(pair.theirs.additional.remove(rr)));
+    pair.theirs.additional.retain(|rr| !excused.contains(rr));
     !excused.is_empty()
 }
 
@@ -52,8 +52,7 @@ pub(super) fn peer_leaves_out_extra(pair: &mut Pair<'_>) -> bool {
             && !needed.contains(*rr)
             && pair.served.contains(*rr)
     };
-    let excused: Section =
-        pair.ours.additional.difference(&pair.theirs.additional).filter(is_extra).cloned().collect();
+    let excused: Section = pair.ours.additional.difference(&pair.theirs.additional).filter(is_extra).cloned().collect();
     pair.ours.additional.retain(|rr| !excused.contains(rr));
     !excused.is_empty()
 }

@@ -29,3 +29,17 @@ pub(super) fn truncate(response: &mut crate::compare::Response) {
     response.authority.clear();
     response.additional.clear();
 }
+
+/// RFC 9471 3.1: all in-domain glue is in a referral, or TC. Ours puts it before sibling glue and has all of it; the
+/// peer has taken other addresses in its place, and no TC.
+pub(super) fn in_domain_glue_comes_first(pair: &mut Pair<'_>) -> bool {
+    let Some(whole) = pair.whole else { return false };
+    let needed = in_domain_glue(whole);
+    let is_complete = needed.is_subset(&pair.ours.additional) && in_domain_glue(&pair.ours) == needed;
+    let lacking: Vec<_> = needed.difference(&pair.theirs.additional).cloned().collect();
+    if !pair.differs_in_additional_only() || pair.ours.flags[flag::TC] || !is_complete || lacking.is_empty() {
+        return false;
+    }
+    pair.ours.additional.retain(|rr| !lacking.contains(rr));
+    true
+}

@@ -5,12 +5,15 @@ use super::{Pair, Rr, Section};
 use std::collections::BTreeSet;
 use wire::number::Rtype;
 
-/// RFC 8482 4.1: to QTYPE ANY "a subset of available RRsets" is answered. Ours gives one, with its signatures; NSD and
-/// Knot choose another one, BIND may give all.
+/// RFC 8482 4.1: to QTYPE ANY a subset of the RRsets is answered, and all signatures to QTYPE RRSIG would amplify as much.
+/// Ours gives one RRset with its signatures, or the signatures of one; the peers choose others, or give all.
 ///
 /// All RRs that differ have one owner; those of ours are one RRset, and what a peer serves.
 pub(super) fn any_one_rrset(pair: &mut Pair<'_>) -> bool {
-    if pair.query.qtype != Rtype::ANY || pair.ours.rcode != pair.theirs.rcode || pair.ours.flags != pair.theirs.flags {
+    if !matches!(pair.query.qtype, Rtype::ANY | Rtype::RRSIG)
+        || pair.ours.rcode != pair.theirs.rcode
+        || pair.ours.flags != pair.theirs.flags
+    {
         return false;
     }
     let own: Vec<&Rr> = pair.ours.answer.difference(&pair.theirs.answer).collect();

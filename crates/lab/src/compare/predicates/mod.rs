@@ -12,6 +12,8 @@ mod glue;
 mod messages;
 mod minimal;
 mod names;
+mod nsec3;
+mod peculiar;
 mod truncation;
 
 use super::judge::Case;
@@ -46,6 +48,7 @@ struct Pair<'a> {
     theirs: Response,
     ours_octets: usize,
     whole: Option<&'a Response>,
+    whole_octets: usize,
     served: &'a Section,
 }
 
@@ -69,12 +72,30 @@ const fn exchange(name: &'static str, rule: &'static str, test: fn(&Exchange<'_>
 /// Every predicate, in the order in which they are tried: those that look at whole messages first, then those that
 /// settle which sections there are, then those about single records.
 pub const TABLE: &[Predicate] = &[
+    exchange("unsigned_update", "RFC 2136 3.3", messages::unsigned_update),
+    exchange("meta_qtype", "RFC 6895 3.1, 1035 4.1.1", messages::meta_qtype),
+    exchange("reserved_qtype", "RFC 3597 3, 6895 3.1", messages::reserved_qtype),
+    exchange("class_not_in", "RFC 1035 4.1.1", messages::class_not_in),
+    exchange("axfr_over_udp", "RFC 5936 4.2", messages::axfr_over_udp),
     pair("bind_copies_cd", "RFC 4035 3.1.6", flags::bind_copies_cd),
+    pair("peer_repeats_rrs", "RFC 2181 5", peculiar::peer_repeats_rrs),
+    pair("nsd_folds_svcb_target", "RFC 4343 4.1, 4034 6.2", peculiar::nsd_folds_svcb_target),
     pair("in_domain_glue_sets_tc", "RFC 9471 3.1", glue::in_domain_glue_sets_tc),
     pair("tc_without_need", "RFC 2181 9", truncation::tc_without_need),
     pair("rcode_of_truncated", "RFC 2181 9", truncation::rcode_of_truncated),
+    pair("whole_does_not_fit", "RFC 2181 9, 1035 4.1.4", truncation::whole_does_not_fit),
+    pair("bind_stops_any_at_dname", "RFC 6672 3.2", alias::bind_stops_any_at_dname),
+    pair("key_type_beside_cname", "RFC 1034 4.3.2, 4035 2.5", alias::key_type_beside_cname),
+    pair("chain_stops_earlier", "RFC 1034 3.6.2", alias::chain_stops_earlier),
+    pair("bind_servfail_at_circle", "RFC 1034 3.6.2", alias::bind_servfail_at_circle),
+    pair("knot_renames_wildcard_dname", "RFC 6672 3.2, 4592 4.4", alias::knot_renames_wildcard_dname),
     pair("any_one_rrset", "RFC 8482 4.1", minimal::any_one_rrset),
+    pair("empty_wildcard_is_proved", "RFC 4035 3.1.3.4", denial::empty_wildcard_is_proved),
+    pair("asterisk_in_qname", "RFC 4592 2.3, 4035 3.1.3", denial::asterisk_in_qname),
+    pair("opt_out_provable_encloser", "RFC 5155 7.2.1", denial::opt_out_provable_encloser),
+    pair("knot_proves_missing_target", "RFC 9460 4.1", peculiar::knot_proves_missing_target),
     pair("extra_does_not_fit", "RFC 2181 9, 4035 3.1, 9471 3.2", additional::extra_does_not_fit),
+    pair("in_domain_glue_comes_first", "RFC 9471 3.1", glue::in_domain_glue_comes_first),
     pair("peer_leaves_out_extra", "RFC 1034 4.3.2, 9471 3.2", additional::peer_leaves_out_extra),
 ];
 
@@ -95,6 +116,7 @@ pub fn explain(case: &Case<'_>, peer: Kind, theirs: &Got) -> Option<Vec<&'static
             theirs: (**theirs).clone(),
             ours_octets: case.ours_octets,
             whole: case.whole,
+            whole_octets: case.whole_octets,
             served: case.served,
         }),
         _ => None,

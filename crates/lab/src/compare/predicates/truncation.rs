@@ -1,6 +1,7 @@
 //! Responses that are cut off.
 
 use super::Pair;
+use super::additional::RR_HEAD_OCTETS;
 use super::names::in_domain_glue;
 use crate::compare::response::flag;
 use wire::number::Rcode;
@@ -35,5 +36,22 @@ pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
         return false;
     }
     theirs.rcode = ours.rcode;
+    true
+}
+
+/// RFC 2181 9: TC is set where what is required does not fit. Names may be compressed (RFC 1035 4.1.4), need not be, and
+/// not where that would change their case (RFC 4343 4.1); and one server proves more than another. So the peer has found
+/// room. What ours answers over TCP stands in for what it left out, to be compared with the peer's response.
+///
+/// That answer, without what is optional in its additional section, has more octets than the response may have.
+pub(super) fn whole_does_not_fit(pair: &mut Pair<'_>) -> bool {
+    let Some(whole) = pair.whole else { return false };
+    let needed = in_domain_glue(whole);
+    let optional = whole.additional.difference(&needed).map(|rr| RR_HEAD_OCTETS + rr.rdata.len()).sum::<usize>();
+    let required = pair.whole_octets.saturating_sub(optional);
+    if !pair.ours.flags[flag::TC] || pair.theirs.flags[flag::TC] || required <= pair.octets_max() {
+        return false;
+    }
+    pair.ours = whole.clone();
     true
 }

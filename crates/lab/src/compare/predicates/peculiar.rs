@@ -1,0 +1,56 @@
+//! What a single peer does in its own way.
+
+use super::Pair;
+use super::names::{covered, targets};
+use crate::compare::response::{Rr, Section};
+use crate::peers::Kind;
+use wire::name::NameRef;
+use wire::number::Rtype;
+
+/// RFC 4343 4.1: data keeps its case. NSD gives the target of SVCB and HTTPS in lower case, although these are not among
+/// the types whose names fold (RFC 4034 6.2, RFC 6840 5.1) and a signature over them breaks.
+pub(super) fn nsd_folds_svcb_target(pair: &mut Pair<'_>) -> bool {
+    let folded = |rr: &Rr| -> Rr {
+        let mut rr = rr.clone();
+        if matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS)
+            && let Some(target) = rr.rdata.get(2..).and_then(|rest| NameRef::split_from(rest).ok())
+        {
+            let end = 2 + target.0.octets().len();
+            rr.rdata[2..end].make_ascii_lowercase();
+        }
+        rr
+    };
+    let fold = |section: &Section| -> Section { section.iter().map(folded).collect() };
+    let (own, own_extra) = (fold(&pair.ours.answer), fold(&pair.ours.additional));
+    let is_folded =
+        fold(&pair.theirs.answer) == pair.theirs.answer && fold(&pair.theirs.additional) == pair.theirs.additional;
+    if pair.peer != Kind::Nsd || !is_folded || (own == pair.ours.answer && own_extra == pair.ours.additional) {
+        return false;
+    }
+    pair.ours.answer = own;
+    pair.ours.additional = own_extra;
+    true
+}
+
+/// RFC 9460 4.1 asks for addresses of the target; that there are none need not be proved in the additional section. Knot
+/// adds the NSEC or NSEC3 that proves it.
+pub(super) fn knot_proves_missing_target(pair: &mut Pair<'_>) -> bool {
+    let is_service = |rr: &Rr| matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS);
+    if pair.peer != Kind::Knot || !pair.query.dnssec_ok || !pair.ours.answer.iter().any(is_service) {
+        return false;
+    }
+    let is_proof = |rr: &Rr| matches!(covered(rr), Rtype::NSEC | Rtype::NSEC3);
+    let before = pair.theirs.additional.len();
+    if pair.ours.additional.iter().any(is_proof) || targets(&pair.ours.answer).is_empty() {
+        return false;
+    }
+    pair.theirs.additional.retain(|rr| !is_proof(rr));
+    pair.theirs.additional.len() < before
+}
+
+/// RFC 2181 5: an RRset has nothing twice. The peer repeats RRs in a circle of aliases; ours does not.
+pub(super) fn peer_repeats_rrs(pair: &mut Pair<'_>) -> bool {
+    let holds = pair.ours.duplicate_count == 0 && pair.theirs.duplicate_count > 0;
+    pair.theirs.duplicate_count = pair.ours.duplicate_count;
+    holds
+}
