@@ -127,7 +127,11 @@ fn compared(compare: &Compare, folder: &Path, tally: &mut Tally) -> Result<(), B
     match compare {
         Compare::Recorded(arguments) => recorded(arguments, &folder, tally),
         Compare::Generated(GeneratedArguments { seed, count, common }) => {
-            run::run_generated(common.ours, *seed, *count, &folder, &progress, tally)
+            progress("making and signing zones");
+            let run::Generated { zones, messages } = run::generate(*seed, *count, &folder)?;
+            let plan =
+                run::Plan { ours: common.ours, zones, messages: &messages, folder: &folder, progress: &progress };
+            run::run(&plan, tally)
         }
     }
 }

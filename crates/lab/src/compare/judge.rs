@@ -2,7 +2,8 @@
 
 use super::predicates;
 use super::report::Unexplained;
-use super::response::{Got, Reply, Response, Section};
+use super::response::{Got, Reply, Response};
+use super::served::Served;
 use crate::peers::Kind;
 use crate::trace::Recorded;
 use std::collections::BTreeMap;
@@ -27,14 +28,14 @@ pub struct Case<'a> {
     pub whole: Option<&'a Response>,
     /// Octets of that.
     pub whole_octets: usize,
-    /// Every RR that any peer sent in the whole run: what is not in here nobody but ours serves.
-    pub served: &'a Section,
+    /// What the peers said in the whole run: what is not in here, nobody but ours says.
+    pub served: &'a Served,
 }
 
 impl<'a> Case<'a> {
     /// A case without an answer over TCP.
     #[must_use]
-    pub fn new(message: &'a Recorded, ours: &'a Reply, peers: &[(Kind, &'a Reply)], served: &'a Section) -> Self {
+    pub fn new(message: &'a Recorded, ours: &'a Reply, peers: &[(Kind, &'a Reply)], served: &'a Served) -> Self {
         let peers = peers.iter().map(|(kind, reply)| (*kind, &reply.got)).collect();
         Self { message, ours: &ours.got, ours_octets: ours.octet_count, peers, whole: None, whole_octets: 0, served }
     }

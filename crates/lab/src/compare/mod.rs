@@ -17,6 +17,7 @@ pub mod run;
 // What comes back.
 pub mod response;
 pub mod send;
+pub mod served;
 
 // What to make of it.
 pub mod judge;

@@ -1,9 +1,12 @@
 //! A whole comparison: start the servers, send everything to each, judge.
 
 use super::generate::{self, Signing};
-use super::response::{Got, Reply, Response, Section};
+use super::predicates::chain;
+use super::query::Query;
+use super::response::{Got, Reply, flag};
+use super::served::Served;
 use super::{Case, Tally, ask_all};
-use crate::peers::{self, Kind, Peer, ServedZone, Setup};
+use crate::peers::{self, Kind, Peer, PeerError, ServedZone, Setup};
 use crate::trace::{Recorded, Transport};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -23,6 +26,8 @@ pub const PEERS: [Kind; 3] = [Kind::Nsd, Kind::Knot, Kind::Bind];
 
 /// How often progress is told, in milliseconds.
 const PROGRESS_MS: u64 = 1_000;
+/// How often a server is started before it counts as broken.
+const START_ATTEMPTS_MAX: usize = 3;
 /// Queries for each generated zone, about: more queries make more zones.
 const QUERIES_PER_ZONE: usize = 2_000;
 /// Generated zones at most: each is signed by tools that take their time.
@@ -48,28 +53,56 @@ pub struct Plan<'a> {
 /// # Errors
 /// When a server that is installed does not start or ends meanwhile, or a socket fails.
 pub fn run(plan: &Plan<'_>, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
-    let mut servers = Servers::start(plan)?;
-    let first = servers.ask(plan.messages, plan.progress)?;
-    let mut served = Section::new();
-    first.collect_served(&mut served);
-    let again = ask_again(plan.messages, &first, &served);
-    let second = servers.ask(&again.messages, plan.progress)?;
-    second.collect_served(&mut served);
-    servers.assert_running()?;
-
-    for (index, message) in plan.messages.iter().enumerate() {
-        let mut case = first.case(index, message, &served);
-        let place = again.places.get(message.octets.get(2..).unwrap_or_default());
-        if let Some(reply) = place.map(|&place| &second.ours[place]) {
-            (case.whole, case.whole_octets) = (reply.got.response(), reply.octet_count);
-        }
-        tally.judge(&case);
-    }
-    tally.again_over_tcp += again.messages.len();
-    for (index, message) in again.messages.iter().enumerate() {
-        tally.judge(&second.case(index, message, &served));
-    }
+    Collected::ask(plan)?.judge(tally, |_, _| ());
     Ok(())
+}
+
+/// All that the servers have answered.
+pub struct Collected<'a> {
+    messages: &'a [Recorded],
+    first: Replies,
+    again: Again,
+    second: Replies,
+    served: Served,
+}
+
+impl<'a> Collected<'a> {
+    /// Starts the servers, asks them, and ends them.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn ask(plan: &Plan<'a>) -> Result<Self, Box<dyn Error>> {
+        let mut servers = Servers::start(plan)?;
+        let first = servers.ask(plan.messages, plan.progress)?;
+        let mut served = Served::default();
+        first.collect_served(&mut served);
+        let again = ask_again(plan.messages, &first, &served);
+        let second = servers.ask(&again.messages, plan.progress)?;
+        second.collect_served(&mut served);
+        let doubts = doubts(&[(plan.messages, &first), (&again.messages, &second)], &served);
+        servers.ask(&doubts, plan.progress)?.collect_served(&mut served);
+        servers.assert_running()?;
+        Ok(Self { messages: plan.messages, first, again, second, served })
+    }
+
+    /// Judges everything. Before it does, `change` may alter what ours has answered to the messages of the plan, by their
+    /// index: whoever tests the judge puts faults in.
+    pub fn judge(&self, tally: &mut Tally, mut change: impl FnMut(usize, &mut Reply)) {
+        for (index, message) in self.messages.iter().enumerate() {
+            let mut ours = self.first.ours[index].clone();
+            change(index, &mut ours);
+            let mut case = self.first.case(index, message, &ours, &self.served);
+            let place = self.again.places.get(message.octets.get(2..).unwrap_or_default());
+            if let Some(reply) = place.map(|&place| &self.second.ours[place]) {
+                (case.whole, case.whole_octets) = (reply.got.response(), reply.octet_count);
+            }
+            tally.judge(&case);
+        }
+        tally.again_over_tcp += self.again.messages.len();
+        for (index, message) in self.again.messages.iter().enumerate() {
+            tally.judge(&self.second.case(index, message, &self.second.ours[index], &self.served));
+        }
+    }
 }
 
 /// Ours, and the peers that are installed.
@@ -82,9 +115,18 @@ impl Servers {
     fn start(plan: &Plan<'_>) -> Result<Self, Box<dyn Error>> {
         let start = |kind: Kind, name: &str| -> Result<Peer, Box<dyn Error>> {
             (plan.progress)(&format!("starting {}", kind.label()));
-            let folder = plan.folder.join(name);
-            let setup = Setup { zones: plan.zones.clone(), key: None, address: free_address()?, folder };
-            Ok(peers::start(kind, &setup)?)
+            for attempt in 1.. {
+                let folder = plan.folder.join(format!("{name}-{attempt}"));
+                let setup = Setup { zones: plan.zones.clone(), key: None, address: free_address()?, folder };
+                match peers::start(kind, &setup) {
+                    // Somebody else may have taken the port since it was free.
+                    Err(error @ PeerError::NotReady(..)) if attempt < START_ATTEMPTS_MAX => {
+                        (plan.progress)(&error.to_string());
+                    }
+                    started => return Ok(started?),
+                }
+            }
+            unreachable!("the last attempt returns")
         };
         let ours = start(plan.ours, "ours")?;
         let installed = PEERS.into_iter().filter(|kind| kind.program().is_some());
@@ -153,89 +195,98 @@ struct Replies {
 }
 
 impl Replies {
-    fn case<'a>(&'a self, index: usize, message: &'a Recorded, served: &'a Section) -> Case<'a> {
+    fn case<'a>(&'a self, index: usize, message: &'a Recorded, ours: &'a Reply, served: &'a Served) -> Case<'a> {
         let peers: Vec<_> = self.peers.iter().map(|(kind, replies)| (*kind, &replies[index])).collect();
-        Case::new(message, &self.ours[index], &peers, served)
+        Case::new(message, ours, &peers, served)
     }
 
-    fn collect_served(&self, served: &mut Section) {
-        for response in self.peers.iter().flat_map(|(_, replies)| replies).filter_map(|reply| reply.got.response()) {
-            for section in [&response.answer, &response.authority, &response.additional] {
-                for rr in section {
-                    if !served.contains(rr) {
-                        served.insert(rr.clone());
-                    }
-                }
-            }
-        }
+    fn collect_served(&self, served: &mut Served) {
+        let replies = self.peers.iter().flat_map(|(_, replies)| replies);
+        replies.filter_map(|reply| reply.got.response()).for_each(|response| served.learn(response));
     }
 }
 
-/// Queries that are asked over TCP, each once: those that a datagram had too little room for, and those for RRs that so
-/// far ours alone has sent, to see whether others serve them too.
+/// Queries that a datagram had too little room for, to be asked over TCP, each once.
 #[derive(Default)]
-struct Again<'a> {
+struct Again {
     messages: Vec<Recorded>,
-    /// Those of the first kind, by the octets behind the ID.
-    places: BTreeMap<&'a [u8], usize>,
-    /// Those of the second kind.
-    doubted: BTreeSet<(&'a [u8], Rtype)>,
+    /// By the octets behind the ID.
+    places: BTreeMap<Vec<u8>, usize>,
 }
 
 /// Finds the queries to which ours answers with TC, or otherwise than two peers.
-fn ask_again<'a>(messages: &'a [Recorded], first: &'a Replies, served: &Section) -> Again<'a> {
+fn ask_again(messages: &[Recorded], first: &Replies, served: &Served) -> Again {
     let mut again = Again::default();
-    let nothing = Section::new();
     for (index, message) in messages.iter().enumerate().filter(|(_, message)| message.transport == Transport::Udp) {
-        let case = first.case(index, message, &nothing);
-        let Got::Response(ours) = &first.ours[index].got else { continue };
-        let is_whole = |response: &Response| !response.flags[super::response::flag::TC];
-        if case.is_equal() && is_whole(ours) {
+        let case = first.case(index, message, &first.ours[index], served);
+        let Got::Response(ours) = case.ours else { continue };
+        if case.is_equal() && !ours.flags[flag::TC] {
             continue;
         }
         let Some(behind_id) = message.octets.get(2..) else { continue };
-        again.places.entry(behind_id).or_insert_with(|| {
+        again.places.entry(behind_id.to_vec()).or_insert_with(|| {
             again.messages.push(Recorded { transport: Transport::Tcp, octets: message.octets.clone() });
             again.messages.len() - 1
         });
-        let doubted = ours.additional.iter().filter(|rr| rr.rtype != Rtype::RRSIG && !served.contains(rr));
-        again.doubted.extend(doubted.map(|rr| (rr.owner.as_slice(), rr.rtype)));
     }
-    let doubts = again.doubted.iter().filter_map(|(owner, rtype)| {
-        let octets = MessageBuilder::query(0, NameRef::from_octets(owner).ok()?, *rtype).edns(1232, true).build();
-        Some(Recorded { transport: Transport::Tcp, octets })
-    });
-    again.messages.extend(doubts);
     again
 }
 
-/// Generated zones under each way of signing, `query_count` queries over all of them.
+/// Queries whose answers show whether others too say what so far ours alone has said: RRs that no peer has sent, and
+/// what comes of the last name of a chain of aliases.
+fn doubts(rounds: &[(&[Recorded], &Replies)], served: &Served) -> Vec<Recorded> {
+    let mut doubted = BTreeSet::new();
+    for (messages, replies) in rounds {
+        for (index, message) in messages.iter().enumerate() {
+            let case = replies.case(index, message, &replies.ours[index], served);
+            let Got::Response(ours) = case.ours else { continue };
+            // What stands in for a truncated response needs witnesses even where all agree about it.
+            if case.is_equal() && message.transport == Transport::Udp {
+                continue;
+            }
+            let rrs = ours.answer.iter().chain(&ours.authority).chain(&ours.additional);
+            let alone =
+                rrs.filter(|rr| !matches!(rr.rtype, Rtype::RRSIG | Rtype::NSEC3)).filter(|rr| !served.contains(rr));
+            doubted.extend(alone.map(|rr| (rr.owner.clone(), rr.rtype)));
+            if let Some(query) = Query::parse(message) {
+                let names = chain(ours, &query.qname);
+                doubted.extend(names.into_iter().skip(1).next_back().map(|last| (last, query.qtype)));
+            }
+        }
+    }
+    let build = |(name, rtype): (Vec<u8>, Rtype)| {
+        let octets = MessageBuilder::query(0, NameRef::from_octets(&name).ok()?, rtype).edns(1232, true).build();
+        Some(Recorded { transport: Transport::Tcp, octets })
+    };
+    doubted.into_iter().filter_map(build).collect()
+}
+
+/// Zones and queries that were made.
+pub struct Generated {
+    /// The zones, signed and not.
+    pub zones: Vec<ServedZone>,
+    /// Queries over all of them.
+    pub messages: Vec<Recorded>,
+}
+
+/// Makes zones under each way of signing in `folder`, and `query_count` queries over all of them.
 ///
 /// # Errors
-/// As [`run`], and when a zone cannot be signed.
-pub fn run_generated(
-    ours: Kind,
-    seed: u64,
-    query_count: usize,
-    folder: &Path,
-    progress: &(dyn Fn(&str) + Sync),
-    tally: &mut Tally,
-) -> Result<(), Box<dyn Error>> {
+/// When a zone cannot be written or signed.
+pub fn generate(seed: u64, query_count: usize, folder: &Path) -> io::Result<Generated> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let ways = [Signing::No, Signing::Nsec, Signing::Nsec3, Signing::OptOut];
     let zone_count = (query_count / QUERIES_PER_ZONE).clamp(2 * ways.len(), GENERATED_ZONES_MAX);
-    let mut zones = Vec::new();
-    let mut messages = Vec::new();
-    progress(&format!("making {zone_count} zones"));
+    let mut generated = Generated { zones: Vec::new(), messages: Vec::new() };
     for (index, way) in ways.into_iter().cycle().take(zone_count).enumerate() {
         let apex = format!("z{index}.test.");
         let zone = generate::zone(&apex, &mut rng);
         let file = generate::sign(&zone, way, &folder.join(format!("z{index}")))?;
-        let left = query_count - messages.len();
-        messages.extend(generate::queries(&zone, left / (zone_count - index), &mut rng));
-        zones.push(ServedZone { apex, file });
+        let left = query_count - generated.messages.len();
+        generated.messages.extend(generate::queries(&zone, left / (zone_count - index), &mut rng));
+        generated.zones.push(ServedZone { apex, file });
     }
-    run(&Plan { ours, zones, messages: &messages, folder, progress }, tally)
+    Ok(generated)
 }
 
 /// An address on loopback whose port, and the one before it, nobody listens on.

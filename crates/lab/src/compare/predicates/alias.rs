@@ -10,8 +10,11 @@ use wire::number::{Rcode, Rtype};
 /// Aliases that a chain may have here, so that circles end; ours ends at 16.
 const CHAIN_MAX: usize = 32;
 
+/// Aliases that ours follows.
+const OURS_CHAIN_MAX: usize = 16;
+
 /// The names of the chain in a response: QNAME, then the target of each CNAME; the last one again where it is a circle.
-pub(super) fn chain(response: &Response, qname: &[u8]) -> Vec<Vec<u8>> {
+pub(in crate::compare) fn chain(response: &Response, qname: &[u8]) -> Vec<Vec<u8>> {
     let mut names = vec![qname.to_vec()];
     while let Some(last) = names.last()
         && names.len() <= CHAIN_MAX
@@ -38,8 +41,8 @@ struct Stop {
 }
 
 fn stop(pair: &Pair<'_>) -> Option<Stop> {
-    let full = if pair.ours.flags[flag::TC] { pair.whole? } else { &pair.ours };
-    if !pair.theirs.answer.is_subset(&full.answer) || pair.theirs.answer.len() == full.answer.len() {
+    let full = beginning_of(pair)?;
+    if pair.theirs.answer.len() == full.answer.len() {
         return None;
     }
     let names = chain(&pair.theirs, &pair.query.qname);
@@ -56,12 +59,16 @@ fn stop(pair: &Pair<'_>) -> Option<Stop> {
 
 /// RFC 1034 4.3.2 step 3a: at a CNAME, "and QTYPE doesn't match CNAME", the chain is followed. RFC 4035 2.5 lets NSEC
 /// and RRSIG stand beside a CNAME, and KEY might (RFC 2181 10.1), but here there is none: BIND and Knot answer NODATA for
-/// such a QTYPE, NSD goes on as ours does.
+/// such a QTYPE, NSD goes on as ours does. For NSEC3, which stands at names of its own, NSD answers NODATA.
 pub(super) fn key_type_beside_cname(pair: &mut Pair<'_>) -> bool {
     let is_denial = |rr: &Rr| matches!(covered(rr), Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let is_nodata = pair.theirs.rcode == Rcode::NOERROR && pair.theirs.authority.iter().all(is_denial);
-    let holds = matches!(pair.query.qtype, Rtype::NSEC | Rtype::RRSIG | Rtype::KEY)
-        && matches!(pair.peer, Kind::Knot | Kind::Bind)
+    let is_type = match pair.peer {
+        Kind::Knot | Kind::Bind => matches!(pair.query.qtype, Rtype::NSEC | Rtype::RRSIG | Rtype::KEY),
+        Kind::Nsd => pair.query.qtype == Rtype::NSEC3,
+        Kind::Catamaran => false,
+    };
+    let holds = is_type
         && is_nodata
         && (pair.theirs.flags[flag::TC] || !pair.theirs.authority.is_empty())
         && stop(pair).is_some_and(|stop| !stop.is_redirect);
@@ -80,17 +87,28 @@ pub(super) fn bind_stops_any_at_dname(pair: &mut Pair<'_>) -> bool {
         && pair.theirs.rcode == Rcode::NOERROR
         && pair.theirs.authority.is_empty()
         && made_cname(&pair.theirs)
-        && is_beginning(pair);
+        && beginning_of(pair).is_some();
     if holds {
         pair.theirs = pair.ours.clone();
     }
     holds
 }
 
-/// Whether the peer's answer is the beginning of ours, and its chain goes on in ours in any way.
-fn is_beginning(pair: &Pair<'_>) -> bool {
-    let full = if pair.ours.flags[flag::TC] { pair.whole } else { Some(&pair.ours) };
-    full.is_some_and(|full| pair.theirs.answer.is_subset(&full.answer))
+/// Ours in full, where the peer's answer is part of it, has the same flags, and peers serve all the rest.
+fn beginning_of<'p>(pair: &'p Pair<'_>) -> Option<&'p Response> {
+    let is_beginning =
+        |full: &&Response| pair.theirs.answer.is_subset(&full.answer) && pair.agrees_in_flags() && pair.is_served(full);
+    pair.full().filter(is_beginning).filter(|full| ends_as_served(pair, full))
+}
+
+/// Whether the RCODE of ours is that of the last name (RFC 6604 3): what a peer says when asked for that name; NOERROR
+/// where ours went no further.
+fn ends_as_served(pair: &Pair<'_>, full: &Response) -> bool {
+    let names = chain(full, &pair.query.qname);
+    let Some((last, before)) = names.split_last() else { return false };
+    let (rcode, served) = (pair.ours.rcode, |rcode| pair.served.has_rcode(last, pair.query.qtype, rcode));
+    let goes_no_further = before.contains(last) || before.len() >= OURS_CHAIN_MAX || served(Rcode::REFUSED);
+    served(rcode) || goes_no_further && rcode == Rcode::NOERROR
 }
 
 /// RFC 1034 3.6.2 says that chains should be followed, none says how far. Ours ends in its zone after 16 aliases; Knot
@@ -99,12 +117,15 @@ fn is_beginning(pair: &Pair<'_>) -> bool {
 /// The peer's answer is the beginning of ours, and stops where its bound is.
 pub(super) fn chain_stops_earlier(pair: &mut Pair<'_>) -> bool {
     let bind_gives_up = pair.peer == Kind::Bind && pair.theirs.rcode == Rcode::SERVFAIL;
-    let Some(stop) = stop(pair) else { return false };
-    let is_bound = match pair.peer {
-        Kind::Nsd => stop.is_repeated || stop.count >= 20,
-        Kind::Knot => stop.count >= 5,
-        Kind::Bind => stop.count >= 11 || pair.theirs.flags[flag::TC],
-        Kind::Catamaran => false,
+    let is_bound = match (pair.peer, stop(pair)) {
+        (Kind::Nsd, Some(stop)) => stop.is_repeated || stop.count >= 20,
+        (Kind::Knot, Some(stop)) => stop.count >= 5,
+        (Kind::Bind, Some(stop)) => stop.count >= 11 || pair.theirs.flags[flag::TC],
+        // It gives up before it has looked what the last name is.
+        (Kind::Bind, None) if bind_gives_up => {
+            beginning_of(pair).is_some() && chain(&pair.theirs, &pair.query.qname).len() > 11
+        }
+        _ => false,
     };
     let is_rcode = pair.theirs.rcode == Rcode::NOERROR || bind_gives_up;
     let holds = is_bound && is_rcode && pair.theirs.authority.is_empty();
@@ -117,8 +138,7 @@ pub(super) fn chain_stops_earlier(pair: &mut Pair<'_>) -> bool {
 /// RFC 1034 3.6.2: a circle of aliases is an error in the data, which the resolver must notice; what was found is
 /// answered with NOERROR. BIND answers the same with SERVFAIL.
 pub(super) fn bind_servfail_at_circle(pair: &mut Pair<'_>) -> bool {
-    let full = if pair.ours.flags[flag::TC] { pair.whole } else { Some(&pair.ours) };
-    let Some(full) = full else { return false };
+    let Some(full) = pair.full() else { return false };
     let names = chain(full, &pair.query.qname);
     let is_circle = names.split_last().is_some_and(|(last, before)| before.contains(last));
     let holds = pair.peer == Kind::Bind

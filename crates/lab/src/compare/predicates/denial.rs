@@ -80,3 +80,21 @@ pub(super) fn opt_out_provable_encloser(pair: &mut Pair<'_>) -> bool {
     }
     holds
 }
+
+/// RFC 5155 7.2.5: that a wildcard stands for a name and has not the type is proved with the NSEC3 of the wildcard. For
+/// QTYPE DS, NSD and Knot are content with the closest provable encloser (7.2.4), which is for names without a wildcard.
+///
+/// The one NSEC3 that they lack matches or covers the wildcard of the encloser that all of them prove.
+pub(super) fn wildcard_is_proved_for_ds(pair: &mut Pair<'_>) -> bool {
+    let Some(last) = chain(&pair.ours, &pair.query.qname).pop() else { return false };
+    let extra: Section = pair.ours.authority.difference(&pair.theirs.authority).cloned().collect();
+    let (Some(theirs), Some(lacking)) = (Chain::new(&pair.theirs.authority), Chain::new(&extra)) else { return false };
+    let holds = pair.query.qtype == Rtype::DS
+        && matches!(pair.peer, Kind::Nsd | Kind::Knot)
+        && extra.iter().all(|rr| covered(rr) == Rtype::NSEC3)
+        && theirs.encloser(&last).is_some_and(|encloser| lacking.is_about_wildcard_of(&encloser));
+    if holds {
+        pair.ours.authority.retain(|rr| !extra.contains(rr));
+    }
+    holds
+}

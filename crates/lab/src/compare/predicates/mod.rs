@@ -16,9 +16,12 @@ mod nsec3;
 mod peculiar;
 mod truncation;
 
+pub(super) use alias::chain;
+
 use super::judge::Case;
 use super::query::Query;
 use super::response::{Got, Response, Rr, Section};
+use super::served::Served;
 use crate::peers::Kind;
 use crate::trace::Recorded;
 
@@ -49,7 +52,7 @@ struct Pair<'a> {
     ours_octets: usize,
     whole: Option<&'a Response>,
     whole_octets: usize,
-    served: &'a Section,
+    served: &'a Served,
 }
 
 /// What ours and one peer did with any message.
@@ -93,6 +96,7 @@ pub const TABLE: &[Predicate] = &[
     pair("empty_wildcard_is_proved", "RFC 4035 3.1.3.4", denial::empty_wildcard_is_proved),
     pair("asterisk_in_qname", "RFC 4592 2.3, 4035 3.1.3", denial::asterisk_in_qname),
     pair("opt_out_provable_encloser", "RFC 5155 7.2.1", denial::opt_out_provable_encloser),
+    pair("wildcard_is_proved_for_ds", "RFC 5155 7.2.5", denial::wildcard_is_proved_for_ds),
     pair("knot_proves_missing_target", "RFC 9460 4.1", peculiar::knot_proves_missing_target),
     pair("extra_does_not_fit", "RFC 2181 9, 4035 3.1, 9471 3.2", additional::extra_does_not_fit),
     pair("in_domain_glue_comes_first", "RFC 9471 3.1", glue::in_domain_glue_comes_first),

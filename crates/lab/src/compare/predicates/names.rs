@@ -1,7 +1,7 @@
 //! Which names the RRs of a response name, and which of these are glue.
 
 use super::Pair;
-use crate::compare::response::{Response, Rr, Section};
+use crate::compare::response::{Response, Rr, Section, flag};
 use std::collections::BTreeSet;
 use wire::name::NameRef;
 use wire::number::Rtype;
@@ -64,6 +64,26 @@ impl Pair<'_> {
             crate::trace::Transport::Udp => self.query.octets_max.min(UDP_OCTETS_MAX),
             crate::trace::Transport::Tcp => self.query.octets_max,
         }
+    }
+
+    /// Ours in full: what it answers over TCP where it is truncated.
+    pub(super) fn full(&self) -> Option<&Response> {
+        if self.ours.flags[flag::TC] { self.whole } else { Some(&self.ours) }
+    }
+
+    /// Whether both have the same flags, TC apart.
+    pub(super) fn agrees_in_flags(&self) -> bool {
+        let without_tc = |mut flags: [bool; 6]| {
+            flags[flag::TC] = false;
+            flags
+        };
+        without_tc(self.ours.flags) == without_tc(self.theirs.flags)
+    }
+
+    /// Whether every RR that ours has beyond the peer's answer is one that peers serve.
+    pub(super) fn is_served(&self, full: &Response) -> bool {
+        let extra = full.answer.difference(&self.theirs.answer).chain(&full.authority).chain(&full.additional);
+        extra.into_iter().all(|rr| self.served.contains(rr))
     }
 
     /// Whether both agree in everything but the additional section.

@@ -49,6 +49,17 @@ impl Chain {
         false
     }
 
+    /// The nearest name above `name` that a record matches.
+    pub(super) fn encloser(&self, name: &[u8]) -> Option<Vec<u8>> {
+        self.enclosers(name).skip(1).find(|encloser| self.matches(encloser))
+    }
+
+    /// Whether this is one record, and matches or covers the wildcard of `encloser`.
+    pub(super) fn is_about_wildcard_of(&self, encloser: &[u8]) -> bool {
+        let hash = self.hash(&[b"\x01*", encloser].concat());
+        matches!(self.links.as_slice(), [link] if link.hash == hash || link.covers(&hash))
+    }
+
     /// Whether any record matches `name` or a name above it.
     pub(super) fn matches_any_encloser(&self, name: &[u8]) -> bool {
         self.enclosers(name).any(|encloser| self.matches(&encloser))

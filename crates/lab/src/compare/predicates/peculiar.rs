@@ -51,6 +51,8 @@ pub(super) fn knot_proves_missing_target(pair: &mut Pair<'_>) -> bool {
 /// RFC 2181 5: an RRset has nothing twice. The peer repeats RRs in a circle of aliases; ours does not.
 pub(super) fn peer_repeats_rrs(pair: &mut Pair<'_>) -> bool {
     let holds = pair.ours.duplicate_count == 0 && pair.theirs.duplicate_count > 0;
-    pair.theirs.duplicate_count = pair.ours.duplicate_count;
+    if holds {
+        pair.theirs.duplicate_count = 0;
+    }
     holds
 }

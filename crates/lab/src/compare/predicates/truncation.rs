@@ -4,7 +4,7 @@ use super::Pair;
 use super::additional::RR_HEAD_OCTETS;
 use super::names::in_domain_glue;
 use crate::compare::response::flag;
-use wire::number::Rcode;
+use wire::number::{Rcode, Rtype};
 
 /// RFC 2181 9: "The TC bit should not be set merely because some extra information could have been included, but there
 /// was insufficient room for it." The peer sets it, although all that is required fits, as ours shows: answer, authority
@@ -32,7 +32,9 @@ pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
     let Some(whole) = pair.whole else { return false };
     let (ours, theirs) = (&pair.ours, &mut pair.theirs);
     let both = ours.flags[flag::TC] && theirs.flags[flag::TC];
-    if !both || ours.rcode != Rcode::NOERROR || theirs.rcode == ours.rcode || theirs.rcode != whole.rcode {
+    let has_alias = whole.answer.iter().any(|rr| rr.rtype == Rtype::CNAME);
+    if !both || !has_alias || ours.rcode != Rcode::NOERROR || theirs.rcode == ours.rcode || theirs.rcode != whole.rcode
+    {
         return false;
     }
     theirs.rcode = ours.rcode;
@@ -49,7 +51,11 @@ pub(super) fn whole_does_not_fit(pair: &mut Pair<'_>) -> bool {
     let needed = in_domain_glue(whole);
     let optional = whole.additional.difference(&needed).map(|rr| RR_HEAD_OCTETS + rr.rdata.len()).sum::<usize>();
     let required = pair.whole_octets.saturating_sub(optional);
-    if !pair.ours.flags[flag::TC] || pair.theirs.flags[flag::TC] || required <= pair.octets_max() {
+    // Where a chain of aliases does not fit, ours stops before it knows the RCODE.
+    let has_alias = whole.answer.iter().any(|rr| rr.rtype == Rtype::CNAME);
+    let is_rcode = pair.ours.rcode == whole.rcode || has_alias && pair.ours.rcode == Rcode::NOERROR;
+    let is_truncated = pair.ours.flags[flag::TC] && !pair.theirs.flags[flag::TC] && required > pair.octets_max();
+    if !is_truncated || !is_rcode || !pair.agrees_in_flags() {
         return false;
     }
     pair.ours = whole.clone();
