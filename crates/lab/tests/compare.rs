@@ -9,14 +9,8 @@ use lab::compare::run::{self, Collected, Generated, Plan};
 use lab::compare::{Response, Tally};
 use lab::peers::{Kind, ServedZone};
 use lab::trace::{self, Recorded};
-use std::path::Path;
-use support::{Folder, data, skip_unless_installed};
+use support::{Folder, data, is_full, root_zone, skip_unless_installed};
 use wire::number::{Rcode, Rtype};
-
-/// Whether everything is asked.
-fn is_full() -> bool {
-    std::env::var_os("CATAMARAN_TEST_FULL").is_some_and(|value| value == "1")
-}
 
 /// Asks, judges, prints the report, and demands that nothing is left.
 fn compare(zones: Vec<ServedZone>, messages: &[Recorded], folder: &Folder) {
@@ -41,7 +35,7 @@ fn faults_are_seen(collected: &Collected<'_>) {
         let mut tally = Tally::default();
         let mut count = 0;
         collected.judge(&mut tally, |index, reply| {
-            if index % 7 == 0
+            if index % 3 == 0
                 && let Got::Response(response) = &mut reply.got
                 && fault(response)
             {
@@ -54,9 +48,9 @@ fn faults_are_seen(collected: &Collected<'_>) {
     }
 }
 
-/// Faults that must be found, of each 1,000. Not all are: where all peers follow an alias less far than ours, nobody
-/// says what comes behind it.
-const FOUND_PER_1000_MIN: usize = 990;
+/// Faults that must be found, of each 1,000. Not all can be: where peers stop before ours does, or say FORMERR to a type
+/// that ours looks up, there are fewer witnesses.
+const FOUND_PER_1000_MIN: usize = 980;
 
 /// A fault; false where the response has no place for it.
 type Fault = fn(&mut Response) -> bool;
@@ -92,12 +86,6 @@ const FAULTS: &[(&str, Fault)] = &[
 fn foreign(rtype: Rtype) -> Rr {
     let rdata = if rtype == Rtype::A { vec![192, 0, 2, 200] } else { b"\x05false\0".to_vec() };
     Rr { owner: b"\x05false\0".to_vec(), rtype, class: wire::number::Class::IN, ttl: 60, rdata }
-}
-
-fn root_zone(folder: &Folder, zone: &Path) -> Vec<ServedZone> {
-    let file = folder.path().join("root.zone");
-    std::fs::write(&file, trace::read_whole(zone).unwrap()).unwrap();
-    vec![ServedZone { apex: ".".into(), file }]
 }
 
 /// The first `count` messages, or all, whose number is known.

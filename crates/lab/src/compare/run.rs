@@ -1,7 +1,7 @@
 //! A whole comparison: start the servers, send everything to each, judge.
 
 use super::generate::{self, Signing};
-use super::predicates::chain;
+use super::predicates::{chain, covered};
 use super::query::Query;
 use super::response::{Got, Reply, flag};
 use super::served::Served;
@@ -220,7 +220,8 @@ fn ask_again(messages: &[Recorded], first: &Replies, served: &Served) -> Again {
     for (index, message) in messages.iter().enumerate().filter(|(_, message)| message.transport == Transport::Udp) {
         let case = first.case(index, message, &first.ours[index], served);
         let Got::Response(ours) = case.ours else { continue };
-        if case.is_equal() && !ours.flags[flag::TC] {
+        // What is no query leaves nothing out for want of room, and silence over TCP takes its time.
+        if case.is_equal() && !ours.flags[flag::TC] || Query::parse(message).is_none() {
             continue;
         }
         let Some(behind_id) = message.octets.get(2..) else { continue };
@@ -245,9 +246,9 @@ fn doubts(rounds: &[(&[Recorded], &Replies)], served: &Served) -> Vec<Recorded> 
                 continue;
             }
             let rrs = ours.answer.iter().chain(&ours.authority).chain(&ours.additional);
-            let alone =
-                rrs.filter(|rr| !matches!(rr.rtype, Rtype::RRSIG | Rtype::NSEC3)).filter(|rr| !served.contains(rr));
-            doubted.extend(alone.map(|rr| (rr.owner.clone(), rr.rtype)));
+            let alone = rrs.filter(|rr| !served.contains(rr)).map(|rr| (rr.owner.clone(), covered(rr)));
+            // Nobody asks for NSEC3 (RFC 5155 7.2.8): it comes with what it proves.
+            doubted.extend(alone.filter(|(_, rtype)| *rtype != Rtype::NSEC3));
             if let Some(query) = Query::parse(message) {
                 let names = chain(ours, &query.qname);
                 doubted.extend(names.into_iter().skip(1).next_back().map(|last| (last, query.qtype)));
@@ -290,7 +291,10 @@ pub fn generate(seed: u64, query_count: usize, folder: &Path) -> io::Result<Gene
 }
 
 /// An address on loopback whose port, and the one before it, nobody listens on.
-fn free_address() -> io::Result<SocketAddr> {
+///
+/// # Errors
+/// When no socket can be had.
+pub fn free_address() -> io::Result<SocketAddr> {
     loop {
         let tcp = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         let address = tcp.local_addr()?;

@@ -14,9 +14,10 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a datagram is waited for in each pass, in milliseconds. A datagram may be lost, or the machine may be
-/// slow: what stayed silent is asked again, together, so that silence costs the time of a window and not of a message.
-const SILENCE_MS: [u64; 3] = [400, 700, 1_000];
+/// How many messages are under way in each pass, and how long one waits for its answer, in milliseconds. A datagram may
+/// be lost, or the machine may be slow: what stayed silent is asked again, together, so that silence costs the time of a
+/// window and not of a message. Most of what is asked again stays silent, and so does not fill any buffer.
+const PASSES: [(usize, u64); 3] = [(IN_FLIGHT_MAX / 4, 150), (IN_FLIGHT_MAX, 400), (IN_FLIGHT_MAX, 800)];
 /// How long an answer over TCP is waited for, in milliseconds.
 const TCP_SILENCE_MS: u64 = 1_500;
 /// How long one read blocks, in milliseconds; silence is noticed no later.
@@ -31,9 +32,9 @@ const READ_MS: u64 = 10;
 pub fn ask_all(server: SocketAddr, messages: &[Recorded], done: &AtomicUsize) -> io::Result<Vec<Reply>> {
     let mut replies = vec![Reply::SILENCE; messages.len()];
     let mut missing = indexes(messages, Transport::Udp);
-    for silence_ms in SILENCE_MS {
+    for (size, silence_ms) in PASSES {
         // A socket of its own: an answer that comes late cannot be taken for another's.
-        let mut window = Window::new(server, Duration::from_millis(silence_ms))?;
+        let mut window = Window::new(server, size, Duration::from_millis(silence_ms))?;
         missing = window.ask(messages, &missing, &mut replies, done);
     }
     done.fetch_add(missing.len(), Ordering::Relaxed);
@@ -58,6 +59,7 @@ fn with_id(message: &Recorded, index: usize) -> Vec<u8> {
 /// Messages that wait for an answer over one socket.
 struct Window {
     socket: UdpSocket,
+    size: usize,
     silence: Duration,
     /// By ID.
     waiting: BTreeMap<u16, usize>,
@@ -67,11 +69,11 @@ struct Window {
 }
 
 impl Window {
-    fn new(server: SocketAddr, silence: Duration) -> io::Result<Self> {
+    fn new(server: SocketAddr, size: usize, silence: Duration) -> io::Result<Self> {
         let socket = UdpSocket::bind((server.ip(), 0))?;
         socket.connect(server)?;
         socket.set_read_timeout(Some(Duration::from_millis(READ_MS)))?;
-        Ok(Self { socket, silence, waiting: BTreeMap::new(), sent: VecDeque::new(), missing: Vec::new() })
+        Ok(Self { socket, size, silence, waiting: BTreeMap::new(), sent: VecDeque::new(), missing: Vec::new() })
     }
 
     /// Asks `wanted` and gives those that stayed silent.
@@ -85,7 +87,7 @@ impl Window {
         let mut next = wanted.iter().copied().peekable();
         let mut buffer = vec![0u8; 65_535];
         while next.peek().is_some() || !self.waiting.is_empty() {
-            while self.sent.len() < IN_FLIGHT_MAX
+            while self.sent.len() < self.size
                 && let Some(index) = next.next_if(|&index| !self.waiting.contains_key(&(index as u16)))
             {
                 // A refusal by the peer's kernel shows as silence.

@@ -1,6 +1,7 @@
 //! What the tests that start servers have in common.
 
-use lab::peers::Kind;
+use lab::peers::{Kind, ServedZone};
+use lab::trace;
 use std::path::{Path, PathBuf};
 
 /// A file of the real data that lies beside the project, or in `CATAMARAN_DATA`; `None`, said plainly, when it is absent.
@@ -12,6 +13,18 @@ pub(crate) fn data(path: &str) -> Option<PathBuf> {
         println!("skipped: {path} is not there");
     }
     found
+}
+
+/// Whether everything is asked, and not a part of it.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("CATAMARAN_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// The root zone, unpacked into the folder.
+pub(crate) fn root_zone(folder: &Folder, zone: &Path) -> Vec<ServedZone> {
+    let file = folder.path().join("root.zone");
+    std::fs::write(&file, trace::read_whole(zone).unwrap()).unwrap();
+    vec![ServedZone { apex: ".".into(), file }]
 }
 
 /// Whether a server that is compared is missing; each that is, is named.

@@ -64,13 +64,13 @@ pub(super) fn asterisk_in_qname(pair: &mut Pair<'_>) -> bool {
 
 /// RFC 5155 7.2.1: a closest encloser proof has "an NSEC3 RR that matches the closest (provable) encloser" and one that
 /// covers the next closer name. In an opt-out zone a name that is there only for unsigned delegations has no NSEC3, so
-/// an encloser further up is the provable one. BIND and NSD send none that matches any encloser.
+/// an encloser further up is the provable one. What NSD sends proves none.
 pub(super) fn opt_out_provable_encloser(pair: &mut Pair<'_>) -> bool {
     let Some(last) = chain(&pair.ours, &pair.query.qname).pop() else { return false };
     let (Some(ours), Some(theirs)) = (Chain::new(&pair.ours.authority), Chain::new(&pair.theirs.authority)) else {
         return false;
     };
-    let holds = ours.proves_encloser_by_opt_out(&last) && !theirs.matches_any_encloser(&last);
+    let holds = ours.proves_encloser(&last) == Some(true) && theirs.proves_encloser(&last).is_none();
     if holds {
         let other = |section: &Section| -> Section {
             section.iter().filter(|rr| covered(rr) != Rtype::NSEC3).cloned().collect()

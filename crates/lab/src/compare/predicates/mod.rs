@@ -17,6 +17,7 @@ mod peculiar;
 mod truncation;
 
 pub(super) use alias::chain;
+pub(super) use names::covered;
 
 use super::judge::Case;
 use super::query::Query;
@@ -75,6 +76,9 @@ const fn exchange(name: &'static str, rule: &'static str, test: fn(&Exchange<'_>
 /// Every predicate, in the order in which they are tried: those that look at whole messages first, then those that
 /// settle which sections there are, then those about single records.
 pub const TABLE: &[Predicate] = &[
+    exchange("opcode_not_known", "RFC 1035 4.1.1, 8490 5.4", messages::opcode_not_known),
+    exchange("malformed", "RFC 1035 4.1.1, 9619 4", messages::malformed),
+    exchange("octets_left_over", "RFC 1035 4.1", messages::octets_left_over),
     exchange("unsigned_update", "RFC 2136 3.3", messages::unsigned_update),
     exchange("meta_qtype", "RFC 6895 3.1, 1035 4.1.1", messages::meta_qtype),
     exchange("reserved_qtype", "RFC 3597 3, 6895 3.1", messages::reserved_qtype),
@@ -87,17 +91,19 @@ pub const TABLE: &[Predicate] = &[
     pair("tc_without_need", "RFC 2181 9", truncation::tc_without_need),
     pair("rcode_of_truncated", "RFC 2181 9", truncation::rcode_of_truncated),
     pair("whole_does_not_fit", "RFC 2181 9, 1035 4.1.4", truncation::whole_does_not_fit),
+    pair("knot_renames_wildcard_dname", "RFC 6672 3.2, 4592 4.4", alias::knot_renames_wildcard_dname),
+    pair("nsd_follows_further", "RFC 1034 3.6.2", alias::nsd_follows_further),
     pair("bind_stops_any_at_dname", "RFC 6672 3.2", alias::bind_stops_any_at_dname),
+    pair("knot_leaves_out_soa", "RFC 2308 2.1, 2181 9", truncation::knot_leaves_out_soa),
     pair("key_type_beside_cname", "RFC 1034 4.3.2, 4035 2.5", alias::key_type_beside_cname),
     pair("chain_stops_earlier", "RFC 1034 3.6.2", alias::chain_stops_earlier),
     pair("bind_servfail_at_circle", "RFC 1034 3.6.2", alias::bind_servfail_at_circle),
-    pair("knot_renames_wildcard_dname", "RFC 6672 3.2, 4592 4.4", alias::knot_renames_wildcard_dname),
     pair("any_one_rrset", "RFC 8482 4.1", minimal::any_one_rrset),
     pair("empty_wildcard_is_proved", "RFC 4035 3.1.3.4", denial::empty_wildcard_is_proved),
     pair("asterisk_in_qname", "RFC 4592 2.3, 4035 3.1.3", denial::asterisk_in_qname),
     pair("opt_out_provable_encloser", "RFC 5155 7.2.1", denial::opt_out_provable_encloser),
     pair("wildcard_is_proved_for_ds", "RFC 5155 7.2.5", denial::wildcard_is_proved_for_ds),
-    pair("knot_proves_missing_target", "RFC 9460 4.1", peculiar::knot_proves_missing_target),
+    pair("knot_misses_svcb_target", "RFC 9460 4.1, 4343 3", peculiar::knot_misses_svcb_target),
     pair("extra_does_not_fit", "RFC 2181 9, 4035 3.1, 9471 3.2", additional::extra_does_not_fit),
     pair("in_domain_glue_comes_first", "RFC 9471 3.1", glue::in_domain_glue_comes_first),
     pair("peer_leaves_out_extra", "RFC 1034 4.3.2, 9471 3.2", additional::peer_leaves_out_extra),

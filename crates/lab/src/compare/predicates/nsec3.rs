@@ -36,17 +36,18 @@ impl Chain {
         Some(Self { apex, iterations, salt, links })
     }
 
-    /// Whether an encloser of `name` is proved: it matches, and one with opt-out covers the next closer name.
-    pub(super) fn proves_encloser_by_opt_out(&self, name: &[u8]) -> bool {
+    /// The record that, together with one that matches an encloser of `name`, proves that encloser: it covers the next
+    /// closer name (RFC 5155 7.2.1). Says whether it has opt-out; `None` where no encloser is proved.
+    pub(super) fn proves_encloser(&self, name: &[u8]) -> Option<bool> {
         let mut next_closer = name.to_vec();
         for encloser in self.enclosers(name).skip(1) {
             if self.matches(&encloser) {
                 let hash = self.hash(&next_closer);
-                return self.links.iter().any(|link| link.is_opt_out && link.covers(&hash));
+                return self.links.iter().find(|link| link.covers(&hash)).map(|link| link.is_opt_out);
             }
             next_closer = encloser;
         }
-        false
+        None
     }
 
     /// The nearest name above `name` that a record matches.
@@ -58,11 +59,6 @@ impl Chain {
     pub(super) fn is_about_wildcard_of(&self, encloser: &[u8]) -> bool {
         let hash = self.hash(&[b"\x01*", encloser].concat());
         matches!(self.links.as_slice(), [link] if link.hash == hash || link.covers(&hash))
-    }
-
-    /// Whether any record matches `name` or a name above it.
-    pub(super) fn matches_any_encloser(&self, name: &[u8]) -> bool {
-        self.enclosers(name).any(|encloser| self.matches(&encloser))
     }
 
     /// `name` and the names above it, up to the apex.

@@ -1,7 +1,7 @@
 //! What a single peer does in its own way.
 
 use super::Pair;
-use super::names::{covered, targets};
+use super::names::{covered, is_at_or_below, targets};
 use crate::compare::response::{Rr, Section};
 use crate::peers::Kind;
 use wire::name::NameRef;
@@ -32,19 +32,25 @@ pub(super) fn nsd_folds_svcb_target(pair: &mut Pair<'_>) -> bool {
     true
 }
 
-/// RFC 9460 4.1 asks for addresses of the target; that there are none need not be proved in the additional section. Knot
-/// adds the NSEC or NSEC3 that proves it.
-pub(super) fn knot_proves_missing_target(pair: &mut Pair<'_>) -> bool {
+/// RFC 9460 4.1 asks for addresses of the target; RFC 4343 3 compares names without case. Knot looks a target with capital
+/// letters up as it is written and does not find it: it adds what its wildcard has, or proof that there is nothing.
+pub(super) fn knot_misses_svcb_target(pair: &mut Pair<'_>) -> bool {
     let is_service = |rr: &Rr| matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS);
-    if pair.peer != Kind::Knot || !pair.query.dnssec_ok || !pair.ours.answer.iter().any(is_service) {
+    if pair.peer != Kind::Knot || !pair.ours.answer.iter().any(is_service) {
         return false;
     }
-    let is_proof = |rr: &Rr| matches!(covered(rr), Rtype::NSEC | Rtype::NSEC3);
+    let targets = targets(&pair.ours.answer);
+    let is_wildcard_of = |rr: &Rr, target: &Vec<u8>| {
+        rr.owner.strip_prefix(b"\x01*").is_some_and(|encloser| is_at_or_below(target, encloser))
+    };
+    let ours = &pair.ours.additional;
+    let is_instead = |rr: &Rr| match covered(rr) {
+        Rtype::NSEC | Rtype::NSEC3 => true,
+        Rtype::A | Rtype::AAAA => targets.iter().any(|target| is_wildcard_of(rr, target)),
+        _ => false,
+    };
     let before = pair.theirs.additional.len();
-    if pair.ours.additional.iter().any(is_proof) || targets(&pair.ours.answer).is_empty() {
-        return false;
-    }
-    pair.theirs.additional.retain(|rr| !is_proof(rr));
+    pair.theirs.additional.retain(|rr| ours.contains(rr) || !is_instead(rr));
     pair.theirs.additional.len() < before
 }
 
