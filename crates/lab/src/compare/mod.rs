@@ -6,8 +6,8 @@
 //!   judge      equal to two peers? else the predicates: who is right?   -> equal | explained | unexplained
 //! ```
 //!
-//! Ours must equal at least two of the three peers, after the normalisation of [`response`], or [`predicates`] cover the
-//! difference. What is left is unexplained, and a failure.
+//! Ours must equal at least two of the three peers, after the normalisation of [`response`], or [`predicates`] cover
+//! the difference. What is left is unexplained, and a failure.
 
 // What is asked.
 pub mod generate;

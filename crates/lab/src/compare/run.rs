@@ -85,8 +85,8 @@ impl<'a> Collected<'a> {
         Ok(Self { messages: plan.messages, first, again, second, served })
     }
 
-    /// Judges everything. Before it does, `change` may alter what ours has answered to the messages of the plan, by their
-    /// index: whoever tests the judge puts faults in.
+    /// Judges everything. Before it does, `change` may alter what ours has answered to the messages of the plan, by
+    /// their index: whoever tests the judge puts faults in.
     pub fn judge(&self, tally: &mut Tally, mut change: impl FnMut(usize, &mut Reply)) {
         for (index, message) in self.messages.iter().enumerate() {
             let mut ours = self.first.ours[index].clone();

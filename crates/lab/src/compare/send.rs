@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How many messages are under way in each pass, and how long one waits for its answer, in milliseconds. A datagram may
-/// be lost, or the machine may be slow: what stayed silent is asked again, together, so that silence costs the time of a
-/// window and not of a message. Most of what is asked again stays silent, and so does not fill any buffer.
+/// be lost, or the machine may be slow: what stayed silent is asked again, together, so that silence costs the time of
+/// a window and not of a message. Most of what is asked again stays silent, and so does not fill any buffer.
 const PASSES: [(usize, u64); 3] = [(IN_FLIGHT_MAX / 4, 150), (IN_FLIGHT_MAX, 400), (IN_FLIGHT_MAX, 800)];
 /// How long an answer over TCP is waited for, in milliseconds.
 const TCP_SILENCE_MS: u64 = 1_500;

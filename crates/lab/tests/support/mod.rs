@@ -4,7 +4,8 @@ use lab::peers::{Kind, ServedZone};
 use lab::trace;
 use std::path::{Path, PathBuf};
 
-/// A file of the real data that lies beside the project, or in `CATAMARAN_DATA`; `None`, said plainly, when it is absent.
+/// A file of the real data that lies beside the project, or in `CATAMARAN_DATA`; `None`, said plainly, when it is
+/// absent.
 pub(crate) fn data(path: &str) -> Option<PathBuf> {
     let folder =
         std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);

@@ -34,11 +34,11 @@ pub(super) fn extra_does_not_fit(pair: &mut Pair<'_>) -> bool {
     !excused.is_empty()
 }
 
-/// RFC 1034 4.3.2 step 6: other RRs "which may be useful" are added; RFC 9471 3.2: sibling glue may be. NSD and BIND are
-/// set to minimal responses, and none finds room for the same RRsets.
+/// RFC 1034 4.3.2 step 6: other RRs "which may be useful" are added; RFC 9471 3.2: sibling glue may be. NSD and BIND
+/// are set to minimal responses, and none finds room for the same RRsets.
 ///
-/// What the peer lacks are addresses, or SVCB behind SVCB (RFC 9460 4.1), and their signatures, of names that the answer
-/// or a referral names, no in-domain glue; and a peer serves every one of these RRs.
+/// What the peer lacks are addresses, or SVCB behind SVCB (RFC 9460 4.1), and their signatures, of names that the
+/// answer or a referral names, no in-domain glue; and a peer serves every one of these RRs.
 pub(super) fn peer_leaves_out_extra(pair: &mut Pair<'_>) -> bool {
     if !pair.differs_in_additional_only() {
         return false;
@@ -50,7 +50,7 @@ pub(super) fn peer_leaves_out_extra(pair: &mut Pair<'_>) -> bool {
         matches!(covered(rr), Rtype::A | Rtype::AAAA | Rtype::SVCB | Rtype::HTTPS)
             && named.contains(&rr.owner)
             && !needed.contains(*rr)
-            && pair.served.contains(*rr)
+            && pair.served.contains(rr)
     };
     let excused: Section = pair.ours.additional.difference(&pair.theirs.additional).filter(is_extra).cloned().collect();
     pair.ours.additional.retain(|rr| !excused.contains(rr));

@@ -58,8 +58,8 @@ fn stop(pair: &Pair<'_>) -> Option<Stop> {
 }
 
 /// RFC 1034 4.3.2 step 3a: at a CNAME, "and QTYPE doesn't match CNAME", the chain is followed. RFC 4035 2.5 lets NSEC
-/// and RRSIG stand beside a CNAME, and KEY might (RFC 2181 10.1), but here there is none: BIND and Knot answer NODATA for
-/// such a QTYPE, NSD goes on as ours does. For NSEC3, which stands at names of its own, NSD answers NODATA.
+/// and RRSIG stand beside a CNAME, and KEY might (RFC 2181 10.1), but here there is none: BIND and Knot answer NODATA
+/// for such a QTYPE, NSD goes on as ours does. For NSEC3, which stands at names of its own, NSD answers NODATA.
 pub(super) fn key_type_beside_cname(pair: &mut Pair<'_>) -> bool {
     let is_denial = |rr: &Rr| matches!(covered(rr), Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let is_nodata = pair.theirs.rcode == Rcode::NOERROR && pair.theirs.authority.iter().all(is_denial);
@@ -78,8 +78,8 @@ pub(super) fn key_type_beside_cname(pair: &mut Pair<'_>) -> bool {
     holds
 }
 
-/// RFC 6672 3.2 step 3c: behind a DNAME the search begins anew, whatever the QTYPE. For ANY, BIND stops at the CNAME that
-/// the DNAME makes, as if that had been asked for.
+/// RFC 6672 3.2 step 3c: behind a DNAME the search begins anew, whatever the QTYPE. For ANY, BIND stops at the CNAME
+/// that the DNAME makes, as if that had been asked for.
 pub(super) fn bind_stops_any_at_dname(pair: &mut Pair<'_>) -> bool {
     let made_cname = |theirs: &Response| theirs.answer.iter().any(|rr| rr.rtype == Rtype::DNAME);
     let holds = pair.peer == Kind::Bind
@@ -165,9 +165,9 @@ pub(super) fn bind_servfail_at_circle(pair: &mut Pair<'_>) -> bool {
     holds
 }
 
-/// RFC 6672 3.2: the DNAME in an answer is that of its owner. Where the owner is a wildcard (RFC 4592 4.4 advises against
-/// it) and the query is for a name below it, Knot puts QNAME in its place, with the proof of a synthesis that there was
-/// not.
+/// RFC 6672 3.2: the DNAME in an answer is that of its owner. Where the owner is a wildcard (RFC 4592 4.4 advises
+/// against it) and the query is for a name below it, Knot puts QNAME in its place, with the proof of a synthesis that
+/// there was not.
 pub(super) fn knot_renames_wildcard_dname(pair: &mut Pair<'_>) -> bool {
     if pair.peer != Kind::Knot {
         return false;

@@ -10,8 +10,8 @@ use wire::name::NameRef;
 use wire::number::Rtype;
 
 /// RFC 4035 3.1.3.4: where a wildcard stands for a name and has not the type, two things are proved: that nothing is
-/// closer, and that the wildcard has no such RRset. Where the wildcard is an empty non-terminal (RFC 4592 2.2.2) an NSEC
-/// that ends below it shows the second. BIND and Knot leave it out.
+/// closer, and that the wildcard has no such RRset. Where the wildcard is an empty non-terminal (RFC 4592 2.2.2) an
+/// NSEC that ends below it shows the second. BIND and Knot leave it out.
 pub(super) fn empty_wildcard_is_proved(pair: &mut Pair<'_>) -> bool {
     let Some(last) = chain(&pair.ours, &pair.query.qname).pop() else { return false };
     let extra: Vec<Rr> = pair.ours.authority.difference(&pair.theirs.authority).cloned().collect();
@@ -44,8 +44,9 @@ fn label_starts(name: &[u8]) -> Vec<usize> {
     starts
 }
 
-/// RFC 4592 2.3: an asterisk label in a QNAME is a label like any other. Where the name that is proved begins with one, NSD
-/// proves too much or something else, and Knot leaves the proof of a synthesis out, as if the name were the wildcard.
+/// RFC 4592 2.3: an asterisk label in a QNAME is a label like any other. Where the name that is proved begins with one,
+/// NSD proves too much or something else, and Knot leaves the proof of a synthesis out, as if the name were the
+/// wildcard.
 ///
 /// BIND, which does not do so, is never excused; what differs are NSEC or NSEC3 that peers serve.
 pub(super) fn asterisk_in_qname(pair: &mut Pair<'_>) -> bool {
@@ -55,7 +56,7 @@ pub(super) fn asterisk_in_qname(pair: &mut Pair<'_>) -> bool {
     let holds = matches!(pair.peer, Kind::Nsd | Kind::Knot)
         && last.starts_with(b"\x01*")
         && !differing.is_empty()
-        && differing.iter().all(|rr| is_proof(rr) && pair.served.contains(*rr));
+        && differing.iter().all(|rr| is_proof(rr) && pair.served.contains(rr));
     if holds {
         pair.theirs.authority.clone_from(&pair.ours.authority);
     }
@@ -82,7 +83,8 @@ pub(super) fn opt_out_provable_encloser(pair: &mut Pair<'_>) -> bool {
 }
 
 /// RFC 5155 7.2.5: that a wildcard stands for a name and has not the type is proved with the NSEC3 of the wildcard. For
-/// QTYPE DS, NSD and Knot are content with the closest provable encloser (7.2.4), which is for names without a wildcard.
+/// QTYPE DS, NSD and Knot are content with the closest provable encloser (7.2.4), which is for names without a
+/// wildcard.
 ///
 /// The one NSEC3 that they lack matches or covers the wildcard of the encloser that all of them prove.
 pub(super) fn wildcard_is_proved_for_ds(pair: &mut Pair<'_>) -> bool {

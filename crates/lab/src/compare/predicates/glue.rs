@@ -4,8 +4,8 @@ use super::Pair;
 use super::names::in_domain_glue;
 use crate::compare::response::flag;
 
-/// RFC 9471 3.1: a referral whose in-domain glue does not all fit has TC. NSD 4.6 and BIND 9.18 are older: they send what
-/// fits, without TC.
+/// RFC 9471 3.1: a referral whose in-domain glue does not all fit has TC. NSD 4.6 and BIND 9.18 are older: they send
+/// what fits, without TC.
 ///
 /// Ours over TCP shows what there is; theirs is that with in-domain glue missing, and nothing else in it.
 pub(super) fn in_domain_glue_sets_tc(pair: &mut Pair<'_>) -> bool {

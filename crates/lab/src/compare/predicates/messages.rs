@@ -37,18 +37,18 @@ fn is_header_with(ours: &Got, rcode: Rcode) -> bool {
         .is_some_and(|ours| ours.rcode == rcode && is_bare(ours) && ours.question.is_empty() && !has_flags(ours))
 }
 
-/// RFC 1035 4.1.1: NOTIMP to a kind of query that is not known, whatever stands behind its header (RFC 8490 5.4: DSO and
-/// IQUERY have no question). Knot is silent; NSD sends NOTIMP with the flags as it got them, or what its parser makes of
-/// the rest; BIND says FORMERR where it finds no question.
+/// RFC 1035 4.1.1: NOTIMP to a kind of query that is not known, whatever stands behind its header (RFC 8490 5.4: DSO
+/// and IQUERY have no question). Knot is silent; NSD sends NOTIMP with the flags as it got them, or what its parser
+/// makes of the rest; BIND says FORMERR where it finds no question.
 pub(super) fn opcode_not_known(exchange: &Exchange<'_>) -> bool {
     let Some(header) = Header::parse(&exchange.message.octets) else { return false };
     let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
     !header.qr && !is_known && is_header_with(exchange.ours, Rcode::NOTIMP) && is_at_a_loss(exchange.theirs)
 }
 
-/// RFC 1035 4.1.1: FORMERR to what cannot be read, header only, since a question that was not understood is not repeated
-/// (RFC 9619 4: nor are several). Knot and NSD are silent to some of it, NSD takes some of it for another opcode, BIND
-/// copies CD, forgets RD, or repeats the question.
+/// RFC 1035 4.1.1: FORMERR to what cannot be read, header only, since a question that was not understood is not
+/// repeated (RFC 9619 4: nor are several). Knot and NSD are silent to some of it, NSD takes some of it for another
+/// opcode, BIND copies CD, forgets RD, or repeats the question.
 pub(super) fn malformed(exchange: &Exchange<'_>) -> bool {
     let octets = &exchange.message.octets;
     let Some(header) = Header::parse(octets) else { return false };
@@ -58,8 +58,8 @@ pub(super) fn malformed(exchange: &Exchange<'_>) -> bool {
     !header.qr && is_known && is_malformed && is_ours && is_at_a_loss(exchange.theirs)
 }
 
-/// RFC 1035 4.1: a message ends with its last section. To a query with octets behind it ours says FORMERR, as Knot does;
-/// NSD and BIND answer it.
+/// RFC 1035 4.1: a message ends with its last section. To a query with octets behind it ours says FORMERR, as Knot
+/// does; NSD and BIND answer it.
 pub(super) fn octets_left_over(exchange: &Exchange<'_>) -> bool {
     let is_left_over = Message::parse(&exchange.message.octets).err() == Some(ParseError::LeftOver);
     let answers = exchange.theirs.response().is_some_and(|theirs| {
@@ -74,8 +74,8 @@ fn bare_answer<'a>(exchange: &Exchange<'a>) -> Option<(&'a Query, Rcode, &'a Res
     Some((exchange.query?, ours.rcode, exchange.theirs.response()?))
 }
 
-/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR; RFC 1035 4.1.1: NOTIMP for MAILA
-/// and MAILB. BIND says the same; NSD and Knot look the name up as if a zone could have such data.
+/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR; RFC 1035 4.1.1: NOTIMP for
+/// MAILA and MAILB. BIND says the same; NSD and Knot look the name up as if a zone could have such data.
 pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
     let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
     let expected = match query.qtype {
@@ -105,8 +105,8 @@ pub(super) fn reserved_qtype(exchange: &Exchange<'_>) -> bool {
     is_lookup && theirs.rcode == expected && is_bare(theirs)
 }
 
-/// RFC 1035 4.1.1: REFUSED where the server has nothing for a class. NSD leaves the question out; BIND says FORMERR, NOTIMP,
-/// NOTAUTH or nothing, Knot NOTIMP to AXFR; for class ANY, NSD and Knot answer from class IN.
+/// RFC 1035 4.1.1: REFUSED where the server has nothing for a class. NSD leaves the question out; BIND says FORMERR,
+/// NOTIMP, NOTAUTH or nothing, Knot NOTIMP to AXFR; for class ANY, NSD and Knot answer from class IN.
 pub(super) fn class_not_in(exchange: &Exchange<'_>) -> bool {
     let Some(query) = exchange.query.filter(|query| query.qclass != Class::IN) else { return false };
     let Some(ours) = exchange.ours.response() else { return false };

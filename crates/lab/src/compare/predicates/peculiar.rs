@@ -7,8 +7,8 @@ use crate::peers::Kind;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// RFC 4343 4.1: data keeps its case. NSD gives the target of SVCB and HTTPS in lower case, although these are not among
-/// the types whose names fold (RFC 4034 6.2, RFC 6840 5.1) and a signature over them breaks.
+/// RFC 4343 4.1: data keeps its case. NSD gives the target of SVCB and HTTPS in lower case, although these are not
+/// among the types whose names fold (RFC 4034 6.2, RFC 6840 5.1) and a signature over them breaks.
 pub(super) fn nsd_folds_svcb_target(pair: &mut Pair<'_>) -> bool {
     let folded = |rr: &Rr| -> Rr {
         let mut rr = rr.clone();
@@ -32,8 +32,9 @@ pub(super) fn nsd_folds_svcb_target(pair: &mut Pair<'_>) -> bool {
     true
 }
 
-/// RFC 9460 4.1 asks for addresses of the target; RFC 4343 3 compares names without case. Knot looks a target with capital
-/// letters up as it is written and does not find it: it adds what its wildcard has, or proof that there is nothing.
+/// RFC 9460 4.1 asks for addresses of the target; RFC 4343 3 compares names without case. Knot looks a target with
+/// capital letters up as it is written and does not find it: it adds what its wildcard has, or proof that there is
+/// nothing.
 pub(super) fn knot_misses_svcb_target(pair: &mut Pair<'_>) -> bool {
     let is_service = |rr: &Rr| matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS);
     if pair.peer != Kind::Knot || !pair.ours.answer.iter().any(is_service) {

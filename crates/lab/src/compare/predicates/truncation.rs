@@ -8,8 +8,8 @@ use crate::peers::Kind;
 use wire::number::{Rcode, Rtype};
 
 /// RFC 2181 9: "The TC bit should not be set merely because some extra information could have been included, but there
-/// was insufficient room for it." The peer sets it, although all that is required fits, as ours shows: answer, authority
-/// and in-domain glue are those of its answer over TCP.
+/// was insufficient room for it." The peer sets it, although all that is required fits, as ours shows: answer,
+/// authority and in-domain glue are those of its answer over TCP.
 pub(super) fn tc_without_need(pair: &mut Pair<'_>) -> bool {
     let Some(whole) = pair.whole else { return false };
     let (ours, theirs) = (&pair.ours, &mut pair.theirs);
@@ -27,8 +27,9 @@ pub(super) fn tc_without_need(pair: &mut Pair<'_>) -> bool {
     true
 }
 
-/// RFC 2181 9: a response with TC is ignored and the query sent again over TCP. Ours stops where a chain of aliases does
-/// not fit, before it knows whether the last name exists; the peer looks on. Over TCP ours has the RCODE of the peer.
+/// RFC 2181 9: a response with TC is ignored and the query sent again over TCP. Ours stops where a chain of aliases
+/// does not fit, before it knows whether the last name exists; the peer looks on. Over TCP ours has the RCODE of the
+/// peer.
 pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
     let Some(whole) = pair.whole else { return false };
     let (ours, theirs) = (&pair.ours, &mut pair.theirs);
@@ -42,9 +43,9 @@ pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
     true
 }
 
-/// RFC 2181 9: TC is set where what is required does not fit. Names may be compressed (RFC 1035 4.1.4), need not be, and
-/// not where that would change their case (RFC 4343 4.1); and one server proves more than another. So the peer has found
-/// room. What ours answers over TCP stands in for what it left out, to be compared with the peer's response.
+/// RFC 2181 9: TC is set where what is required does not fit. Names may be compressed (RFC 1035 4.1.4), need not be,
+/// and not where that would change their case (RFC 4343 4.1); and one server proves more than another. So the peer has
+/// found room. What ours answers over TCP stands in for what it left out, to be compared with the peer's response.
 ///
 /// That answer, without what is optional in its additional section, has more octets than the response may have.
 pub(super) fn whole_does_not_fit(pair: &mut Pair<'_>) -> bool {
@@ -63,8 +64,8 @@ pub(super) fn whole_does_not_fit(pair: &mut Pair<'_>) -> bool {
     true
 }
 
-/// RFC 2308 2.1: a negative answer has the SOA, which is required, so that TC is set where it does not fit (RFC 2181 9).
-/// Knot leaves it out behind a chain of aliases, and sets no TC. Ours over TCP has it, and needs too much room.
+/// RFC 2308 2.1: a negative answer has the SOA, which is required, so that TC is set where it does not fit (RFC 2181
+/// 9). Knot leaves it out behind a chain of aliases, and sets no TC. Ours over TCP has it, and needs too much room.
 pub(super) fn knot_leaves_out_soa(pair: &mut Pair<'_>) -> bool {
     let Some(whole) = pair.whole else { return false };
     let has_soa = whole.authority.iter().any(|rr| rr.rtype == Rtype::SOA);
