@@ -29,7 +29,7 @@ Examples:
   catlab compare generated --seed 7 --count 100000
   catlab compare generated --seed 7 --keep run-7
 
-Zones are signed by dnssec-signzone (Debian: bind9-dnsutils), so that signatures differ from run to run; all else is the same.
+Zones are signed by dnssec-signzone (Debian: bind9-utils): signatures differ from run to run, all else is the same.
 Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
 
 #[derive(Subcommand)]

@@ -8,7 +8,7 @@ use wire::number::Rtype;
 /// RFC 8482 4.1: to QTYPE ANY a subset of the RRsets is answered, and all signatures to QTYPE RRSIG would amplify as
 /// much. Ours gives one RRset with its signatures, or the signatures of one; the peers choose others, or give all.
 ///
-/// All RRs that differ have one owner; those of ours are one RRset, and what a peer serves.
+/// All RRs that differ have one owner; those of ours are one RRset, the whole of it, and what a peer serves.
 pub(super) fn any_one_rrset(pair: &mut Pair<'_>) -> bool {
     if !matches!(pair.query.qtype, Rtype::ANY | Rtype::RRSIG)
         || pair.ours.rcode != pair.theirs.rcode
@@ -22,7 +22,9 @@ pub(super) fn any_one_rrset(pair: &mut Pair<'_>) -> bool {
     let of_owner: Vec<&Rr> = pair.ours.answer.iter().filter(|rr| rr.owner == owner).collect();
     let rtypes: BTreeSet<Rtype> = of_owner.iter().map(|rr| covered(rr)).collect();
     let is_one = rtypes.len() == 1 && own.iter().chain(&their).all(|rr| rr.owner == owner);
-    if !is_one || !of_owner.iter().all(|rr| pair.served.contains(rr)) {
+    let own_rrset: Section = of_owner.into_iter().cloned().collect();
+    let is_served = own_rrset.iter().all(|rr| pair.served.contains(rr));
+    if !is_one || !is_served || !pair.served.is_whole(&own_rrset, pair.query.dnssec_ok) {
         return false;
     }
     let theirs: Section = pair.theirs.answer.iter().filter(|rr| rr.owner != owner).cloned().collect();

@@ -83,7 +83,7 @@ impl Pair<'_> {
     /// Whether every RR that ours has beyond the peer's answer is one that peers serve.
     pub(super) fn is_served(&self, full: &Response) -> bool {
         let extra = full.answer.difference(&self.theirs.answer).chain(&full.authority).chain(&full.additional);
-        extra.into_iter().all(|rr| self.served.contains(rr))
+        extra.into_iter().all(|rr| self.served.contains(rr)) && self.served.is_whole(&full.answer, self.query.dnssec_ok)
     }
 
     /// Whether both agree in everything but the additional section.
