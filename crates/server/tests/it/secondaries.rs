@@ -41,10 +41,18 @@ struct Fill<'a> {
     secret: &'a str,
 }
 
-const PROGRAMS: [(&str, &str, fn(&Fill<'_>) -> String, &[&str]); 3] = [
-    ("named", "bind9", named, &["-g", "-n", "1", "-c"]),
-    ("knotd", "knot", knotd, &["-c"]),
-    ("nsd", "nsd", nsd, &["-d", "-c"]),
+/// A server of Debian.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    configure: fn(&Fill<'_>) -> String,
+    arguments: &'static [&'static str],
+}
+
+const PROGRAMS: [Program; 3] = [
+    Program { name: "named", package: "bind9", configure: named, arguments: &["-g", "-n", "1", "-c"] },
+    Program { name: "knotd", package: "knot", configure: knotd, arguments: &["-c"] },
+    Program { name: "nsd", package: "nsd", configure: nsd, arguments: &["-d", "-c"] },
 ];
 
 /// IXFR over TCP.
@@ -71,7 +79,8 @@ fn knotd(Fill { folder, own, primary, key, secret }: &Fill<'_>) -> String {
          key:\n  - id: {key}\n    algorithm: hmac-sha256\n    secret: {secret}\n\
          remote:\n  - id: primary\n    address: 127.0.0.1@{from}\n    key: {key}\n\
          acl:\n  - id: all\n    address: 127.0.0.1\n    action: transfer\n\
-         zone:\n  - domain: example.test\n    storage: \"{folder}\"\n    master: primary\n    acl: all\n    refresh-min-interval: 2\n    \
+         zone:\n  - domain: example.test\n    storage: \"{folder}\"\n    master: primary\n    acl: all\n    \
+         refresh-min-interval: 2\n    \
          refresh-max-interval: 2\n    semantic-checks: off\n",
         port = own.port(),
         from = primary.port(),
@@ -94,7 +103,7 @@ fn nsd(Fill { folder, own, primary, key, secret }: &Fill<'_>) -> String {
 
 /// Starts one that is installed.
 fn start(index: usize, scratch: &Scratch, primary: SocketAddr, key: (&str, &str), port: u16) -> Option<Secondary> {
-    let (program, package, configure, arguments) = PROGRAMS[index];
+    let Program { name: program, package, configure, arguments } = PROGRAMS[index];
     let path = [program.to_owned(), format!("/usr/sbin/{program}")];
     let Some(path) = path.into_iter().find(|path| Command::new(path).arg("-V").output().is_ok()) else {
         println!("skipped: {program} is not installed");
