@@ -75,6 +75,9 @@ pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Members of a cluster that `up` starts.
 pub(crate) const UP_NODES_MAX: u64 = 9;
 
+/// Octets of log after which a checkpoint is written, at least: each is a sync of the disk that updates wait beside.
+pub(crate) const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
+
 /// Period of the replica's clock.
 pub(crate) const TICK_MS: u64 = 10;
 /// Inputs the replica takes before its outputs are looked at.

@@ -134,6 +134,7 @@ impl Replica {
             };
             import.digest = chunk_digest(import.digest, &records);
             import.in_flight += 1;
+            assert!(import.in_flight <= IMPORT_CHUNKS_IN_FLIGHT_MAX, "updates interleave with an import");
             let chunk_index = import.next_chunk;
             import.next_chunk += 1;
             let chunk = Body::ImportChunk(ImportChunk { stage, chunk_index, records });

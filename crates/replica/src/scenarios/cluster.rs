@@ -29,6 +29,8 @@ pub(super) struct Machine {
     pub(super) boot_id: u64,
     /// Jobs of a log disk that hangs.
     pub(super) hung: Option<Vec<DiskJob>>,
+    /// Jobs of a bulk queue that hangs.
+    pub(super) bulk_hung: Option<Vec<DiskJob>>,
     pub(super) serving: Option<Serving>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
@@ -214,10 +216,13 @@ impl Cluster {
         let machine = self.machines.get_mut(&id).unwrap();
         match output {
             Output::Send { to, frame, .. } => self.frames.push_back((id, to, frame)),
-            Output::Disk(job) => match &mut machine.hung {
-                Some(hung) if job.queue == DiskQueue::Log => hung.push(job),
-                _ => self.execute(id, &job),
-            },
+            Output::Disk(job) => {
+                let hung = if job.queue == DiskQueue::Log { &mut machine.hung } else { &mut machine.bulk_hung };
+                match hung {
+                    Some(hung) => hung.push(job),
+                    None => self.execute(id, &job),
+                }
+            }
             Output::ReadFile(read) => {
                 let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
                 self.input(id, Input::FileRead { ticket: read.ticket, octets });
@@ -253,8 +258,9 @@ impl Cluster {
 
     /// The hung disk works again.
     pub(super) fn unhang(&mut self, id: NodeId) {
-        let hung = self.machines.get_mut(&id).unwrap().hung.take();
-        for job in hung.into_iter().flatten() {
+        let machine = self.machines.get_mut(&id).unwrap();
+        let hung = [machine.hung.take(), machine.bulk_hung.take()];
+        for job in hung.into_iter().flatten().flatten() {
             self.execute(id, &job);
         }
         self.settle();

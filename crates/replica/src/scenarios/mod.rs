@@ -7,4 +7,5 @@ mod elections;
 mod hostile;
 mod membership;
 mod persistence;
+mod quarantine;
 mod updates;

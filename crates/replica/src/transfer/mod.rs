@@ -23,7 +23,7 @@ const SENT_SILENT_MS: u64 = 15_000;
 /// What goes on with checkpoints.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    writer: Option<Box<(CheckpointWriter, FrozenState)>>,
+    writer: Option<Box<Writing>>,
     /// Octets of the newest checkpoint.
     last_bytes: u64,
     /// Somebody needs a checkpoint from this index on.
@@ -36,6 +36,15 @@ pub(crate) struct Transfers {
     doomed: Vec<String>,
     /// The ticket of that record.
     doomed_after: Option<u64>,
+}
+
+/// A checkpoint that is being written.
+struct Writing {
+    writer: CheckpointWriter,
+    /// `None` once it was given up: the memory is free again, and only the answer to the last job is waited for.
+    state: Option<FrozenState>,
+    /// Octets of the log after the newest checkpoint when this one was begun.
+    begun_bytes: u64,
 }
 
 /// The manifest as raft carries it.
@@ -60,11 +69,16 @@ impl Replica {
     /// Begins a checkpoint when one is due, and moves those under way.
     pub(crate) fn drive_transfers(&mut self) {
         self.begin_checkpoint_when_due();
-        if let Some(writing) = &mut self.transfers.writer {
-            let (writer, state) = &mut **writing;
-            if let Some(job) = writer.poll(state, &mut self.tickets) {
-                self.out.push_back(Output::Disk(job));
-            }
+        if let Some(begun_bytes) = self.transfers.writer.as_ref().map(|writing| writing.begun_bytes)
+            && self.driver.log().is_checkpoint_late(begun_bytes)
+        {
+            self.abandon_checkpoint();
+        }
+        if let Some(writing) = &mut self.transfers.writer
+            && let Some(state) = &mut writing.state
+            && let Some(job) = writing.writer.poll(state, &mut self.tickets)
+        {
+            self.out.push_back(Output::Disk(job));
         }
         while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
             match output {
@@ -87,7 +101,13 @@ impl Replica {
         let is_wanted = self.transfers.wanted.is_some_and(|wanted| wanted > newest);
         let is_due = is_wanted || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
         let (index, term) = self.machine.applied;
-        if !is_due || self.transfers.writer.is_some() || index <= newest || self.transfers.incoming.is_under_way() {
+        // A state that is not what a majority has must not outlive this process.
+        if self.is_fenced()
+            || !is_due
+            || self.transfers.writer.is_some()
+            || index <= newest
+            || self.transfers.incoming.is_under_way()
+        {
             return;
         }
         self.transfers.wanted = None;
@@ -99,8 +119,26 @@ impl Replica {
             feature_level: self.machine.settings.feature_level(),
             members: self.driver.conf_state(),
         };
-        let state = self.machine.freeze();
-        self.transfers.writer = Some(Box::new((CheckpointWriter::new(header), state)));
+        let state = Some(self.machine.freeze());
+        let begun_bytes = self.driver.log().bytes_after_checkpoint();
+        self.transfers.writer = Some(Box::new(Writing { writer: CheckpointWriter::new(header), state, begun_bytes }));
+    }
+
+    /// Gives up the checkpoint that is being written; what it froze is let go at once.
+    fn abandon_checkpoint(&mut self) {
+        let Some(writing) = &mut self.transfers.writer else { return };
+        if writing.state.take().is_some() {
+            self.counters.checkpoints_abandoned += 1;
+        }
+        if !writing.writer.is_under_way() {
+            self.transfers.writer = None;
+        }
+    }
+
+    /// This replica's state is wrong, nobody knows since when: no checkpoint of it is written or given away.
+    pub(crate) fn distrust_checkpoints(&mut self) {
+        self.abandon_checkpoint();
+        self.driver.set_offer(None);
     }
 
     /// Takes the answer to a job of the bulk queue; whether it was about a checkpoint.
@@ -109,8 +147,19 @@ impl Replica {
             return true;
         }
         let Some(writing) = &mut self.transfers.writer else { return false };
-        match writing.0.persisted(ticket) {
+        let was_abandoned = writing.state.is_none();
+        let is_distrusted = self.fenced;
+        match writing.writer.persisted(ticket) {
             Written::NotOurs => false,
+            Written::Whole(whole) if is_distrusted => {
+                self.transfers.writer = None;
+                self.remove_files(vec![whole.0.file()]);
+                true
+            }
+            Written::More if was_abandoned => {
+                self.transfers.writer = None;
+                true
+            }
             Written::More => true,
             Written::Whole(whole) => {
                 let (manifest, table) = *whole;
@@ -127,8 +176,8 @@ impl Replica {
     /// Lets go of what the newest checkpoint holds, but for what stays behind it and what a transfer needs.
     fn compact(&mut self) {
         let now = self.now.monotonic_ms;
-        let pinned = self.transfers.server.pinned_index(now).unwrap_or(u64::MAX);
-        let target = self.driver.log().compact_target().min(pinned);
+        let pinned = self.transfers.server.pinned_index(now);
+        let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
         let doomed = self.transfers.server.retire(now);
         if !doomed.is_empty() {

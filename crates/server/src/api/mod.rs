@@ -11,15 +11,17 @@
 //! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
+//! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
 //!
 //! Every error is JSON: `{"error": what, "hint": what to do}`.
 
 pub(crate) mod types;
 
-mod error;
+pub(crate) mod error;
 mod guard;
 mod keys;
+mod nodes;
 mod page;
 mod status;
 mod tokens;
@@ -66,6 +68,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
+        .route("/v1/nodes", axum::routing::delete(nodes::remove))
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)

@@ -1,5 +1,6 @@
 //! What a worker counts about messages. Each worker has its own; they are summed when `/metrics` is read.
 
+use crate::listen::Transport;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
 use replica::update::TsigReject;
@@ -79,6 +80,16 @@ impl Refusal {
         Self::TransfersMax,
     ];
 
+    /// The extended error that goes with it (RFC 8914 4).
+    pub(crate) const fn extended(self) -> Option<u16> {
+        match self {
+            Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
+            Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
+            Self::NotServing => Some(ede::NOT_READY),
+            Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
+        }
+    }
+
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::ZoneUnknown => "zone_unknown",
@@ -89,16 +100,6 @@ impl Refusal {
             Self::Prescan => "prescan",
             Self::QueueFull => "queue_full",
             Self::TransfersMax => "transfers_max",
-        }
-    }
-
-    /// What an extended error says about it (RFC 8914 4), where there is a code for it.
-    pub(crate) const fn extended(self) -> Option<u16> {
-        match self {
-            Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
-            Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
-            Self::NotServing => Some(ede::NOT_READY),
-            Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
         }
     }
 }
@@ -181,10 +182,26 @@ impl WorkerCounters {
     }
 }
 
+/// The counters of one update thread: what it counts belongs to the transport that the request came by.
+#[derive(Clone, Debug)]
+pub(crate) struct UpdateCounters {
+    pub(crate) udp: Arc<WorkerCounters>,
+    pub(crate) tcp: Arc<WorkerCounters>,
+}
+
+impl UpdateCounters {
+    pub(crate) fn of(&self, transport: Transport) -> &WorkerCounters {
+        match transport {
+            Transport::Udp => &self.udp,
+            Transport::Tcp => &self.tcp,
+        }
+    }
+}
+
 /// The counters of all workers of one transport.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportCounters {
-    /// `udp`, `tcp` or `signed`.
+    /// `udp` or `tcp`.
     pub(crate) transport: &'static str,
     pub(crate) workers: Vec<Arc<WorkerCounters>>,
 }

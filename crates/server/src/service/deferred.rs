@@ -7,8 +7,8 @@
 //! ```
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
 
-use super::answer::{Service, answer_query};
-use super::counters::{Refusal, WorkerCounters};
+use super::answer::{Client, Service, answer_query};
+use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::transfer;
@@ -102,7 +102,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) threads: u64,
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
-    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::ListenCounters>,
     pub(crate) submit: Arc<S>,
     pub(crate) transfers: Arc<Gauge>,
@@ -139,21 +139,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn message(&mut self, message: Deferred) {
-        self.counters.received.one();
         // The worker has parsed it before: only a QUERY or an UPDATE comes here.
         let octets = message.octets;
         let Parsed::Request(request) = parse_request(&octets) else { return message.reply.give_up() };
         let rights = self.submit.rights();
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
-                self.counters.tsig_reject_for(reason);
+                self.count(&message.reply).tsig_reject_for(reason);
                 self.error(&request, rcode, None, signer.as_ref(), message.reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
-                let unsigned = Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned };
-                self.refuse(&request, refused.err().unwrap_or(unsigned), None, message.reply);
+                let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                self.refuse(&request, &refused, None, message.reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
@@ -213,7 +212,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
         if let Some(refused) = refused {
-            return self.refuse(request, refused, Some(&signer), reply);
+            return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
         let update = UpdateRequest {
@@ -227,7 +226,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
-            self.refuse(request, refused, Some(&signer), reply);
+            self.refuse(request, &refused, Some(&signer), reply);
         }
     }
 
@@ -237,11 +236,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let limit = out_limit(transport, &self.service);
         let len = answer_query(
             &self.service,
-            &self.counters,
+            self.counters.of(transport),
             self.zones.pin(),
             serving,
             request,
-            transport,
+            Client { address: reply.peer().ip(), transport },
             signer.reserve_octets(),
             &mut self.out[..limit],
         );
@@ -272,9 +271,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
         if let Some(refused) = refused {
-            return self.refuse(request, refused, Some(&signer), reply);
+            return self.refuse(request, &refused, Some(&signer), reply);
         }
-        self.counters.response(Rcode::NOERROR);
+        self.count(&reply).response(Rcode::NOERROR);
         if reply.transport() == Transport::Udp {
             return self.current_soa(request, &wanted, &signer, reply);
         }
@@ -285,6 +284,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {
         let payload = self.service.options.udp_payload;
         self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
+    }
+
+    /// Where what happens to a request is counted.
+    fn count(&self, reply: &Reply) -> &WorkerCounters {
+        self.counters.of(reply.transport())
     }
 
     /// The response to an IXFR over UDP.
@@ -300,8 +304,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// Sends an error that has a reason, and counts it.
-    fn refuse(&mut self, request: &Request<'_>, refused: Refused, signer: Option<&Signer>, reply: Reply) {
-        self.counters.refuse_for(refused.reason);
+    fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
+        self.count(&reply).refuse_for(refused.reason);
         self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
     }
 
@@ -314,7 +318,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         signer: Option<&Signer>,
         reply: Reply,
     ) {
-        self.counters.response(rcode);
+        self.count(&reply).response(rcode);
         let payload = self.service.options.udp_payload;
         match ResponseHead::of(request).compose(rcode, extended, payload, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),

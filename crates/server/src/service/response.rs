@@ -37,10 +37,11 @@ impl ResponseHead {
     ) -> Option<usize> {
         let mut composer = Composer::new(out, usize::MAX);
         // RFC 6891 6.1.1: a request with OPT gets a response with OPT.
-        let edns = self.dnssec_ok.map(|dnssec_ok| {
-            let mut edns = EdnsOut { payload, dnssec_ok, ..EdnsOut::default() };
-            edns.ede[0] = extended.map(|code| (code, ""));
-            edns
+        let edns = self.dnssec_ok.map(|dnssec_ok| EdnsOut {
+            payload,
+            dnssec_ok,
+            ede: [extended.map(|code| (code, "")), None],
+            ..EdnsOut::default()
         });
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
         composer.start(&self.header, (!self.question.is_empty()).then_some(&self.question), rcode, false);

@@ -34,7 +34,7 @@ fn rcode(message: &[u8], response: &[u8]) -> u8 {
 }
 
 /// Whether a node has the name.
-fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
+pub(crate) fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
     let query = MessageBuilder::query(next_id(), name(owner).as_ref(), Rtype::A).build();
     let mut response = [0; 512];
     for _ in 0..20 {
@@ -48,7 +48,7 @@ fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
     panic!("{to} does not answer");
 }
 
-fn socket() -> UdpSocket {
+pub(crate) fn socket() -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     socket
