@@ -36,6 +36,8 @@ fn deny() -> Result<(), String> {
     if !has_deny() {
         cargo(&["install", "cargo-deny", "--locked", "--root", "target/tools"])?;
     }
+    // Offline, cargo-deny reads all crates of the lock file, those of other systems too, which no build here fetches.
+    cargo(&["fetch", "--locked"])?;
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = root().join("target/tools/bin");
     let mut deny = crate::command::command("cargo", &["deny", "--offline", "check", "bans", "licenses", "sources"]);

@@ -1,6 +1,8 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod command_updates;
+
 use clap::{Args, Parser, Subcommand};
 use lab::compare::{Tally, run};
 use lab::peers::{Kind, ServedZone};
@@ -24,7 +26,16 @@ struct Cli {
 enum Command {
     /// Sends the same messages to several servers and explains or reports every difference.
     #[command(subcommand)]
-    Compare(Compare),
+    Compare(Comparison),
+}
+
+#[derive(Subcommand)]
+enum Comparison {
+    #[command(flatten)]
+    Answers(Compare),
+    /// UPDATEs to ours and to the peers that take them: RCODE, step of the serial and whole zone after each.
+    #[command(after_help = command_updates::EXAMPLES)]
+    Updates(command_updates::UpdatesArguments),
 }
 
 #[derive(Subcommand)]
@@ -87,7 +98,10 @@ fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Compare(compare) = Cli::parse().command;
+    let compare = match Cli::parse().command {
+        Command::Compare(Comparison::Answers(compare)) => compare,
+        Command::Compare(Comparison::Updates(arguments)) => return command_updates::main(&arguments),
+    };
     let folder = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
     let mut tally = Tally::default();
     let (done, show) = match &compare {

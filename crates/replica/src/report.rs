@@ -107,6 +107,8 @@ impl Replica {
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
             if let Some(at_ms) = self.quorum_heard_ms().filter(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+                // It confirms itself, and remembers when it leads no more.
+                self.reports.confirmed_ms = self.reports.confirmed_ms.max(Some(at_ms));
                 self.note_contact(at_ms);
                 self.set_serving(Serving::Yes);
             }

@@ -7,8 +7,8 @@ use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX, LIVED_STEP_MS_MAX
 const WAITERS_TICKS: u64 = 5;
 /// Ticks between two looks at the membership and at what is stale.
 const SLOW_TICKS: u64 = 10;
-/// Ticks without a record after which the commit index is written by itself, so that a restarted replica knows how
-/// much of its log was committed.
+/// Ticks without a record after which the commit index and the last leader contact are written by themselves, so that a
+/// restarted replica knows how much of its log was committed, and how stale it is.
 const QUIET_TICKS: u64 = 10;
 
 impl Replica {

@@ -9,13 +9,18 @@ use replica::io::AdminError;
 
 /// What a handler gives when it cannot do as asked.
 #[derive(Debug)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     status: StatusCode,
     error: String,
     hint: String,
 }
 
 impl ApiError {
+    /// What is wrong, for those who do not speak HTTP.
+    pub(crate) fn into_reason(self) -> String {
+        self.error
+    }
+
     pub(super) fn new(status: StatusCode, error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { status, error: error.into(), hint: hint.into() }
     }

@@ -18,7 +18,7 @@
 
 pub(crate) mod types;
 
-mod error;
+pub(crate) mod error;
 mod guard;
 mod keys;
 mod nodes;

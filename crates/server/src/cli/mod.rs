@@ -64,6 +64,11 @@ pub(crate) enum Command {
     Node(NodeCommand),
 }
 
+/// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.
+pub(crate) fn program() -> String {
+    std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "catamaran".to_owned())
+}
+
 const UP_EXAMPLES: &str = "\
 Examples:
   catamaran up                                   three nodes, a small built-in example.test

@@ -384,6 +384,21 @@ keep_bytes = 5
     }
 
     #[test]
+    fn the_guide_for_operators_names_every_key() {
+        let guide = include_str!("../../../../docs/operating.md");
+        for (table, keys) in TABLES.iter().filter(|(table, _)| *table != "peer.members") {
+            for key in keys.iter().filter(|key| !TABLES.iter().any(|(other, _)| other == *key)) {
+                let path = if table.is_empty() { (*key).to_owned() } else { format!("{table}.{key}") };
+                let is_table = TABLES.iter().any(|(other, _)| *other == path);
+                assert!(
+                    is_table || guide.contains(&format!("`{path}`")) || guide.contains(&format!("`[[{path}]]`")),
+                    "{path}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn wrong_values_name_their_line() {
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),

@@ -3,7 +3,9 @@
 // A cluster to test on, and what talks to it.
 mod support;
 
-// Which answer a message gets (row by row).
+// Which answer a message gets (row by row), and how it is counted.
+mod hostile;
+mod metrics;
 mod order_of_answers;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
@@ -11,5 +13,9 @@ mod up;
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// Updates that are refused: each form, each reason, no trace on any node.
+mod refused_updates;
+// Debian's clients, through each node.
+mod real_clients;
 // The commands that talk to a cluster.
 mod commands;

@@ -17,6 +17,7 @@ pub mod message;
 
 // To whom, and what came of it.
 pub mod client;
+pub mod start;
 
 // What should have come of it.
 mod address;
@@ -32,4 +33,5 @@ pub mod run;
 pub use contents::Contents;
 pub use history::History;
 pub use message::{Raw, Update};
-pub use run::{Plan, Server, Tally, run, run_history};
+pub use run::{Followed, Plan, Server, Tally, run, run_history};
+pub use start::{KINDS, key, start_all};

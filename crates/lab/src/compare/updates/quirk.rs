@@ -9,6 +9,8 @@ pub enum Quirk {
     OrphanDsGoes,
     /// An NS of the apex whose target is in the zone and has no address makes the update be REFUSED.
     ApexNsNeedsAddress,
+    /// A CDS of the apex without the DNSKEY that it names makes the update be REFUSED.
+    ApexCdsNeedsKey,
     /// A record named twice among the prerequisites has to exist twice.
     ValuesAreCounted,
     /// A record that is there and comes in another case is a change, and the serial steps.
@@ -22,8 +24,10 @@ pub enum Quirk {
     RdataHasToFit,
     /// Each SOA of an update is compared with that of the zone, not with the one before it.
     SoaAgainstZone,
-    /// The rdata of CAA, DS, HTTPS and TXT is not looked into.
+    /// The rdata of CAA, HTTPS, TXT, and of what holds a digest is not looked into.
     RdataUnchecked,
+    /// A GOST digest may have any length.
+    GostUnchecked,
     /// MAILA and MAILB are types of records.
     MailTypesTaken,
     /// An SOA is taken for newer when its serial is half the circle away, or newer than that of one before it in the

@@ -15,12 +15,15 @@ pub(super) fn check(update: &Update, quirks: Quirks<'_>) -> Result<(), Rcode> {
 }
 
 fn is_bad(raw: &Raw, quirks: Quirks<'_>) -> bool {
-    const UNCHECKED: &[Rtype] = &[Rtype::CAA, Rtype::DS, Rtype::HTTPS, Rtype::TXT];
+    const UNCHECKED: &[Rtype] = &[Rtype::CAA, Rtype::CDS, Rtype::DS, Rtype::HTTPS, Rtype::TXT, Rtype::ZONEMD];
+    // RFC 5933 6: digest type 3, in the fourth octet of the rdata.
+    let is_gost = matches!(raw.rtype, Rtype::DS | Rtype::CDS) && raw.rdata.len() > 4 && raw.rdata[3] == 3;
     if is_meta(raw.rtype, quirks) {
         return raw.class == Class::IN && quirks.has(Quirk::MetaTypesUnreadable);
     }
     let has_no_value = raw.class != Class::IN && raw.rdata.is_empty();
-    let is_unchecked = quirks.has(Quirk::RdataUnchecked) && UNCHECKED.contains(&raw.rtype);
+    let is_unchecked = quirks.has(Quirk::RdataUnchecked) && UNCHECKED.contains(&raw.rtype)
+        || quirks.has(Quirk::GostUnchecked) && is_gost;
     !has_no_value && !is_unchecked && rdata_check(raw.rtype, &raw.rdata).is_err()
 }
 

@@ -5,4 +5,5 @@ pub(crate) mod dns;
 pub(crate) mod http;
 pub(crate) mod message;
 pub(crate) mod nodes;
+pub(crate) mod relay;
 pub(crate) mod tools;
