@@ -381,13 +381,11 @@ fn a_member_that_forgot_a_transfer_is_sent_the_checkpoint_again() {
     cluster.start(lagging);
     cluster.run(2_000);
     assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
-    // It starts again, so quickly that its leader does not notice, and knows nothing of the transfer.
+    // It starts again, so quickly that its leader sees no connection end, and knows nothing of the transfer.
     let machine = cluster.machines.get_mut(&lagging).unwrap();
     (machine.replica, machine.bulk_hung) = (None, None);
     cluster.start(lagging);
     cluster.run(5_000);
-    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0, "raft still waits for the first");
-    cluster.run(15_000);
     assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
     assert!((1..=250).all(|last| cluster.has(lagging, &address(last))));
     cluster.assert_same();
