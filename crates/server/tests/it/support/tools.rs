@@ -37,7 +37,8 @@ pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<St
     update("nsupdate", server, key, lines)
 }
 
-/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was done.
+/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was
+/// done.
 pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     use std::io::Write;
     let mut words = tool.split(' ');
