@@ -18,5 +18,7 @@ mod updates;
 mod refused_updates;
 // Debian's clients, through each node.
 mod real_clients;
+// Debian's servers that take a zone from a node.
+mod secondaries;
 // The commands that talk to a cluster.
 mod commands;
