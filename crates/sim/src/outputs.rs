@@ -3,7 +3,7 @@
 use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
-use replica::io::{FatalReason, NodeId, Output, Role, Serving};
+use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
 
 impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
@@ -30,22 +30,11 @@ impl Simulation {
             }
             Output::UpdateDone { request_id, verdict } => self.update_done(id, request_id, verdict)?,
             Output::AdminDone { request_id, result } => self.command_done(id, request_id, result),
-            Output::ReadIndexDone { request_id, result } => {
-                let Some((_, floor)) = self.reads.remove(&request_id) else {
-                    return Err(self.violation("reads_see_what_was_acknowledged", "one read, two answers".into()));
-                };
-                if let Ok(index) = result {
-                    self.count.reads_done += 1;
-                    let checked = self.invariants.reads.on_read(id, index, floor);
-                    checked.map_err(|what| self.violation("reads_see_what_was_acknowledged", what))?;
-                }
-            }
+            Output::ReadIndexDone { request_id, result } => self.read_done(id, request_id, result)?,
             Output::RoleChanged { role, term, leader } => {
                 self.trace.note(now_us, id, "role", &[role as u64, term, leader.unwrap_or(0)], &[]);
                 if role == Role::Leader {
-                    let is_new = self.invariants.elections.on_leader(id, term);
-                    let is_new = is_new.map_err(|what| self.violation("election_safety", what))?;
-                    self.count.leader_changes += u64::from(is_new && self.invariants.elections.count() > 1);
+                    self.leads(id, term)?;
                 }
             }
             Output::KeysChanged => {
@@ -54,22 +43,16 @@ impl Simulation {
             }
             Output::ServingChanged { serving } => {
                 self.trace.note(now_us, id, "serving", &[serving as u64], &[]);
+                let machine = &self.machines[&id];
+                let gives_up = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+                let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
+                checked.map_err(|what| self.violation("reads_never_stop", what))?;
                 if serving != Serving::No {
                     self.look_closely(id)?;
                 }
             }
-            Output::Stopped => {
-                self.trace.note(now_us, id, "stopped", &[], &[]);
-                self.kill(id);
-                let down_us = self.faults_rng.between(10_000, 500_000);
-                self.events.after(down_us, Event::Restart(id));
-            }
-            Output::Fatal { reason: FatalReason::DiskHung } => {
-                self.trace.note(now_us, id, "disk hung", &[], &[]);
-                self.kill(id);
-                let down_us = self.faults_rng.between(10_000, 500_000);
-                self.events.after(down_us, Event::Restart(id));
-            }
+            Output::Stopped => self.ends_itself(id, "stopped"),
+            Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
@@ -77,6 +60,31 @@ impl Simulation {
             Output::Published { .. } | Output::PeersChanged { .. } | Output::ZonesChanged => {}
         }
         Ok(())
+    }
+
+    fn read_done(&mut self, id: NodeId, request_id: u64, result: Result<u64, ReadIndexError>) -> Checked {
+        let invariant = "reads_see_what_was_acknowledged";
+        let Some((_, floor)) = self.reads.remove(&request_id) else {
+            return Err(self.violation(invariant, "one read, two answers".into()));
+        };
+        let Ok(index) = result else { return Ok(()) };
+        self.count.reads_done += 1;
+        self.invariants.reads.on_read(id, index, floor).map_err(|what| self.violation(invariant, what))
+    }
+
+    fn leads(&mut self, id: NodeId, term: u64) -> Checked {
+        let is_new = self.invariants.elections.on_leader(id, term);
+        let is_new = is_new.map_err(|what| self.violation("election_safety", what))?;
+        self.count.leader_changes += u64::from(is_new && self.invariants.elections.count() > 1);
+        Ok(())
+    }
+
+    /// A process ends by its own will, and is started again.
+    fn ends_itself(&mut self, id: NodeId, why: &str) {
+        self.trace.note(self.events.now_us(), id, why, &[], &[]);
+        self.kill(id);
+        let down_us = self.faults_rng.between(10_000, 500_000);
+        self.events.after(down_us, Event::Restart(id));
     }
 
     /// Looks at a member that has worked: everything that must hold at each index.

@@ -203,6 +203,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_run_in_which_too_little_happened_is_a_failure() {
+        let least = Count {
+            acknowledged: ACKNOWLEDGED_MIN,
+            leader_changes: LEADER_CHANGES_MIN,
+            crashes_with_loss: CRASHES_WITH_LOSS_MIN,
+            ..Count::default()
+        };
+        assert!(is_enough(&least));
+        for too_little in [
+            Count { acknowledged: ACKNOWLEDGED_MIN - 1, ..least },
+            Count { leader_changes: 0, ..least },
+            Count { crashes_with_loss: 0, ..least },
+        ] {
+            assert!(!is_enough(&too_little));
+            assert!(Failure::Coverage(too_little).to_string().starts_with("Coverage: "));
+        }
+    }
+
+    #[test]
     fn the_same_seed_is_the_same_run() {
         for (seed, members) in [(1, 3), (2, 5)] {
             let outcome = run(seed, members, false).unwrap();

@@ -3,6 +3,7 @@
 pub(crate) mod acknowledged_updates_survive;
 pub(crate) mod durable_before_acknowledged;
 pub(crate) mod election_safety;
+pub(crate) mod reads_never_stop;
 pub(crate) mod reads_see_what_was_acknowledged;
 pub(crate) mod refused_leaves_no_trace;
 pub(crate) mod replicas_hold_equal_state;
@@ -37,6 +38,7 @@ pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged_updates_survive::AcknowledgedUpdatesSurvive,
     pub(crate) durable: durable_before_acknowledged::DurableBeforeAcknowledged,
     pub(crate) elections: election_safety::ElectionSafety,
+    pub(crate) serving: reads_never_stop::ReadsNeverStop,
     pub(crate) reads: reads_see_what_was_acknowledged::ReadsSeeWhatWasAcknowledged,
     pub(crate) traces: refused_leaves_no_trace::RefusedLeavesNoTrace,
     pub(crate) states: replicas_hold_equal_state::ReplicasHoldEqualState,
@@ -49,6 +51,7 @@ impl Invariants {
             acknowledged: Default::default(),
             durable: durable_before_acknowledged::DurableBeforeAcknowledged::new(rng),
             elections: Default::default(),
+            serving: Default::default(),
             reads: Default::default(),
             traces: Default::default(),
             states: Default::default(),
