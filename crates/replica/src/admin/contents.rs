@@ -50,8 +50,9 @@ impl Contents {
         self.chunks.len() as u32
     }
 
-    pub(super) fn into_chunks(self) -> VecDeque<Vec<Record>> {
-        self.chunks
+    /// Takes the next chunk.
+    pub(super) fn pop_chunk(&mut self) -> Option<Vec<Record>> {
+        self.chunks.pop_front()
     }
 
     /// Gives the SOA another serial.

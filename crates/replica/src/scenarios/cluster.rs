@@ -43,6 +43,8 @@ pub(super) struct Cluster {
     frames: VecDeque<(NodeId, NodeId, Vec<u8>)>,
     /// Directions that lose everything.
     pub(super) cut: BTreeSet<(NodeId, NodeId)>,
+    /// Says which frames are lost.
+    pub(super) lose: fn(&[u8]) -> bool,
     pub(super) verdicts: BTreeMap<u64, Verdict>,
     pub(super) admin: BTreeMap<u64, Result<AdminReply, AdminError>>,
     pub(super) reads: BTreeMap<u64, Result<u64, ReadIndexError>>,
@@ -103,6 +105,7 @@ impl Cluster {
             now: Now { monotonic_ms: 1_000, wall_ms: START_WALL_MS },
             frames: VecDeque::new(),
             cut: BTreeSet::new(),
+            lose: |_| false,
             verdicts: BTreeMap::new(),
             admin: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -201,7 +204,7 @@ impl Cluster {
             }
             while let Some((from, to, frame)) = self.frames.pop_front() {
                 moved = true;
-                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) {
+                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
                     self.input(to, Input::Peer { from, frame });
                 }
             }

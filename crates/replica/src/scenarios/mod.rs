@@ -8,4 +8,5 @@ mod hostile;
 mod membership;
 mod persistence;
 mod quarantine;
+mod transfers;
 mod updates;

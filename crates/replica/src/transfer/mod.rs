@@ -17,8 +17,10 @@ pub(crate) use install::Incoming;
 use raft::eraftpb::Snapshot;
 use std::collections::BTreeMap;
 
-/// How long a member that was sent a manifest may be silent before the transfer counts as failed.
+/// How long a member that asked for blocks may be silent before the transfer counts as failed.
 const SENT_SILENT_MS: u64 = 15_000;
+/// How long a member that was sent a manifest may take to ask for the first block: the manifest may be lost.
+const SENT_UNHEARD_MS: u64 = 2_000;
 
 /// What goes on with checkpoints.
 #[derive(Default)]
@@ -29,7 +31,7 @@ pub(crate) struct Transfers {
     /// Somebody needs a checkpoint from this index on.
     wanted: Option<u64>,
     server: CheckpointServer,
-    /// Members that were sent a manifest, and when they were heard of last.
+    /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
     /// Files to remove once the log has a durable record that no longer refers to them.
@@ -214,13 +216,13 @@ impl Replica {
 
     /// A member was sent a manifest.
     pub(crate) fn note_snapshot_sent(&mut self, to: NodeId) {
-        self.transfers.sent.insert(to, self.now.monotonic_ms);
+        self.transfers.sent.insert(to, self.now.monotonic_ms + SENT_UNHEARD_MS);
     }
 
     /// A member asks for blocks.
     pub(super) fn note_snapshot_heard(&mut self, from: NodeId) {
-        if let Some(at_ms) = self.transfers.sent.get_mut(&from) {
-            *at_ms = self.now.monotonic_ms;
+        if let Some(until_ms) = self.transfers.sent.get_mut(&from) {
+            *until_ms = self.now.monotonic_ms + SENT_SILENT_MS;
         }
     }
 
@@ -234,7 +236,7 @@ impl Replica {
 
     pub(crate) fn tick_transfers(&mut self) {
         let now = self.now.monotonic_ms;
-        let is_silent = |(&id, &at_ms): (&NodeId, &u64)| (now >= at_ms + SENT_SILENT_MS).then_some(id);
+        let is_silent = |(&id, &until_ms): (&NodeId, &u64)| (now >= until_ms).then_some(id);
         let silent: Vec<_> = self.transfers.sent.iter().filter_map(is_silent).collect();
         for id in silent {
             self.handle_snapshot_result(id, false);

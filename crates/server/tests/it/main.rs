@@ -7,6 +7,7 @@ mod support;
 mod hostile;
 mod metrics;
 mod order_of_answers;
+mod scenarios;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
 // Disks that hang, lie or are gone, and nodes that were away for long.

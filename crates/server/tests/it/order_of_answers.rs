@@ -240,6 +240,10 @@ fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
         (describe(&known, &response) == "NOERROR, question, answer 1, opt").then_some(())
     });
     assert_eq!(cluster.status(1).unwrap()["serving"], "stale");
+    // A load balancer leaves it in its pool, unless it was told how old answers may be.
+    let health = http::get(cluster.api(1), "/healthz").unwrap();
+    assert_eq!((health.status, health.json().unwrap()["leader"].is_null()), (200, true));
+    assert_eq!(http::get(cluster.api(1), "/healthz?max_staleness_ms=0").unwrap().status, 503);
     kill("TERM", alone.id());
     assert!(alone.wait().unwrap().success());
 }
