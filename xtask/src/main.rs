@@ -3,6 +3,7 @@
 
 mod command;
 mod peers;
+mod sim;
 mod test;
 mod tidy;
 mod verify;
@@ -14,7 +15,8 @@ cargo xtask COMMAND
 
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
-                  missing peer is a failure). --full sends all of the recorded and generated queries.
+                  missing peer is a failure), and 300 simulated clusters, each counted as a test.
+                  --full sends all of the recorded and generated queries, and simulates 3,000.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions
   tidy            the project's own rules about its files

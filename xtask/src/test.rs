@@ -2,6 +2,7 @@
 
 use crate::command::{cargo, command, root};
 use crate::peers;
+use crate::sim::{self, Length};
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -16,7 +17,11 @@ pub(crate) enum Extent {
 }
 
 /// One profile for everything, so that each crate is built once.
-const PROFILE: &str = "gate";
+pub(crate) const PROFILE: &str = "gate";
+/// Clusters that are simulated, each a test.
+const SEEDS: u64 = 300;
+/// The same when everything is run.
+const SEEDS_FULL: u64 = 3_000;
 
 #[derive(Default)]
 struct Count {
@@ -57,6 +62,14 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     }
     if let Err(reason) = count_lines(tests, &mut count) {
         failures.push(reason);
+    }
+    let seeds = if extent == Extent::Full { SEEDS_FULL } else { SEEDS };
+    match sim::run(PROFILE, Length::Seeds(seeds)) {
+        Ok((passed, failed)) => {
+            count.passed += passed;
+            count.failed += failed;
+        }
+        Err(reason) => failures.push(reason),
     }
     if let Some(peer) = count.skips.iter().find(|skip| is_peer(skip)).filter(|_| peers::must_be_there()) {
         failures.push(format!("under CI=true no peer may be missing, but: {peer}"));

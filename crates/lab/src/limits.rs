@@ -5,7 +5,9 @@ pub const NAME_OCTETS_MAX: usize = 255;
 /// Labels and pointers that are followed in one name.
 pub const POINTER_COUNT_MAX: usize = 256;
 /// Messages that wait for an answer of one server.
-pub const IN_FLIGHT_MAX: usize = 64;
+pub const IN_FLIGHT_MAX: usize = 256;
+/// TCP connections to one server at once.
+pub const CONNECTIONS_MAX: usize = 4;
 
 /// Octets of a query of the load engine: more than any real one, with room for padding.
 pub const QUERY_OCTETS_MAX: usize = 4_096;

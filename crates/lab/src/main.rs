@@ -1,22 +1,31 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
-mod commands;
+mod command_answers;
+mod command_load;
+mod command_updates;
 
-use clap::{Args, Parser, Subcommand};
-use lab::compare::{Tally, run};
-use lab::peers::{Kind, ServedZone};
-use lab::trace::{self, Recorded};
-use std::error::Error;
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Differences that are printed when no other number is asked for.
-const SHOWN_COUNT: usize = 20;
+const EXAMPLES: &str = "\
+Examples:
+  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab compare generated --seed 7 --count 100000
+  catlab compare updates --help
+  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab compare generated --seed 7 --count 100000
+  catlab compare updates --help";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
-#[command(name = "catlab", version, arg_required_else_help = true)]
+#[command(name = "catlab", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,109 +34,32 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Sends the same messages to several servers and explains or reports every difference.
-    #[command(subcommand)]
-    Compare(Compare),
+    #[command(subcommand, after_help = COMPARE_EXAMPLES)]
+    Compare(Comparison),
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
-    #[command(after_help = commands::load::EXAMPLES)]
-    Load(Box<commands::load::Arguments>),
+    #[command(after_help = command_load::EXAMPLES)]
+    Load(Box<command_load::Arguments>),
 }
 
 #[derive(Subcommand)]
-enum Compare {
-    /// Recorded queries: captures (.pcap, .pcapng), dnsperf files (.dnsperf), raw messages (.rpl), each also as .xz.
-    #[command(after_help = "Example:\n  catlab compare recorded --zone .=root.zone --trace root-server.pcap.xz\n\n\
-        Exit code 0: every difference is explained; 1: some are not; 2: the run failed.")]
-    Recorded(RecordedArguments),
-    /// Zones and queries made from a seed: wildcards, zone cuts, DNAME, empty non-terminals, NSEC and NSEC3.
-    #[command(after_help = "Example:\n  catlab compare generated --seed 7 --count 100000\n\n\
-        Exit code 0: every difference is explained; 1: some are not; 2: the run failed.")]
-    Generated(GeneratedArguments),
-}
-
-#[derive(Args)]
-struct Common {
-    /// The server that is judged: catamaran, nsd, knot or bind.
-    #[arg(long, default_value = "catamaran", value_parser = parse_kind)]
-    ours: Kind,
-    /// How many unexplained differences are printed.
-    #[arg(long, default_value_t = SHOWN_COUNT)]
-    show: usize,
-}
-
-#[derive(Args)]
-struct RecordedArguments {
-    /// A zone and its file, uncompressed or .xz.
-    #[arg(long = "zone", value_name = "APEX=FILE", required = true, value_parser = parse_zone)]
-    zones: Vec<(String, PathBuf)>,
-    /// A trace.
-    #[arg(long = "trace", value_name = "FILE", required = true)]
-    traces: Vec<PathBuf>,
-    /// Only the first so many messages.
-    #[arg(long)]
-    limit: Option<usize>,
+enum Comparison {
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args)]
-struct GeneratedArguments {
-    /// The same seed gives the same zones and queries.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Queries over all zones together.
-    #[arg(long, default_value_t = 10_000)]
-    count: usize,
-    #[command(flatten)]
-    common: Common,
-}
-
-fn parse_kind(label: &str) -> Result<Kind, String> {
-    let kinds = Kind::ALL.map(Kind::label).join(", ");
-    Kind::ALL.into_iter().find(|kind| kind.label() == label).ok_or(format!("one of {kinds}"))
-}
-
-fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
-    let (apex, file) = text.split_once('=').ok_or("APEX=FILE, as in .=root.zone")?;
-    Ok((apex.to_string(), PathBuf::from(file)))
+    Answers(command_answers::Compare),
+    /// UPDATEs to ours and to the peers that take them: RCODE, step of the serial and whole zone after each.
+    #[command(after_help = command_updates::EXAMPLES)]
+    Updates(command_updates::UpdatesArguments),
 }
 
 fn main() -> ExitCode {
-    let compare = match Cli::parse().command {
-        Command::Compare(compare) => compare,
-        Command::Load(arguments) => {
-            return commands::load::run(&arguments).unwrap_or_else(|error| {
-                eprintln!("catlab load: {error}");
-                ExitCode::from(2)
-            });
-        }
-    };
-    let folder = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
-    let mut tally = Tally::default();
-    let (done, show) = match &compare {
-        Compare::Recorded(arguments) => (recorded(arguments, &folder, &mut tally), arguments.common.show),
-        Compare::Generated(arguments) => {
-            let ours = arguments.common.ours;
-            let done = run::run_generated(ours, arguments.seed, arguments.count, &folder, &mut tally);
-            (done, arguments.common.show)
-        }
-    };
-    // A folder that stays behind in the system's temporary folder harms nobody.
-    let _removed = std::fs::remove_dir_all(&folder);
-    if let Err(error) = done {
-        eprintln!("catlab: {error}");
-        return ExitCode::from(2);
+    match Cli::parse().command {
+        Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
+        Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
+        Command::Load(arguments) => command_load::main(&arguments, &stops()),
     }
-    for difference in tally.unexplained.iter().take(show) {
-        println!("{difference}");
-    }
-    print!("{tally}");
-    if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Counts how often the user has asked to stop: Ctrl-C, or a signal that ends programs.
 fn stops() -> impl Fn() -> u8 {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU8, Ordering};
     let count = Arc::new(AtomicU8::new(0));
     let counted = Arc::clone(&count);
     // Without a handler the signal ends the program at once, as it would have.
@@ -135,20 +67,4 @@ fn stops() -> impl Fn() -> u8 {
         let _before = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_add(1)));
     });
     move || count.load(Ordering::Relaxed)
-}
-
-fn recorded(arguments: &RecordedArguments, folder: &std::path::Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
-    std::fs::create_dir_all(folder)?;
-    let mut zones = Vec::new();
-    for (index, (apex, path)) in arguments.zones.iter().enumerate() {
-        let file = folder.join(format!("zone{index}"));
-        std::fs::write(&file, trace::read_whole(path).map_err(|error| format!("{}: {error}", path.display()))?)?;
-        zones.push(ServedZone { apex: apex.clone(), file });
-    }
-    let mut messages: Vec<Recorded> = Vec::new();
-    for path in &arguments.traces {
-        messages.extend(trace::read_any(path).map_err(|error| format!("{}: {error}", path.display()))?);
-    }
-    messages.truncate(arguments.limit.unwrap_or(usize::MAX));
-    run::run(&run::Plan { ours: arguments.common.ours, zones, messages: &messages, folder }, tally)
 }

@@ -22,6 +22,8 @@ impl Replica {
     pub(crate) fn handle_connected(&mut self, id: NodeId, boot_id: u64) {
         let known = self.evidence.boots.insert(id, boot_id);
         if known.is_some_and(|known| known != boot_id) {
+            // What was on its way to the old process is gone; nobody may have seen that end.
+            self.checkpoint_peer_gone(id);
             self.leader_died(id);
         }
     }

@@ -50,6 +50,8 @@ pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
 
+/// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
+pub const SIDE_BY_SIDE_MAX: usize = 16;
 /// Octets of records in one import chunk.
 pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
 /// Chunks of one import.
@@ -93,13 +95,17 @@ pub const ELECTION_TICK_MAX: usize = 60;
 pub const DISK_HUNG_TRANSFER_MS: u64 = 500;
 /// A replica whose oldest unwritten entry is older stops.
 pub const DISK_HUNG_ABORT_MS: u64 = 10_000;
+/// The most that one tick counts as time that this process lived through: it may have been stopped or asleep before,
+/// and that is no fault of its disk or of its leader.
+pub const LIVED_STEP_MS_MAX: u64 = 100;
 /// Wait between the campaigns of two voters after a leader's death, times their rank.
 pub const CAMPAIGN_RANK_MS: u64 = 30;
 /// A restarted replica that hears no leader answers after this, marked stale.
 pub const START_STALE_AFTER_MS: u64 = 5_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
-/// Time between two notes of the last leader contact on disk.
-pub const CONTACT_NOTE_MS: u64 = 1_000;
+/// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
+/// is does a restarted replica take itself to be.
+pub const CONTACT_NOTE_MS: u64 = 10_000;
 /// How long a leader that was asked to stop waits for its successor.
 pub const STOP_WAIT_MS: u64 = 2_000;

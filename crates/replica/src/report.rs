@@ -6,7 +6,7 @@
 
 use crate::io::{NodeId, Output, Serving};
 use crate::limits::REPORT_MS;
-use crate::peer::{FEATURE_LEVEL, Frame, Report, ReportAck};
+use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
 use std::collections::BTreeMap;
 
@@ -90,14 +90,13 @@ impl Replica {
             return;
         }
         let now = self.now.monotonic_ms;
-        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms);
         self.reports.unconfirmed.get_or_insert((report.commit, now));
         self.confirm();
         let ack = ReportAck {
             term: report.term,
             sequence: report.sequence,
             applied: self.machine.applied.0,
-            feature_level: FEATURE_LEVEL,
+            feature_level: self.feature_level,
             hash_index: report.hash_index,
             hash: self.machine.hashes.get(report.hash_index),
         };
@@ -107,7 +106,10 @@ impl Replica {
     /// What was committed when a report came is applied: nothing newer was acknowledged before it.
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
-            if self.quorum_heard_ms().is_some_and(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+            if let Some(at_ms) = self.quorum_heard_ms().filter(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+                // It confirms itself, and remembers when it leads no more.
+                self.reports.confirmed_ms = self.reports.confirmed_ms.max(Some(at_ms));
+                self.note_contact(at_ms);
                 self.set_serving(Serving::Yes);
             }
             return;
@@ -117,8 +119,15 @@ impl Replica {
         {
             self.reports.confirmed_ms = Some(at_ms);
             self.reports.unconfirmed = None;
+            self.note_contact(at_ms);
             self.set_serving(Serving::Yes);
         }
+    }
+
+    /// At that time nothing newer was committed: the next record of the log says so, for the time after a restart.
+    fn note_contact(&mut self, at_ms: u64) {
+        let ago_ms = self.now.monotonic_ms.saturating_sub(at_ms);
+        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(ago_ms));
     }
 
     /// When this leader last knew that a majority follows it; `None` before the first answers.
@@ -182,6 +191,7 @@ impl Replica {
     fn fence(&mut self) {
         self.fenced = true;
         self.set_serving(Serving::No);
+        self.distrust_checkpoints();
         if let Some(to) = self.driver.best_successor() {
             self.driver.transfer_leader(to);
         }
@@ -204,7 +214,7 @@ impl Replica {
     /// log; where more is in the log than is known to be committed, some of that may have been published too, and
     /// it waits for a leader: a serial never goes back.
     pub(crate) fn serve_stale_when_due(&mut self) {
-        let waited = self.now.monotonic_ms >= self.started_ms + self.config.start_stale_after_ms;
+        let waited = self.lived_ms >= self.config.start_stale_after_ms;
         let knows_all = self.machine.applied.0 == self.started_last_index.max(self.machine.applied.0);
         if self.serving == Serving::No && waited && knows_all && !self.machine.settings.members().is_empty() {
             self.set_serving(Serving::Stale);
@@ -236,7 +246,7 @@ impl Replica {
         let members = self.machine.settings.members();
         let own = self.driver.id();
         let level_of = |id: NodeId| {
-            if id == own { Some(FEATURE_LEVEL) } else { self.heard(id).map(|heard| heard.feature_level) }
+            if id == own { Some(self.feature_level) } else { self.heard(id).map(|heard| heard.feature_level) }
         };
         let level = members.iter().map(|member| level_of(member.id)).min().flatten();
         if let Some(level) = level.filter(|&level| level > self.machine.settings.feature_level()) {

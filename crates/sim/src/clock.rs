@@ -69,6 +69,12 @@ impl<E> Events<E> {
         Some(event.what)
     }
 
+    /// Moves time on while nothing happens; not past the next event.
+    pub fn wait_until(&mut self, until_us: u64) {
+        let until_us = self.next_us().map_or(until_us, |next| until_us.min(next));
+        self.now_us = self.now_us.max(until_us);
+    }
+
     /// When the next event is.
     pub fn next_us(&self) -> Option<u64> {
         self.queue.peek().map(|Reverse(event)| event.at_us)
@@ -131,6 +137,11 @@ impl MachineClock {
         self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
     }
 
+    /// How long it truly takes until this clock has gone on so far.
+    pub fn true_us(&self, local_us: u64) -> u64 {
+        local_us * 1_000_000 / self.rate_ppm
+    }
+
     /// What the clocks show.
     pub fn now(&self, true_us: u64) -> Reading {
         let local_ms = (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
@@ -160,6 +171,11 @@ mod tests {
         }
         assert_eq!(order, [(3, 'a'), (4, 'b'), (4, 'x'), (5, 'c'), (5, 'd'), (5, 'e')]);
         assert!(events.is_empty());
+        events.at(9, 'f');
+        for (until, now) in [(7, 7), (3, 7), (20, 9)] {
+            events.wait_until(until);
+            assert_eq!(events.now_us(), now);
+        }
     }
 
     #[test]

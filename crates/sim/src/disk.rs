@@ -122,9 +122,21 @@ impl SimDisk {
         &mut self.disk
     }
 
-    /// Crashes so far that lost something which was not synced.
+    /// Whether nothing waits for a sync.
+    pub fn is_synced(&self) -> bool {
+        self.disk.is_synced()
+    }
+
+    /// Crashes so far that lost something which was not synced: a process sees other octets or names than before.
     pub fn lost_crashes(&self) -> u64 {
         self.lost_crashes
+    }
+
+    /// What would be on it after the worst crash: nothing arrived that was not synced.
+    pub fn without_unsynced(&self) -> MemoryDisk {
+        let mut disk = self.disk.clone();
+        disk.crash(&mut |_| 0);
+        disk
     }
 
     /// Takes a job.
@@ -185,11 +197,17 @@ impl SimDisk {
         self.hung_until_us = self.hung_until_us.max(now_us.saturating_add(for_us));
     }
 
+    /// Whether it hangs now.
+    pub fn hangs(&self, now_us: u64) -> bool {
+        self.hung_until_us > now_us
+    }
+
     /// Power is lost, and with it jobs, reads and some of what was not synced.
     pub fn crash(&mut self) {
-        self.lost_crashes += u64::from(!self.disk.is_synced());
+        let before = self.disk.clone();
         let rng = &mut self.rng;
         self.disk.crash(&mut |bound| rng.below(bound));
+        self.lost_crashes += u64::from(!holds_same(&before, &self.disk));
         self.stop();
     }
 
@@ -237,6 +255,12 @@ impl DiskRead for SimDisk {
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
         self.disk.read(file, offset, len)
     }
+}
+
+fn holds_same(one: &MemoryDisk, other: &MemoryDisk) -> bool {
+    let files = |disk: &MemoryDisk| disk.list().unwrap_or_default();
+    let same = |(name, _): &(String, u64)| one.octets(name) == other.octets(name);
+    files(one) == files(other) && files(one).iter().all(same)
 }
 
 #[cfg(test)]

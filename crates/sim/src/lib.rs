@@ -1,7 +1,15 @@
 //! A whole cluster under one seed: virtual time, a network and disks that fail as they do in life.
 //!
-//! Everything that is drawn comes from one seed by named forks ([`rng::Rng`]), so that a draw more in one place moves
-//! nothing in another, and the same seed gives the same run to the last octet.
+//! The replicas are those of the daemon (`replica::Replica`), with its log and its checkpoints, on simulated disks.
+//! Everything that is drawn comes from one seed by named forks ([`rng::Rng`]), so the same seed gives the same run to
+//! the last octet ([`trace::Trace`]). [`run::run`] is one run; each promise that a cluster must keep is a file in
+//! `invariants/`. How they were shown to catch bugs is in `docs/decisions/0008-simulator.md`.
+//!
+//! ```text
+//!   seed -> setup -> simulation: events in order of virtual time
+//!                      clients, administrator, faults --> members (replica + disk + clocks) --> invariants, oracle
+//!                                                         members <--> network, links
+//! ```
 #![forbid(unsafe_code)]
 
 // Where chance comes from.
@@ -12,3 +20,31 @@ pub mod clock;
 pub mod network;
 // The disk of a member.
 pub mod disk;
+// What happened, as one hash.
+pub mod trace;
+
+// How big and how bad a run is.
+mod setup;
+// One member.
+mod machine;
+// All members, and what happens next.
+mod simulation;
+// What members want carried out.
+mod outputs;
+// Who sees whom come and go.
+mod links;
+// What goes wrong.
+mod faults;
+// Who sends updates.
+mod clients;
+// What they send.
+mod updates;
+// Who changes zones, keys and options.
+mod administrator;
+// What outsiders were told.
+mod oracle;
+// What must hold.
+mod invariants;
+
+// A run from start to end.
+pub mod run;

@@ -1,7 +1,7 @@
 //! The network between members: it delays, loses, repeats, reorders and cuts, by the draw of a seed.
 //!
 //! A real lane is a TLS connection: in order or not at all. [`NetworkConfig::in_order`] keeps to that; without it the
-//! network is worse than any real one, which raft has to bear as well.
+//! network is worse than any real one. A cut loses what meets it, or holds it back until it heals, as TCP does.
 
 use crate::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,12 @@ pub struct NetworkConfig {
     pub repeat_ppm: u64,
     /// Whether frames of one lane overtake each other never.
     pub in_order: bool,
+    /// Whether a cut holds frames back until it heals; otherwise it loses them.
+    pub holds: bool,
 }
+
+/// Frames that cuts hold back at most; more are lost.
+const HELD_MAX: usize = 20_000;
 
 impl Default for NetworkConfig {
     /// A good network: 50 to 300 microseconds, in order, nothing lost.
@@ -39,30 +44,31 @@ impl Default for NetworkConfig {
             loss_ppm: 0,
             repeat_ppm: 0,
             in_order: true,
+            holds: false,
         }
     }
 }
 
 impl NetworkConfig {
-    /// A network as bad as this seed has it.
+    /// A network as bad as this seed has it, within what lanes promise: in order or not at all.
     pub fn drawn(rng: &mut Rng) -> Self {
         let is_lossy = rng.happens(500_000);
-        let most = |rng: &mut Rng, ppm: u64| if is_lossy { rng.below(ppm) } else { 0 };
         Self {
             delay_min_us: rng.between(20, 200),
             delay_max_us: rng.between(300, 3_000),
             slow_ppm: rng.below(20_000),
             slow_max_us: rng.between(3_000, 80_000),
-            loss_ppm: most(rng, 50_000),
-            repeat_ppm: most(rng, 20_000),
-            in_order: rng.happens(700_000),
+            loss_ppm: if is_lossy { rng.below(50_000) } else { 0 },
+            repeat_ppm: 0,
+            in_order: true,
+            holds: rng.happens(500_000),
         }
     }
 }
 
 /// A frame on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct Delivery<L> {
     /// When it arrives, in microseconds, unless [`Network::arrives`] says otherwise then.
     pub at_us: u64,
     /// Who sent it.
@@ -71,8 +77,12 @@ pub struct Delivery {
     pub to: MemberId,
     /// The frame.
     pub frame: Vec<u8>,
+    /// On which lane.
+    pub lane: L,
     /// Of which connection it is.
     connection: u64,
+    /// In which order frames were sent.
+    number: u64,
 }
 
 /// What became of frames so far.
@@ -103,6 +113,8 @@ pub struct Network<L> {
     connections: BTreeMap<(MemberId, MemberId), u64>,
     /// By direction and lane: when the last frame arrives.
     last_us: BTreeMap<(MemberId, MemberId, L), u64>,
+    /// What cuts hold back.
+    held: Vec<Delivery<L>>,
     count: NetworkCount,
 }
 
@@ -115,6 +127,7 @@ impl<L: Copy + Ord> Network<L> {
             cut: BTreeSet::new(),
             connections: BTreeMap::new(),
             last_us: BTreeMap::new(),
+            held: Vec::new(),
             count: NetworkCount::default(),
         }
     }
@@ -130,10 +143,11 @@ impl<L: Copy + Ord> Network<L> {
     }
 
     /// Sends a frame; gives none, one or two deliveries.
-    pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L, frame: Vec<u8>) -> Vec<Delivery> {
+    pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L, frame: Vec<u8>) -> Vec<Delivery<L>> {
         self.count.sent += 1;
+        let (connection, number) = (self.connection(from, to), self.count.sent);
         if self.is_cut(from, to) {
-            self.count.cut += 1;
+            self.meets_cut(Delivery { at_us: now_us, from, to, frame, lane, connection, number });
             return Vec::new();
         }
         if self.rng.happens(self.config.loss_ppm) {
@@ -142,25 +156,36 @@ impl<L: Copy + Ord> Network<L> {
         }
         let copies = if self.rng.happens(self.config.repeat_ppm) { 2 } else { 1 };
         self.count.repeated += copies - 1;
-        let connection = self.connection(from, to);
         let mut deliveries = Vec::new();
         for _ in 0..copies {
-            let mut at_us = now_us.saturating_add(self.delay_us());
-            if self.config.in_order {
-                let last = self.last_us.entry((from, to, lane)).or_default();
-                at_us = at_us.max(*last);
-                *last = at_us;
-            }
-            deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), connection });
+            let at_us = self.arrival_us(now_us, from, to, lane);
+            deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), lane, connection, number });
         }
         deliveries
     }
 
+    fn arrival_us(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L) -> u64 {
+        let mut at_us = now_us.saturating_add(self.delay_us());
+        if self.config.in_order {
+            let last = self.last_us.entry((from, to, lane)).or_default();
+            at_us = at_us.max(*last);
+            *last = at_us;
+        }
+        at_us
+    }
+
+    fn meets_cut(&mut self, delivery: Delivery<L>) {
+        self.count.cut += 1;
+        if self.config.holds && self.held.len() < HELD_MAX {
+            self.held.push(delivery);
+        }
+    }
+
     /// Whether a delivery arrives now that its time has come.
-    pub fn arrives(&mut self, delivery: &Delivery) -> bool {
+    pub fn arrives(&mut self, delivery: &Delivery<L>) -> bool {
         let Delivery { from, to, connection, .. } = *delivery;
         if self.is_cut(from, to) {
-            self.count.cut += 1;
+            self.meets_cut(delivery.clone());
             return false;
         }
         if self.connection(from, to) != connection {
@@ -204,9 +229,15 @@ impl<L: Copy + Ord> Network<L> {
         }
     }
 
-    /// Everything passes again.
-    pub fn heal(&mut self) {
+    /// Everything passes again, also what was held back, in the order in which it was sent.
+    pub fn heal(&mut self, now_us: u64) -> Vec<Delivery<L>> {
         self.cut.clear();
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_by_key(|delivery| delivery.number);
+        for delivery in &mut held {
+            delivery.at_us = self.arrival_us(now_us, delivery.from, delivery.to, delivery.lane);
+        }
+        held
     }
 
     /// Whether nothing passes in this direction.
@@ -307,7 +338,7 @@ mod tests {
         let (arrived, count) = run(NetworkConfig::default(), 1, 1000, |network, number| match number {
             500 => network.cut_one_way(2, 1),
             800 => network.cut_one_way(1, 2),
-            900 => network.heal(),
+            900 => assert_eq!(network.heal(900), []),
             _ => {}
         });
         assert_eq!((count.cut, arrived.len()), (100, 900));
@@ -320,6 +351,22 @@ mod tests {
             network.cut_drawn(&[1, 2, 3]);
             assert!(!network.cut.is_empty());
         }
+    }
+
+    #[test]
+    fn a_cut_that_holds_gives_back_in_order() {
+        let holds = NetworkConfig { holds: true, ..NetworkConfig::default() };
+        let mut network = Network::new(holds, Rng::new(1));
+        let send = |network: &mut Network<Lane>, number: u8| network.send(0, 1, 2, Lane::Normal, vec![number]);
+        let on_its_way = send(&mut network, 1);
+        network.cut_one_way(1, 2);
+        assert_eq!(send(&mut network, 2), []);
+        assert!(!network.arrives(&on_its_way[0]));
+        let held = network.heal(1_000);
+        assert_eq!(held.iter().map(|delivery| delivery.frame[0]).collect::<Vec<_>>(), [1, 2]);
+        assert!(held[0].at_us > 1_000 && held[0].at_us <= held[1].at_us);
+        network.reset(1, 2);
+        assert!(!network.arrives(&held[0]), "a connection that ended gives nothing back");
     }
 
     #[test]

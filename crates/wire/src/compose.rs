@@ -15,7 +15,7 @@ use crate::name::NameRef;
 use crate::number::{Class, Rcode, Rtype};
 use crate::parse::{Header, Reject, Request, Section};
 use crate::rdata::{Field, layout, rdata_fields};
-use compress::SentNames;
+use compress::{Case, SentNames};
 
 /// What was to be written does not fit; nothing of it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,7 +221,7 @@ impl<'b> Composer<'b> {
         for rdata in rdatas {
             match self.pointer_to(owner_at) {
                 Some(pointer) if !is_first && !owner.is_root() => self.put(&pointer)?,
-                _ => self.put_name(owner)?,
+                _ => self.put_name(owner, Case::Ignored)?,
             }
             is_first = false;
             let mut fixed = [0; 8];
@@ -253,12 +253,13 @@ impl<'b> Composer<'b> {
         }
     }
 
-    /// Rdata of a type whose names may be compressed (RFC 3597 4).
+    /// Rdata of a type whose names may be compressed (RFC 3597 4). It reaches the receiver with the octets it has in
+    /// the zone: a query for `eXaMpLe.` must not change the names that a cache or a secondary keeps (RFC 1034 3.1).
     fn put_compressed(&mut self, rtype: Rtype, rdata: &[u8]) -> Result<(), Full> {
         let mut at = 0;
         for (field, octets) in rdata_fields(rtype, rdata).map_while(Result::ok) {
             match (field, NameRef::from_octets(octets)) {
-                (Field::Name(_), Ok(name)) => self.put_name(name)?,
+                (Field::Name(_), Ok(name)) => self.put_name(name, Case::Kept)?,
                 _ => self.put(octets)?,
             }
             at += octets.len();
@@ -268,9 +269,9 @@ impl<'b> Composer<'b> {
     }
 
     /// A name, the longest end of it that was sent before as a pointer.
-    fn put_name(&mut self, name: NameRef<'_>) -> Result<(), Full> {
+    fn put_name(&mut self, name: NameRef<'_>, case: Case) -> Result<(), Full> {
         let octets = name.octets();
-        let (literal, target) = self.names.find(&self.octets[..self.at], name);
+        let (literal, target) = self.names.find(&self.octets[..self.at], name, case);
         let at = self.at;
         match target {
             Some(target) => {

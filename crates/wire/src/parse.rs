@@ -17,7 +17,7 @@ pub use message::{Message, ParseError, Question, RecordView, Records, Section};
 
 // The pseudo-records: EDNS and TSIG, layout only.
 pub mod edns;
-pub use edns::EdnsIn;
+pub use edns::{Cookie, EdnsIn};
 pub mod tsig;
 
 // What a request is, or why it is none.

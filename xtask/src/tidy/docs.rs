@@ -1,4 +1,4 @@
-//! Rules for documents: links lead somewhere, and the project speaks of itself alone.
+//! Rules for documents: links lead somewhere, what they name is there, and the project speaks of itself alone.
 
 use super::{File, Finding};
 use crate::command::root;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Checks one document.
 pub(super) fn check(file: &File, files: &[File], findings: &mut Vec<Finding>) {
     for (index, line) in file.text.lines().enumerate() {
-        for target in targets(line) {
+        for (text, target) in links(line) {
             let target = target.split('#').next().unwrap_or_default();
             if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
                 continue;
@@ -17,12 +17,40 @@ pub(super) fn check(file: &File, files: &[File], findings: &mut Vec<Finding>) {
             let known = path.exists() || files.iter().any(|other| Path::new(&other.path) == folder.join(target));
             if !known {
                 findings.push(Finding::new(file, index + 1, format!("link to `{target}`, which is not there")));
+            } else if let Some(name) = identifier(text).filter(|_| target.ends_with(".rs"))
+                && !std::fs::read_to_string(&path).is_ok_and(|source| has_word(&source, name))
+            {
+                findings.push(Finding::new(file, index + 1, format!("`{name}` is not in `{target}`")));
             }
         }
     }
 }
 
-/// The targets of `[text](target)` in a line.
-fn targets(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+/// Text and target of each `[text](target)` in a line.
+fn links(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let ends = line.match_indices("](");
+    ends.filter_map(|(at, _)| Some((line[..at].rsplit('[').next()?, line[at + 2..].split(')').next()?)))
+}
+
+/// The name in a text that is nothing but `` `a_name` ``.
+fn identifier(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('`')?.strip_suffix('`')?;
+    (!name.is_empty() && name.bytes().all(|octet| octet == b'_' || octet.is_ascii_alphanumeric())).then_some(name)
+}
+
+fn has_word(source: &str, word: &str) -> bool {
+    source.split(|part: char| part != '_' && !part.is_ascii_alphanumeric()).any(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_links_are_found_as_words() {
+        let line = "| [`a_test`](x.rs), [b](y.rs), [`c::d`](z.rs) |";
+        let found: Vec<_> = links(line).map(|(text, target)| (identifier(text), target)).collect();
+        assert_eq!(found, [(Some("a_test"), "x.rs"), (None, "y.rs"), (None, "z.rs")]);
+        assert!(has_word("fn a_test() {", "a_test") && !has_word("fn a_tests() {", "a_test"));
+    }
 }

@@ -4,13 +4,12 @@
 //! All that costs time with the size of a zone happens here, on the thread of the caller: a replica that thought for
 //! a second would lose its leadership.
 
+use super::difference::{difference, sort};
 use crate::io::AdminError;
 use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::serial;
-use std::collections::{BTreeMap, VecDeque};
-use wire::name::Name;
+use std::collections::VecDeque;
 use wire::number::{Rtype, Serial};
-use wire::rdata::rdata_lowercase;
 use zone::{Changeset, Record, Zone, ZoneId};
 
 /// All records of a zone, checked and cut into chunks.
@@ -25,8 +24,14 @@ impl Contents {
     ///
     /// # Errors
     /// [`AdminError::ZoneInvalid`], [`AdminError::TooLarge`].
-    pub fn new(zone: &ZoneId, records: Vec<Record>) -> Result<Self, AdminError> {
+    pub fn new(zone: &ZoneId, mut records: Vec<Record>) -> Result<Self, AdminError> {
         let serial = check(zone, &records)?;
+        sort(&mut records);
+        Self::sorted(records, serial)
+    }
+
+    /// Cuts contents that are checked and sorted into chunks.
+    fn sorted(records: Vec<Record>, serial: Serial) -> Result<Self, AdminError> {
         let chunks = into_chunks(records);
         if chunks.len() > IMPORT_CHUNKS_MAX as usize {
             return Err(AdminError::TooLarge);
@@ -45,8 +50,9 @@ impl Contents {
         self.chunks.len() as u32
     }
 
-    pub(super) fn into_chunks(self) -> VecDeque<Vec<Record>> {
-        self.chunks
+    /// Takes the next chunk.
+    pub(super) fn pop_chunk(&mut self) -> Option<Vec<Record>> {
+        self.chunks.pop_front()
     }
 
     /// Gives the SOA another serial.
@@ -89,16 +95,11 @@ impl Replacement {
         let old_serial = old.serial().unwrap_or(Serial(0));
         let serial_to = if serial.is_newer_than(old_serial) { serial } else { old_serial.next() };
         set_serial(&mut records, serial_to);
-        let of_old = old.records().map(|record| record.to_record());
-        let changeset = difference(of_old, records.iter().cloned(), old_serial, serial_to);
-        let kind = if is_serial_alone(&changeset) && serial != serial_to {
-            ReplacementKind::Unchanged
-        } else if changeset.deleted.iter().chain(&changeset.added).map(record_octets).sum::<usize>()
-            <= IMPORT_CHUNK_OCTETS_MAX
-        {
-            ReplacementKind::Change(changeset)
-        } else {
-            ReplacementKind::Whole(Contents::new(&id, records)?)
+        sort(&mut records);
+        let kind = match difference(old.records(), &records, (old_serial, serial_to), IMPORT_CHUNK_OCTETS_MAX) {
+            Some(changeset) if is_serial_alone(&changeset) && serial != serial_to => ReplacementKind::Unchanged,
+            Some(changeset) => ReplacementKind::Change(changeset),
+            None => ReplacementKind::Whole(Contents::sorted(records, serial_to)?),
         };
         Ok(Self { base_hash, kind })
     }
@@ -121,13 +122,12 @@ impl Replacement {
 }
 
 /// Octets that a record takes in a chunk.
-fn record_octets(record: &Record) -> usize {
+pub(super) fn record_octets(record: &Record) -> usize {
     record.owner.octets().len() + 8 + record.rdata.len()
 }
 
-/// Sorted by owner, so that each is written once.
-fn into_chunks(mut records: Vec<Record>) -> VecDeque<Vec<Record>> {
-    records.sort_by(|a, b| (&a.owner, a.rtype).cmp(&(&b.owner, b.rtype)));
+/// Cuts records into chunks; sorted by owner, each of them is written once.
+fn into_chunks(records: Vec<Record>) -> VecDeque<Vec<Record>> {
     let mut chunks = VecDeque::new();
     let (mut chunk, mut octets) = (Vec::new(), 0);
     for record in records {
@@ -167,72 +167,6 @@ fn set_serial(records: &mut [Record], to: Serial) {
     }
 }
 
-/// An RRset's place: owner in lower case, type, and for RRSIG the type that it covers.
-type Place = (Name, Rtype, u16);
-
-/// An RRset: TTL, and records by rdata in lower case (RFC 4034 6.2).
-#[derive(Default)]
-struct Rrset {
-    ttl: u32,
-    records: BTreeMap<Vec<u8>, Record>,
-}
-
-fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
-    let mut rrsets: BTreeMap<Place, Rrset> = BTreeMap::new();
-    for record in records {
-        let covered = match (record.rtype, record.rdata.first_chunk()) {
-            (Rtype::RRSIG, Some(&covered)) => u16::from_be_bytes(covered),
-            _ => 0,
-        };
-        let rrset = rrsets.entry((record.owner.as_ref().to_canonical(), record.rtype, covered)).or_default();
-        // RFC 2181 5.2: where the TTLs of an RRset differ, the lowest holds.
-        rrset.ttl = if rrset.records.is_empty() { record.ttl } else { rrset.ttl.min(record.ttl) };
-        let mut rdata = record.rdata.to_vec();
-        rdata_lowercase(record.rtype, &mut rdata);
-        rrset.records.entry(rdata).or_insert(record);
-    }
-    for rrset in rrsets.values_mut() {
-        for record in rrset.records.values_mut() {
-            record.ttl = rrset.ttl;
-        }
-    }
-    rrsets
-}
-
-/// What leads from `old` to `new`, SOA first in each half (RFC 1995 4). An RRset whose TTL changes is deleted and
-/// added whole.
-fn difference(
-    old: impl Iterator<Item = Record>,
-    new: impl Iterator<Item = Record>,
-    serial_from: Serial,
-    serial_to: Serial,
-) -> Changeset {
-    let (mut old, mut new) = (by_place(old), by_place(new));
-    let (mut deleted, mut added) = (Vec::new(), Vec::new());
-    for (place, before) in &mut old {
-        let Some(after) = new.get_mut(place) else {
-            deleted.extend(core::mem::take(&mut before.records).into_values());
-            continue;
-        };
-        if before.ttl == after.ttl {
-            let common: Vec<_> =
-                before.records.keys().filter(|rdata| after.records.contains_key(*rdata)).cloned().collect();
-            for rdata in common {
-                before.records.remove(&rdata);
-                after.records.remove(&rdata);
-            }
-        }
-        deleted.extend(core::mem::take(&mut before.records).into_values());
-    }
-    for rrset in new.into_values() {
-        added.extend(rrset.records.into_values());
-    }
-    for half in [&mut deleted, &mut added] {
-        half.sort_by_key(|record| record.rtype != Rtype::SOA);
-    }
-    Changeset { serial_from: Some(serial_from), serial_to, deleted, added }
-}
-
 /// Whether a difference is in the serial alone, or in nothing.
 fn is_serial_alone(changeset: &Changeset) -> bool {
     match (changeset.deleted.as_slice(), changeset.added.as_slice()) {
@@ -266,7 +200,11 @@ mod tests {
     }
 
     fn diff(old: &[Record], new: &[Record]) -> Changeset {
-        difference(old.iter().cloned(), new.iter().cloned(), Serial(1), Serial(2))
+        let old = old.iter().map(|Record { owner, rtype, ttl, rdata }| {
+            let (owner, rtype, ttl) = (owner.as_ref(), *rtype, *ttl);
+            zone::set::RecordRef { owner, rtype, ttl, rdata }
+        });
+        difference(old, new, (Serial(1), Serial(2)), usize::MAX).unwrap()
     }
 
     #[test]
@@ -298,6 +236,51 @@ mod tests {
         assert!(is_serial_alone(&diff(&old, &old)));
         let more = [soa(2), record("x.a.", Rtype::NS, 5, b"\x01m\x01a\0")];
         assert!(!is_serial_alone(&diff(&old, &more)));
+    }
+
+    fn zone_of(machine: &mut crate::machine::Machine, records: &[Record]) {
+        let mut edit = machine.zones.edit();
+        edit.add_records(&zone(), records).unwrap();
+        edit.commit_stage(&zone()).unwrap();
+        let version = edit.seal();
+        machine.zones.publish(version);
+    }
+
+    fn empty() -> crate::machine::Machine {
+        let mut config = crate::ReplicaConfig::new([1; 16], 1, 1, 1, crate::DataKey::new(1, &[0; 32]));
+        config.store = zone::set::StoreConfig { reserve_bytes: 1 << 30, huge_pages: true };
+        crate::machine::empty_machine(&config, crate::state::Settings::empty([1; 16])).unwrap()
+    }
+
+    #[test]
+    #[ignore = "figures: run by hand with --profile gate --nocapture"]
+    fn figures_of_a_replacement() {
+        const COUNT: u32 = 1_000_000;
+        let records = |salt: u32| -> Vec<Record> {
+            let mut all = vec![soa(7)];
+            all.extend((0..COUNT).map(|number| {
+                let scattered = number.wrapping_mul(0x9E37_79B1);
+                record(&format!("h{scattered:08x}.a."), Rtype::A, 60, &(number ^ salt).to_be_bytes())
+            }));
+            all
+        };
+        let mut machine = empty();
+        let before = records(0);
+        let start = clock();
+        zone_of(&mut machine, &before);
+        println!("loaded into the zone set in {} ms", clock() - start);
+        for (what, salt) in [("the same", 0), ("all others", 1)] {
+            let after = records(salt);
+            let start = clock();
+            let published = machine.zones.published();
+            let replacement = Replacement::new(&published.zone(&zone()).unwrap(), after).unwrap();
+            println!("{what}: compared in {} ms, unchanged {}", clock() - start, replacement.is_unchanged());
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "figures of a test that is run by hand")]
+    fn clock() -> u128 {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
     }
 
     #[test]

@@ -10,14 +10,15 @@ use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
 use crate::machine::chunk_digest;
 use crate::replica::Replica;
 use crate::state::{Item, item_hash};
-use std::collections::VecDeque;
-use zone::{Record, ZoneId};
+use zone::ZoneId;
 
 /// An import that this replica drives.
 #[derive(Debug)]
 pub(crate) struct Import {
     stage: StageId,
-    chunks: VecDeque<Vec<Record>>,
+    zone: ZoneId,
+    purpose: ImportPurpose,
+    contents: Contents,
     next_chunk: u32,
     in_flight: usize,
     digest: u128,
@@ -32,17 +33,11 @@ impl Replica {
         request_id: u64,
         zone: &ZoneId,
         options: ZoneOptions,
-        mut contents: Contents,
+        contents: Contents,
     ) -> Result<(), Refusal> {
         let zone = canonical(zone);
         if self.machine.settings.zones().contains_key(&zone) {
             return Err(Err(AdminError::ZoneExists));
-        }
-        // A zone that comes back goes on where it ended.
-        if let Some(last) = self.machine.settings.retired_serial(&zone)
-            && !contents.serial().is_newer_than(last)
-        {
-            contents.set_serial(last.next());
         }
         self.start_import(request_id, zone, ImportPurpose::Create { options }, contents);
         Ok(())
@@ -79,8 +74,17 @@ impl Replica {
         let own = [self.driver.id(), self.config.boot_id, request_id].map(u64::to_be_bytes);
         let stage = StageId(item_hash(Item::Stage, &[&own[0], &own[1], &own[2]]).to_be_bytes());
         let chunk_count = contents.chunk_count();
-        let chunks = contents.into_chunks();
-        let import = Import { stage, chunks, next_chunk: 0, in_flight: 0, digest: 0, has_begun: false };
+        let digest = 0;
+        let import = Import {
+            stage,
+            zone: zone.clone(),
+            purpose,
+            contents,
+            next_chunk: 0,
+            in_flight: 0,
+            digest,
+            has_begun: false,
+        };
         self.admin.imports.insert(request_id, import);
         let begin = Body::ImportBegin(ImportBegin { stage, zone, purpose, chunk_count });
         self.import_step(request_id, StepKind::ImportBegin, begin);
@@ -102,7 +106,17 @@ impl Replica {
             return self.admin_done(request_id, Err(error));
         }
         match kind {
-            StepKind::ImportBegin => import.has_begun = true,
+            StepKind::ImportBegin => {
+                import.has_begun = true;
+                // A zone that comes back goes on where it ended. Only now is everything applied here that came before
+                // the import, and nothing else adds the zone while its stage is open.
+                if let (ImportPurpose::Create { .. }, Some(last)) =
+                    (import.purpose, self.machine.settings.retired_serial(&import.zone))
+                    && !import.contents.serial().is_newer_than(last)
+                {
+                    import.contents.set_serial(last.next());
+                }
+            }
             StepKind::ImportChunk => import.in_flight -= 1,
             _ => {
                 self.admin.imports.remove(&request_id);
@@ -125,7 +139,7 @@ impl Replica {
                 return;
             }
             let stage = import.stage;
-            let Some(records) = import.chunks.pop_front() else {
+            let Some(records) = import.contents.pop_chunk() else {
                 if import.in_flight == 0 {
                     let commit = ImportCommit { stage, digest: import.digest, policy_epoch: 0 };
                     self.import_step(request_id, StepKind::ImportCommit, Body::ImportCommit(commit));
@@ -134,6 +148,7 @@ impl Replica {
             };
             import.digest = chunk_digest(import.digest, &records);
             import.in_flight += 1;
+            assert!(import.in_flight <= IMPORT_CHUNKS_IN_FLIGHT_MAX, "updates interleave with an import");
             let chunk_index = import.next_chunk;
             import.next_chunk += 1;
             let chunk = Body::ImportChunk(ImportChunk { stage, chunk_index, records });

@@ -2,6 +2,7 @@
 //! leader.
 
 mod contents;
+mod difference;
 mod import;
 
 use crate::command::Command;

@@ -63,6 +63,11 @@ impl CheckpointWriter {
         self.table.data_bytes()
     }
 
+    /// Whether a job is under way: its ticket will come back.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     /// The next job, which takes items for one block at most; `None` while one is under way and after the last.
     ///
     /// # Panics

@@ -24,5 +24,10 @@ pub const FETCHED_RUNS_MAX: usize = 16;
 pub const ENTRIES_BEHIND_CHECKPOINT_MAX: u64 = 200_000;
 /// Octets of records that stay behind a checkpoint.
 pub const BYTES_BEHIND_CHECKPOINT_MAX: u64 = 1 << 30;
+/// Octets of records that a transfer of a checkpoint keeps behind the newest one, so that its taker can go on from it.
+pub const BYTES_PINNED_MAX: u64 = 4 << 30;
+/// Octets of records that may be written while a checkpoint is: its frozen version holds on to memory that updates let
+/// go. One that takes longer is given up, and begun anew from a newer version.
+pub const BYTES_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
 /// Octets of records after which a checkpoint is due, if the last one was not larger.
 pub const CHECKPOINT_DUE_BYTES: u64 = 256 << 20;

@@ -109,6 +109,10 @@ pub struct LogConfig {
     pub bytes_behind_checkpoint: u64,
     /// Octets of records after which a checkpoint is due at the earliest.
     pub checkpoint_due_bytes: u64,
+    /// Octets of records that stay behind a checkpoint at most for the sake of a transfer.
+    pub bytes_pinned: u64,
+    /// Octets of records after which a checkpoint that is being written is given up.
+    pub bytes_while_checkpoint: u64,
 }
 
 impl Default for LogConfig {
@@ -121,6 +125,8 @@ impl Default for LogConfig {
             entries_behind_checkpoint: ENTRIES_BEHIND_CHECKPOINT_MAX,
             bytes_behind_checkpoint: BYTES_BEHIND_CHECKPOINT_MAX,
             checkpoint_due_bytes: CHECKPOINT_DUE_BYTES,
+            bytes_pinned: BYTES_PINNED_MAX,
+            bytes_while_checkpoint: BYTES_WHILE_CHECKPOINT_MAX,
         }
     }
 }
@@ -355,12 +361,26 @@ impl Log {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
     }
 
-    /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it.
-    pub fn compact_target(&self) -> u64 {
+    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest.
+    pub fn is_checkpoint_late(&self, begun_bytes: u64) -> bool {
+        self.bytes_after_checkpoint().saturating_sub(begun_bytes) > self.config.bytes_while_checkpoint
+    }
+
+    /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those
+    /// after `pinned` stay too, as long as they are not too much.
+    pub fn compact_target(&self, pinned: Option<u64>) -> u64 {
         let by_count = self.checkpoint.index.saturating_sub(self.config.entries_behind_checkpoint);
-        let bytes = self.bytes_after_checkpoint().saturating_add(self.config.bytes_behind_checkpoint);
-        let by_bytes = self.extents.first_within(bytes).map_or(0, |first| first - 1);
-        by_count.max(by_bytes).min(self.checkpoint.index)
+        let target = by_count.max(self.keeping(self.config.bytes_behind_checkpoint)).min(self.checkpoint.index);
+        match pinned {
+            Some(pinned) => target.min(pinned.max(self.keeping(self.config.bytes_pinned))),
+            None => target,
+        }
+    }
+
+    /// The index behind which so many octets of records lie, up to the newest checkpoint.
+    fn keeping(&self, bytes: u64) -> u64 {
+        let bytes = self.bytes_after_checkpoint().saturating_add(bytes);
+        self.extents.first_within(bytes).map_or(0, |first| first - 1)
     }
 
     fn set_hard_state(&mut self, hard_state: Option<&HardState>) {

@@ -21,7 +21,7 @@ const ELECTION_TICK: usize = 25;
 const ELECTION_TICK_MIN: usize = 30;
 
 /// The settings that consensus.md section 2 binds.
-fn config(id: NodeId, applied: u64) -> Config {
+pub(super) fn config(id: NodeId, applied: u64) -> Config {
     Config {
         id,
         election_tick: ELECTION_TICK,
@@ -108,13 +108,18 @@ impl Driver {
     /// Draws the election time limit again. Raft draws from a random source of its own inside many calls
     /// (R/raft.rs:2810), so this follows every one of them.
     fn draw(&mut self) {
+        let timeout = self.drawn();
+        self.node.raft.set_randomized_election_timeout(timeout);
+    }
+
+    /// The election time limit, in ticks, that seed, member, term and role lead to.
+    pub(super) fn drawn(&self) -> usize {
         let raft = &self.node.raft;
         let mut hasher = SipHasher13::new_with_keys(self.seed, raft.id);
         hasher.write_u64(raft.term);
         hasher.write_u8(raft.state as u8);
         let span = (ELECTION_TICK_MAX - ELECTION_TICK_MIN) as u64;
-        let timeout = ELECTION_TICK_MIN + (hasher.finish() % span) as usize;
-        self.node.raft.set_randomized_election_timeout(timeout);
+        ELECTION_TICK_MIN + (hasher.finish() % span) as usize
     }
 
     pub(crate) fn id(&self) -> NodeId {
@@ -364,6 +369,9 @@ impl Driver {
         let vote_changed = self.store(&mut ready, installed);
         work.snapshot = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()).cloned();
         work.committed = ready.take_committed_entries();
+        if let Some(last) = work.committed.last() {
+            assert!(last.index <= self.log().durable_index(), "a member shows nothing that its own disk may lack");
+        }
         self.sort_messages(&mut ready, is_written, vote_changed, &mut work);
         self.node.advance_append_async(ready);
         if !is_written && self.waiting.is_empty() {

@@ -1,5 +1,7 @@
 //! The contract of `RawNode`, rule by rule.
 
+mod unreleased;
+
 use super::*;
 use crate::disk::Tickets;
 use crate::io::FatalReason;
@@ -199,6 +201,69 @@ fn time_limits_come_from_the_seed() {
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
     assert!(drawn(3).iter().all(|&ticks| (29..60).contains(&ticks)));
+}
+
+/// Raft draws time limits from a random source of its own, inside calls that do not say so.
+#[test]
+fn time_limits_come_from_the_seed_after_every_call() {
+    let mut random = 88_172_645_463_325_252u64;
+    let mut draw = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    let mut group = Group::new(&[1, 2, 3]);
+    let mut mail: Vec<Message> = Vec::new();
+    let mut terms = std::collections::BTreeSet::new();
+    for _ in 0..20_000 {
+        let id = 1 + draw(3) as u64;
+        let driver = group.0.get_mut(&id).unwrap();
+        match draw(100) {
+            0 => driver.campaign(),
+            1 => driver.transfer_leader(1 + id % 3),
+            2 => driver.report_unreachable(1 + id % 3),
+            3 => driver.forget_leader(),
+            4..10 => drop(driver.propose(vec![vec![1]])),
+            10..20 => drop(driver.read_index(draw(usize::MAX) as u64)),
+            20..40 if !mail.is_empty() => {
+                let message = mail.swap_remove(draw(mail.len()));
+                driver.step(message.from, message);
+            }
+            40..50 => mail.truncate(mail.len() / 2),
+            50..80 if !mail.is_empty() => {
+                let message = mail.remove(0);
+                group.0.get_mut(&message.to).unwrap().step(message.from, message);
+            }
+            _ => driver.tick(),
+        }
+        for driver in group.0.values_mut() {
+            assert_eq!(driver.node().raft.randomized_election_timeout(), driver.drawn());
+            while let Some(work) = driver.ready(none) {
+                mail.extend(work.messages);
+                mail.extend(write(driver));
+                if let Some(last) = work.committed.last() {
+                    driver.applied(last.index);
+                }
+            }
+            assert_eq!(driver.node().raft.randomized_election_timeout(), driver.drawn());
+            terms.insert(driver.term());
+        }
+    }
+    assert!(terms.len() > 20, "{} terms only", terms.len());
+}
+
+#[test]
+fn settings_are_those_that_were_measured() {
+    let config = super::driver::config(1, 1);
+    config.validate().unwrap();
+    assert_eq!((config.heartbeat_tick, config.election_tick), (5, 25));
+    // The draw starts above `election_tick`: who campaigns earlier meets peers that still hold to the old leader.
+    assert_eq!((config.min_election_tick, config.max_election_tick), (30, 60));
+    assert!(config.pre_vote && config.check_quorum && config.batch_append);
+    assert_eq!((config.max_inflight_msgs, config.max_size_per_msg), (64, 1 << 20));
+    assert_eq!((config.max_uncommitted_size, config.max_committed_size_per_ready), (64 << 20, 4 << 20));
+    assert_eq!(config.read_only_option, ::raft::ReadOnlyOption::Safe);
 }
 
 #[test]

@@ -14,9 +14,10 @@ impl Replica {
         while let Some(job) = self.driver.log_mut().poll_job(&mut self.tickets) {
             if job.queue == DiskQueue::Log {
                 self.note_log_job(job.ticket);
-                self.unwritten_ms.push_back(self.now.monotonic_ms);
+                self.unwritten_ms.push_back(self.lived_ms);
                 self.quiet_ticks = 0;
                 self.recorded_commit = self.driver.log().hard_state().commit;
+                self.recorded_contact_ms = self.driver.log().contact_wall_ms();
                 if let Stop::Writing { last: last @ None } = &mut self.stop {
                     *last = Some(job.ticket);
                 }
@@ -81,7 +82,7 @@ impl Replica {
     /// A leader whose own disk hangs would stay leader for ever while nothing commits (R/raft_log.rs:425).
     pub(super) fn check_disk(&mut self) {
         let Some(&since_ms) = self.unwritten_ms.front() else { return };
-        let hung_ms = self.now.monotonic_ms.saturating_sub(since_ms);
+        let hung_ms = self.lived_ms - since_ms;
         if hung_ms >= DISK_HUNG_ABORT_MS {
             return self.fatal(FatalReason::DiskHung);
         }

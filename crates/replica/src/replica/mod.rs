@@ -19,8 +19,9 @@ use crate::disk::Tickets;
 use crate::failover::Evidence;
 use crate::forward::Waiters;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
-use crate::log::Log;
+use crate::log::{Log, Repair};
 use crate::machine::Machine;
+use crate::peer::FEATURE_LEVEL;
 use crate::propose::Head;
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
@@ -39,6 +40,8 @@ pub struct Counters {
     pub proposals_dropped: u64,
     /// Checkpoints written.
     pub checkpoints_written: u64,
+    /// Checkpoints given up because they took too long, or because the state turned out to be wrong.
+    pub checkpoints_abandoned: u64,
     /// Checkpoints of a leader that took the place of the state.
     pub checkpoints_installed: u64,
     /// Leaderships handed over because the disk hung.
@@ -63,20 +66,29 @@ pub struct Replica {
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
+    /// The highest feature level that this software knows; tests raise it.
+    pub(crate) feature_level: u32,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
     pub(crate) started_ms: u64,
     /// Last index of the log at start.
     pub(crate) started_last_index: u64,
+    repairs: Vec<Repair>,
     fatal: Option<FatalReason>,
     fetches: Vec<(u64, FetchWanted)>,
-    /// Marks of the log and when they were handed over, oldest first.
+    /// When each job of the log was handed over, in time lived through, oldest first.
     unwritten_ms: VecDeque<u64>,
+    /// Time that was lived through since the start, in steps from tick to tick.
+    pub(crate) lived_ms: u64,
+    /// When the last tick was.
+    ticked_ms: u64,
     role: (StateRole, u64, Option<NodeId>),
     ticks: u64,
     quiet_ticks: u64,
     /// Commit index in the newest record.
     recorded_commit: u64,
+    /// Time of the last leader contact in the newest record.
+    recorded_contact_ms: u64,
     stop: Stop,
 }
 
@@ -85,6 +97,7 @@ impl Replica {
         let applied = machine.applied.0;
         log.set_applied(applied);
         let started_last_index = log.last_index();
+        let recorded_contact_ms = log.contact_wall_ms();
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
         let role = (driver.role(), driver.term(), driver.leader());
         // Tokens and contexts of a process before this one must not come again.
@@ -106,16 +119,21 @@ impl Replica {
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
+            feature_level: FEATURE_LEVEL,
             is_installing: false,
             started_ms: now.monotonic_ms,
             started_last_index,
+            repairs: Vec::new(),
             fatal: None,
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
+            lived_ms: 0,
+            ticked_ms: now.monotonic_ms,
             role,
             ticks: 0,
             quiet_ticks: 0,
             recorded_commit: applied,
+            recorded_contact_ms,
             stop: Stop::No,
         }
     }
@@ -127,6 +145,12 @@ impl Replica {
         self.out.push_back(Output::KeysChanged);
         self.out.push_back(Output::ZonesChanged);
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
+    }
+
+    /// What opening put right, for the operator to know.
+    #[must_use]
+    pub fn repairs(&self) -> &[Repair] {
+        &self.repairs
     }
 
     /// The zones, for the shell's own reading on the thread of the replica.

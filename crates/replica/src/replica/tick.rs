@@ -1,19 +1,21 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::IMPORT_STAGE_ENTRIES_MAX;
+use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX, LIVED_STEP_MS_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
 /// Ticks between two looks at the membership and at what is stale.
 const SLOW_TICKS: u64 = 10;
-/// Ticks without a record after which the commit index is written by itself, so that a restarted replica knows how
-/// much of its log was committed.
+/// Ticks without a record after which the commit index and the last leader contact are written by themselves, so that a
+/// restarted replica knows how much of its log was committed, and how stale it is.
 const QUIET_TICKS: u64 = 10;
 
 impl Replica {
     pub(super) fn tick(&mut self) {
         self.ticks += 1;
+        self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
+        self.ticked_ms = self.now.monotonic_ms;
         self.check_disk();
         if !self.driver.log().is_durable() {
             return;
@@ -37,7 +39,10 @@ impl Replica {
             self.abandon_stale_stage();
         }
         self.quiet_ticks += 1;
-        if self.quiet_ticks >= QUIET_TICKS && self.driver.log().hard_state().commit > self.recorded_commit {
+        let log = self.driver.log();
+        let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
+        let contact_is_due = log.contact_wall_ms() >= self.recorded_contact_ms.saturating_add(CONTACT_NOTE_MS);
+        if commit_is_due || contact_is_due {
             self.driver.log_mut().touch();
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Machine {
     pub(super) boot_id: u64,
     /// Jobs of a log disk that hangs.
     pub(super) hung: Option<Vec<DiskJob>>,
+    /// Jobs of a bulk queue that hangs.
+    pub(super) bulk_hung: Option<Vec<DiskJob>>,
     pub(super) serving: Option<Serving>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
@@ -41,6 +43,8 @@ pub(super) struct Cluster {
     frames: VecDeque<(NodeId, NodeId, Vec<u8>)>,
     /// Directions that lose everything.
     pub(super) cut: BTreeSet<(NodeId, NodeId)>,
+    /// Says which frames are lost.
+    pub(super) lose: fn(&[u8]) -> bool,
     pub(super) verdicts: BTreeMap<u64, Verdict>,
     pub(super) admin: BTreeMap<u64, Result<AdminReply, AdminError>>,
     pub(super) reads: BTreeMap<u64, Result<u64, ReadIndexError>>,
@@ -101,6 +105,7 @@ impl Cluster {
             now: Now { monotonic_ms: 1_000, wall_ms: START_WALL_MS },
             frames: VecDeque::new(),
             cut: BTreeSet::new(),
+            lose: |_| false,
             verdicts: BTreeMap::new(),
             admin: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -199,7 +204,7 @@ impl Cluster {
             }
             while let Some((from, to, frame)) = self.frames.pop_front() {
                 moved = true;
-                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) {
+                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
                     self.input(to, Input::Peer { from, frame });
                 }
             }
@@ -214,10 +219,13 @@ impl Cluster {
         let machine = self.machines.get_mut(&id).unwrap();
         match output {
             Output::Send { to, frame, .. } => self.frames.push_back((id, to, frame)),
-            Output::Disk(job) => match &mut machine.hung {
-                Some(hung) if job.queue == DiskQueue::Log => hung.push(job),
-                _ => self.execute(id, &job),
-            },
+            Output::Disk(job) => {
+                let hung = if job.queue == DiskQueue::Log { &mut machine.hung } else { &mut machine.bulk_hung };
+                match hung {
+                    Some(hung) => hung.push(job),
+                    None => self.execute(id, &job),
+                }
+            }
             Output::ReadFile(read) => {
                 let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
                 self.input(id, Input::FileRead { ticket: read.ticket, octets });
@@ -253,8 +261,9 @@ impl Cluster {
 
     /// The hung disk works again.
     pub(super) fn unhang(&mut self, id: NodeId) {
-        let hung = self.machines.get_mut(&id).unwrap().hung.take();
-        for job in hung.into_iter().flatten() {
+        let machine = self.machines.get_mut(&id).unwrap();
+        let hung = [machine.hung.take(), machine.bulk_hung.take()];
+        for job in hung.into_iter().flatten().flatten() {
             self.execute(id, &job);
         }
         self.settle();

@@ -7,4 +7,6 @@ mod elections;
 mod hostile;
 mod membership;
 mod persistence;
+mod quarantine;
+mod transfers;
 mod updates;

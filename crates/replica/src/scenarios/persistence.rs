@@ -267,3 +267,126 @@ fn old_repeats_are_refused_after_their_session_is_gone() {
     assert_eq!(cluster.serial(1), serial);
     cluster.assert_same();
 }
+
+#[test]
+fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
+    let log = LogConfig { bytes_while_checkpoint: 1 << 14, ..small_log() };
+    let mut cluster = Cluster::with_log(3, log);
+    cluster.prepare();
+    let leader = cluster.elect();
+    let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.machines.get_mut(&slow).unwrap().bulk_hung = Some(Vec::new());
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    let counters = cluster.replica(slow).status().counters;
+    assert_eq!((counters.checkpoints_written, counters.checkpoints_abandoned), (0, 1), "{counters:?}");
+    assert!(cluster.replica(leader).status().counters.checkpoints_written >= 1);
+    cluster.unhang(slow);
+    cluster.run(500);
+    let counters = cluster.replica(slow).status().counters;
+    assert!(counters.checkpoints_written >= 1, "{counters:?}");
+    cluster.assert_same();
+    cluster.lose_power(slow);
+    cluster.start(slow);
+    cluster.run(1_000);
+    assert!((1..=250).all(|last| cluster.has(slow, &address(last))));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_fenced_member_writes_and_offers_no_checkpoint() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let victim = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let sessions = &mut cluster.replica_mut(victim).machine.sessions;
+    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR);
+    // The next entry shows it.
+    let request = cluster.add(leader, &address(0));
+    cluster.assert_done(request);
+    cluster.run(500);
+    assert!(cluster.replica(victim).status().is_fenced);
+    let before = cluster.replica(victim).status().counters.checkpoints_written;
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    assert_eq!(cluster.replica(victim).status().counters.checkpoints_written, before);
+    assert!(cluster.replica(leader).status().counters.checkpoints_written > before);
+    // It follows a sound checkpoint and a sound log when it starts again.
+    cluster.kill(victim);
+    cluster.start(victim);
+    cluster.run(2_000);
+    assert!((1..=250).all(|last| cluster.has(victim, &address(last))));
+    assert_eq!(cluster.machines[&victim].serving, Some(Serving::Yes));
+}
+
+#[test]
+fn a_restarted_member_knows_how_stale_it_is() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // Nothing is written for long, and all the while the members hear each other.
+    cluster.run(60_000);
+    for id in [1, 2, 3] {
+        cluster.kill(id);
+    }
+    for id in [leader, follower] {
+        cluster.start(id);
+        cluster.cut.extend([1, 2, 3].into_iter().flat_map(|peer| [(id, peer), (peer, id)]));
+    }
+    cluster.run(6_000);
+    for id in [leader, follower] {
+        let staleness_ms = cluster.replica(id).status().staleness_ms;
+        // The time that it was down counts, what it cannot know does not.
+        assert!((6_000..6_000 + 2 * crate::limits::CONTACT_NOTE_MS).contains(&staleness_ms), "{id}: {staleness_ms}");
+    }
+}
+
+#[test]
+fn times_of_entries_do_not_go_back_with_a_clock() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let time = |cluster: &Cluster| cluster.replica(leader).machine.time_ms;
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    let before = time(&cluster);
+    assert_eq!(before, cluster.now.wall_ms);
+    let wall_ms = cluster.now.wall_ms;
+    cluster.now.wall_ms -= 100_000;
+    let request = cluster.add(leader, &address(2));
+    cluster.assert_done(request);
+    assert_eq!(time(&cluster), before);
+    cluster.now.wall_ms = wall_ms + 5_000;
+    let request = cluster.add(leader, &address(3));
+    cluster.assert_done(request);
+    assert_eq!(time(&cluster), wall_ms + 5_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_forgot_a_transfer_is_sent_the_checkpoint_again() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.kill(lagging);
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.machines.get_mut(&lagging).unwrap().bulk_hung = Some(Vec::new());
+    cluster.start(lagging);
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
+    // It starts again, so quickly that its leader sees no connection end, and knows nothing of the transfer.
+    let machine = cluster.machines.get_mut(&lagging).unwrap();
+    (machine.replica, machine.bulk_hung) = (None, None);
+    cluster.start(lagging);
+    cluster.run(5_000);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
+    assert!((1..=250).all(|last| cluster.has(lagging, &address(last))));
+    cluster.assert_same();
+}

@@ -17,25 +17,36 @@ pub(crate) use install::Incoming;
 use raft::eraftpb::Snapshot;
 use std::collections::BTreeMap;
 
-/// How long a member that was sent a manifest may be silent before the transfer counts as failed.
+/// How long a member that asked for blocks may be silent before the transfer counts as failed.
 const SENT_SILENT_MS: u64 = 15_000;
+/// How long a member that was sent a manifest may take to ask for the first block: the manifest may be lost.
+const SENT_UNHEARD_MS: u64 = 2_000;
 
 /// What goes on with checkpoints.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    writer: Option<Box<(CheckpointWriter, FrozenState)>>,
+    writer: Option<Box<Writing>>,
     /// Octets of the newest checkpoint.
     last_bytes: u64,
     /// Somebody needs a checkpoint from this index on.
     wanted: Option<u64>,
     server: CheckpointServer,
-    /// Members that were sent a manifest, and when they were heard of last.
+    /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
     /// Files to remove once the log has a durable record that no longer refers to them.
     doomed: Vec<String>,
     /// The ticket of that record.
     doomed_after: Option<u64>,
+}
+
+/// A checkpoint that is being written.
+struct Writing {
+    writer: CheckpointWriter,
+    /// `None` once it was given up: the memory is free again, and only the answer to the last job is waited for.
+    state: Option<FrozenState>,
+    /// Octets of the log after the newest checkpoint when this one was begun.
+    begun_bytes: u64,
 }
 
 /// The manifest as raft carries it.
@@ -60,11 +71,16 @@ impl Replica {
     /// Begins a checkpoint when one is due, and moves those under way.
     pub(crate) fn drive_transfers(&mut self) {
         self.begin_checkpoint_when_due();
-        if let Some(writing) = &mut self.transfers.writer {
-            let (writer, state) = &mut **writing;
-            if let Some(job) = writer.poll(state, &mut self.tickets) {
-                self.out.push_back(Output::Disk(job));
-            }
+        if let Some(begun_bytes) = self.transfers.writer.as_ref().map(|writing| writing.begun_bytes)
+            && self.driver.log().is_checkpoint_late(begun_bytes)
+        {
+            self.abandon_checkpoint();
+        }
+        if let Some(writing) = &mut self.transfers.writer
+            && let Some(state) = &mut writing.state
+            && let Some(job) = writing.writer.poll(state, &mut self.tickets)
+        {
+            self.out.push_back(Output::Disk(job));
         }
         while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
             match output {
@@ -87,7 +103,13 @@ impl Replica {
         let is_wanted = self.transfers.wanted.is_some_and(|wanted| wanted > newest);
         let is_due = is_wanted || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
         let (index, term) = self.machine.applied;
-        if !is_due || self.transfers.writer.is_some() || index <= newest || self.transfers.incoming.is_under_way() {
+        // A state that is not what a majority has must not outlive this process.
+        if self.is_fenced()
+            || !is_due
+            || self.transfers.writer.is_some()
+            || index <= newest
+            || self.transfers.incoming.is_under_way()
+        {
             return;
         }
         self.transfers.wanted = None;
@@ -99,8 +121,26 @@ impl Replica {
             feature_level: self.machine.settings.feature_level(),
             members: self.driver.conf_state(),
         };
-        let state = self.machine.freeze();
-        self.transfers.writer = Some(Box::new((CheckpointWriter::new(header), state)));
+        let state = Some(self.machine.freeze());
+        let begun_bytes = self.driver.log().bytes_after_checkpoint();
+        self.transfers.writer = Some(Box::new(Writing { writer: CheckpointWriter::new(header), state, begun_bytes }));
+    }
+
+    /// Gives up the checkpoint that is being written; what it froze is let go at once.
+    fn abandon_checkpoint(&mut self) {
+        let Some(writing) = &mut self.transfers.writer else { return };
+        if writing.state.take().is_some() {
+            self.counters.checkpoints_abandoned += 1;
+        }
+        if !writing.writer.is_under_way() {
+            self.transfers.writer = None;
+        }
+    }
+
+    /// This replica's state is wrong, nobody knows since when: no checkpoint of it is written or given away.
+    pub(crate) fn distrust_checkpoints(&mut self) {
+        self.abandon_checkpoint();
+        self.driver.set_offer(None);
     }
 
     /// Takes the answer to a job of the bulk queue; whether it was about a checkpoint.
@@ -109,8 +149,19 @@ impl Replica {
             return true;
         }
         let Some(writing) = &mut self.transfers.writer else { return false };
-        match writing.0.persisted(ticket) {
+        let was_abandoned = writing.state.is_none();
+        let is_distrusted = self.fenced;
+        match writing.writer.persisted(ticket) {
             Written::NotOurs => false,
+            Written::Whole(whole) if is_distrusted => {
+                self.transfers.writer = None;
+                self.remove_files(vec![whole.0.file()]);
+                true
+            }
+            Written::More if was_abandoned => {
+                self.transfers.writer = None;
+                true
+            }
             Written::More => true,
             Written::Whole(whole) => {
                 let (manifest, table) = *whole;
@@ -127,8 +178,8 @@ impl Replica {
     /// Lets go of what the newest checkpoint holds, but for what stays behind it and what a transfer needs.
     fn compact(&mut self) {
         let now = self.now.monotonic_ms;
-        let pinned = self.transfers.server.pinned_index(now).unwrap_or(u64::MAX);
-        let target = self.driver.log().compact_target().min(pinned);
+        let pinned = self.transfers.server.pinned_index(now);
+        let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
         let doomed = self.transfers.server.retire(now);
         if !doomed.is_empty() {
@@ -165,13 +216,13 @@ impl Replica {
 
     /// A member was sent a manifest.
     pub(crate) fn note_snapshot_sent(&mut self, to: NodeId) {
-        self.transfers.sent.insert(to, self.now.monotonic_ms);
+        self.transfers.sent.insert(to, self.now.monotonic_ms + SENT_UNHEARD_MS);
     }
 
     /// A member asks for blocks.
     pub(super) fn note_snapshot_heard(&mut self, from: NodeId) {
-        if let Some(at_ms) = self.transfers.sent.get_mut(&from) {
-            *at_ms = self.now.monotonic_ms;
+        if let Some(until_ms) = self.transfers.sent.get_mut(&from) {
+            *until_ms = self.now.monotonic_ms + SENT_SILENT_MS;
         }
     }
 
@@ -185,7 +236,7 @@ impl Replica {
 
     pub(crate) fn tick_transfers(&mut self) {
         let now = self.now.monotonic_ms;
-        let is_silent = |(&id, &at_ms): (&NodeId, &u64)| (now >= at_ms + SENT_SILENT_MS).then_some(id);
+        let is_silent = |(&id, &until_ms): (&NodeId, &u64)| (now >= until_ms).then_some(id);
         let silent: Vec<_> = self.transfers.sent.iter().filter_map(is_silent).collect();
         for id in silent {
             self.handle_snapshot_result(id, false);

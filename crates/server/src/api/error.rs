@@ -9,13 +9,18 @@ use replica::io::AdminError;
 
 /// What a handler gives when it cannot do as asked.
 #[derive(Debug)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     status: StatusCode,
     error: String,
     hint: String,
 }
 
 impl ApiError {
+    /// What is wrong, for those who do not speak HTTP.
+    pub(crate) fn into_reason(self) -> String {
+        self.error
+    }
+
     pub(super) fn new(status: StatusCode, error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { status, error: error.into(), hint: hint.into() }
     }
@@ -114,7 +119,7 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/tokens",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/nodes, /v1/tokens",
     )
 }
 

@@ -72,9 +72,22 @@ pub(super) async fn add(
         let zone = grant.zone.as_deref().map(parse_name).transpose()?.map(|apex| ZoneId { view: 0, apex });
         commands.push(AdminCommand::Grant { key: name.clone(), zone, right });
     }
-    let mut changed = false;
+    let (mut changed, mut is_made) = (false, false);
     for command in commands {
-        changed |= api.handle.admin(command).await? != AdminReply::Unchanged;
+        let makes = matches!(command, AdminCommand::AddKey { .. });
+        match api.handle.admin(command).await {
+            Ok(reply) => {
+                changed |= reply != AdminReply::Unchanged;
+                is_made |= makes && reply != AdminReply::Unchanged;
+            }
+            Err(error) => {
+                // Whoever asked is told of no key: the one that this request made must not stay and take the name.
+                if is_made {
+                    let _ = api.handle.admin(AdminCommand::RemoveKey { name }).await;
+                }
+                return Err(error.into());
+            }
+        }
     }
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }

@@ -2,6 +2,7 @@
 
 use super::Target;
 use crate::api::types::{ErrorJson, StatusJson};
+use crate::config::Config;
 use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::Layout;
 use crate::files::token::Token;
@@ -19,6 +20,22 @@ const READ_MS: u64 = 5_000;
 const STATUS_MS: u64 = 1_000;
 /// Longest wait for a change to be made; a large zone takes its time.
 const CHANGE_MS: u64 = 900_000;
+
+/// The APIs that a directory tells of: those of the cluster that `up` runs there, else of the nodes that `init` or
+/// `join` made there.
+fn nodes_of(layout: &Layout) -> Result<Vec<SocketAddr>, Problem> {
+    let error = match ClusterJson::load(&layout.cluster_json()) {
+        Ok(cluster) => return Ok(cluster.nodes.iter().map(|node| node.api).collect()),
+        Err(error) => error,
+    };
+    let configs = layout.configs();
+    if configs.is_empty() {
+        return Err(Problem::new(Exit::Unreachable, "the cluster's nodes are not known", error)
+            .at(layout.cluster_json().display())
+            .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one"));
+    }
+    configs.iter().map(|config| Ok(Config::load(config)?.api.listen)).collect()
+}
 
 /// One cluster, by the addresses of its nodes' APIs.
 pub(crate) struct Client {
@@ -41,16 +58,7 @@ impl Client {
         let layout = Layout::new(&target.dir);
         let nodes = match target.api {
             Some(address) => vec![address],
-            None => ClusterJson::load(&layout.cluster_json())
-                .map_err(|error| {
-                    Problem::new(Exit::Unreachable, "the cluster's nodes are not known", error)
-                        .at(layout.cluster_json().display())
-                        .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one")
-                })?
-                .nodes
-                .iter()
-                .map(|node| node.api)
-                .collect(),
+            None => nodes_of(&layout)?,
         };
         let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
         // Questions go without a token; a change without one is refused by the node, which says so.

@@ -44,7 +44,7 @@ impl Difference {
         if count > SHOWN_MAX {
             writeln!(out, "... and {} more lines", count - SHOWN_MAX)?;
         }
-        writeln!(out, "{} records deleted, {} added", self.deleted.len(), self.added.len())
+        writeln!(out, "deleted {}, added {}", self.deleted.len(), self.added.len())
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
         let difference = Difference::between(old, new);
         let mut out = Vec::new();
         difference.print(&mut out).unwrap();
-        let want = "- a. 1 IN SOA 1\n- b.a. 1 IN A 1\n+ a. 1 IN SOA 2\n+ b.a. 1 IN A 2\n2 records deleted, 2 added\n";
+        let want = "- a. 1 IN SOA 1\n- b.a. 1 IN A 1\n+ a. 1 IN SOA 2\n+ b.a. 1 IN A 2\ndeleted 2, added 2\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
         assert!(Difference::between(old, old).is_empty());
     }
@@ -70,6 +70,6 @@ mod tests {
         let mut out = Vec::new();
         Difference::between("", &new).print(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("... and 5 more lines\n0 records deleted, 205 added"), "{text}");
+        assert!(text.contains("... and 5 more lines\ndeleted 0, added 205"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! `init`: the files of a new cluster of one node.
 
 use super::InitArgs;
-use crate::config::{Api, Config, Dns, Member, Peer, Tcp};
+use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::layout::{Layout, NodeLayout};
 use crate::files::token::Token;
 use crate::files::{Readers, data_key, write_atomic};
@@ -26,9 +26,10 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
         Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(args.dir.display())
     })?;
     println!("made a cluster of one node in {}; run it with:", args.dir.display());
-    println!("  catamaran serve --config {}", files.config().display());
+    let program = super::program();
+    println!("  {program} serve --config {}", files.config().display());
     println!("and let others join with a token from:");
-    println!("  catamaran join --make-token --dir {} --api {}", args.dir.display(), args.api);
+    println!("  {program} join --make-token --dir {}", args.dir.display());
     Ok(())
 }
 
@@ -80,5 +81,6 @@ pub(crate) fn config(
             key_file: "node.key".into(),
             members,
         },
+        log: Log::default(),
     }
 }

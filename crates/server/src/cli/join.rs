@@ -53,7 +53,8 @@ fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
     })?;
     let config = save(args, &layout, &grant, peer)
         .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;
-    println!("joined as node {}; run it with:\n  catamaran serve --config {}", node_number(grant.id), config.display());
+    let program = super::program();
+    println!("joined as node {}; run it with:\n  {program} serve --config {}", node_number(grant.id), config.display());
     Ok(())
 }
 

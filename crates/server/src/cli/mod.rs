@@ -10,6 +10,7 @@ pub(crate) mod serve;
 pub(crate) mod client;
 pub(crate) mod difference;
 pub(crate) mod key;
+pub(crate) mod node;
 pub(crate) mod status;
 pub(crate) mod zone;
 
@@ -58,6 +59,14 @@ pub(crate) enum Command {
     /// Add, list and remove TSIG keys.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Remove nodes; `join` adds them.
+    #[command(subcommand)]
+    Node(NodeCommand),
+}
+
+/// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.
+pub(crate) fn program() -> String {
+    std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "catamaran".to_owned())
 }
 
 const UP_EXAMPLES: &str = "\
@@ -242,6 +251,13 @@ const KEY_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran key remove dhcp";
 
+const NODE_REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran node remove 3
+
+For a node that will not come back, or not with its data: damaged or lost. The others must be more than half of all.
+A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
+
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
@@ -373,6 +389,19 @@ pub(crate) enum KeyCommand {
     Remove {
         /// The key's name.
         name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// `node ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum NodeCommand {
+    /// Remove a node from the cluster, for good.
+    #[command(after_help = NODE_REMOVE_EXAMPLES)]
+    Remove {
+        /// Its number, as in `catamaran status`.
+        node: u64,
         #[command(flatten)]
         target: Target,
     },

@@ -8,7 +8,7 @@ use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
 use crate::problem::{Exit, Problem};
 use std::io::{IsTerminal, Write};
-use wire::Name;
+use wire::{Name, Serial};
 
 pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
     match command {
@@ -47,7 +47,18 @@ fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
             problem
         }
     })?;
-    print(&format!("zone {} added, {} records", zone.apex, zone.records.len()))
+    print(&format!("zone {} added, {} records{}", zone.apex, zone.records.len(), serial_words(&client, &zone.apex)))
+}
+
+/// The serial that the cluster serves a zone with: not always that of the file, since serials never go back.
+fn served_serial(client: &Client, apex: &Name) -> Option<Serial> {
+    let zones: Vec<ZoneJson> = client.get_json("/v1/zones").ok()?;
+    let zone = zones.iter().find(|zone| zone.zone.eq_ignore_ascii_case(&apex.to_string()))?;
+    Some(Serial(zone.serial))
+}
+
+fn serial_words(client: &Client, apex: &Name) -> String {
+    served_serial(client, apex).map(|serial| format!(", serial {}", serial.0)).unwrap_or_default()
 }
 
 fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
@@ -77,6 +88,12 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     difference
         .print(&mut std::io::stdout().lock())
         .map_err(|error| Problem::new(Exit::Failed, "the difference cannot be printed", error))?;
+    if let Some(served) =
+        served_serial(&client, &zone.apex).filter(|served| !Serial(zone.serial).is_newer_than(*served))
+    {
+        let (file, served) = (zone.serial, served.0);
+        print(&format!("note: serial {file} of the file is not newer than {served}; the zone will have the next one"))?;
+    }
     if !yes && !confirmed(&format!("Replace zone {}?", zone.apex))? {
         return print("nothing changed");
     }
@@ -88,7 +105,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
         Ok(DoneJson { changed: false }) => {
             print(&format!("zone {}: only the serial differs, and it is not newer; nothing changed", zone.apex))
         }
-        _ => print(&format!("zone {} replaced", zone.apex)),
+        _ => print(&format!("zone {} replaced{}", zone.apex, serial_words(&client, &zone.apex))),
     }
 }
 
@@ -99,7 +116,12 @@ fn list(target: &Target) -> Result<(), Problem> {
 
 fn export(zone: &str, target: &Target) -> Result<(), Problem> {
     let answer = Client::find(target)?.get(&path(&apex(zone)?))?;
-    let written = std::io::stdout().lock().write_all(&answer.body);
+    let mut out = std::io::stdout().lock();
+    let written = match out.write_all(&answer.body).and_then(|()| out.flush()) {
+        // Whoever read, say `head`, has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    };
     written.map_err(|error| Problem::new(Exit::Failed, "the zone cannot be printed", error))
 }
 

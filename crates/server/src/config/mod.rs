@@ -3,9 +3,11 @@
 pub(crate) mod nearest;
 
 use crate::limits::{
-    LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
+    CHECKPOINT_BYTES_MIN, LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX,
+    UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
+use replica::log::LogConfig;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,9 @@ pub(crate) struct Config {
     pub(crate) api: Api,
     /// How the other nodes reach it, and it them.
     pub(crate) peer: Peer,
+    /// How much of the log is kept; for small disks.
+    #[serde(default, skip_serializing_if = "Log::is_default")]
+    pub(crate) log: Log,
 }
 
 /// The `[dns]` table.
@@ -119,14 +124,54 @@ pub(crate) struct Member {
     pub(crate) address: SocketAddr,
 }
 
+/// The `[log]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// Octets of log after which a checkpoint is written, unless the last one was larger.
+    pub(crate) checkpoint_bytes: u64,
+    /// Entries that stay behind a checkpoint; a node that was away for longer is sent the checkpoint.
+    pub(crate) keep_entries: u64,
+    /// Octets of log that stay behind a checkpoint at most.
+    pub(crate) keep_bytes: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let log = LogConfig::default();
+        Self {
+            checkpoint_bytes: log.checkpoint_due_bytes,
+            keep_entries: log.entries_behind_checkpoint,
+            keep_bytes: log.bytes_behind_checkpoint,
+        }
+    }
+}
+
+impl Log {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// As the log of a replica wants it.
+    pub(crate) fn to_sizes(&self) -> LogConfig {
+        LogConfig {
+            checkpoint_due_bytes: self.checkpoint_bytes,
+            entries_behind_checkpoint: self.keep_entries,
+            bytes_behind_checkpoint: self.keep_bytes,
+            ..LogConfig::default()
+        }
+    }
+}
+
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
-    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer"]),
+    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer", "log"]),
     ("dns", &["listen", "udp_workers", "udp_payload", "nsid", "chaos_id", "chaos_version", "tcp"]),
     ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
     ("api", &["listen", "token_file"]),
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
+    ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
 ];
 
 const fn udp_payload_default() -> u16 {
@@ -215,6 +260,9 @@ impl Config {
         {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
         }
+        if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
+            return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
+        }
         let mut ids: Vec<u64> = self.peer.members.iter().map(|member| member.id).collect();
         ids.sort_unstable();
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -299,6 +347,10 @@ key_file = "node.key"
 [[peer.members]]
 id = 1
 address = "127.0.0.1:21001"
+[log]
+checkpoint_bytes = 65536
+keep_entries = 100
+keep_bytes = 5
 "#;
 
     fn error(text: &str) -> String {
@@ -332,6 +384,21 @@ address = "127.0.0.1:21001"
     }
 
     #[test]
+    fn the_guide_for_operators_names_every_key() {
+        let guide = include_str!("../../../../docs/operating.md");
+        for (table, keys) in TABLES.iter().filter(|(table, _)| *table != "peer.members") {
+            for key in keys.iter().filter(|key| !TABLES.iter().any(|(other, _)| other == *key)) {
+                let path = if table.is_empty() { (*key).to_owned() } else { format!("{table}.{key}") };
+                let is_table = TABLES.iter().any(|(other, _)| *other == path);
+                assert!(
+                    is_table || guide.contains(&format!("`{path}`")) || guide.contains(&format!("`[[{path}]]`")),
+                    "{path}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn wrong_values_name_their_line() {
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
@@ -339,6 +406,7 @@ address = "127.0.0.1:21001"
             ("id = 1\naddress", "id = 7\naddress", 25, "not among the members"),
             ("127.0.0.1:8054", "localhost:8054", 18, "socket address"),
             ("idle_ms = 3", "idle_ms = 0", 13, "1 or more"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 29, "65536 or more"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
         ] {
             let text = error(&GOOD.replace(from, to));

@@ -58,6 +58,16 @@ impl Layout {
         self.dir.join("ca.key")
     }
 
+    /// The configurations of the nodes that are there, in the order of their names.
+    pub(crate) fn configs(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let nodes = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"node-"));
+        let mut configs: Vec<PathBuf> =
+            nodes.map(|entry| NodeLayout { dir: entry.path() }.config()).filter(|config| config.is_file()).collect();
+        configs.sort_unstable();
+        configs
+    }
+
     pub(crate) fn node(&self, id: u64) -> NodeLayout {
         NodeLayout { dir: self.dir.join(format!("node-{id}")) }
     }

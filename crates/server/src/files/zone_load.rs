@@ -5,7 +5,8 @@ use crate::problem::{Exit, Problem};
 use std::path::{Path, PathBuf};
 use wire::Name;
 use zone::Record;
-use zone::file::{FileErrors, LoadOptions, Loaded, Opened, Slice, Source};
+use zone::file::{FileErrors, LoadOptions, Loaded, Opened, Reason, Slice, Source};
+use zone::text::TextError;
 
 /// A zone that can be served.
 #[derive(Clone, Debug)]
@@ -49,7 +50,12 @@ pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
 }
 
 fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
-    let mut loaded = loaded.map_err(|errors| refused(file, errors.all().iter().map(ToString::to_string)))?;
+    let mut loaded = loaded.map_err(|errors| {
+        let problem = refused(file, errors.all().iter().map(ToString::to_string));
+        // The file may well be right where its origin is known from elsewhere, as in named.conf.
+        let lacks_origin = matches!(errors.first().reason, Reason::Text(TextError::OriginMissing));
+        if lacks_origin { problem.hint(format!("name its origin: `ORIGIN={file}`")) } else { problem }
+    })?;
     let files = std::mem::take(&mut loaded.files);
     let place = |place: Option<zone::file::Place>| match place {
         Some(place) => format!("{}:{}", files.get(usize::from(place.file)).map_or(file, String::as_str), place.line),

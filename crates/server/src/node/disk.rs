@@ -237,32 +237,42 @@ mod tests {
         assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
     }
 
-    #[test]
-    fn a_failed_operation_aborts_the_process_without_an_answer() {
+    /// Has a writer execute one operation in a process of its own, and looks at how that ends. The test runs itself.
+    fn assert_aborts(test: &str, op: impl Fn(&Path) -> DiskOp) {
         const CHILD: &str = "CATAMARAN_TEST_FAILING_DISK";
-        let fail = || {
+        if let Some(dir) = std::env::var_os(CHILD) {
+            let dir = PathBuf::from(dir);
             let (send, receive) = std::sync::mpsc::channel();
-            let ops = vec![DiskOp::Write { file: name("missing"), offset: 0, octets: vec![1] }];
-            send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops })).unwrap();
-            let dir = std::env::temp_dir();
-            Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
-        };
-        if std::env::var_os(CHILD).is_some() {
-            return fail();
+            send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops: vec![op(&dir)] })).unwrap();
+            return Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
         }
-        // The test runs itself in another process, and looks at how that one ends.
+        let dir = crate::test_dir(test);
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "node::disk::tests::a_failed_operation_aborts_the_process_without_an_answer",
-                "--nocapture",
-            ])
-            .env(CHILD, "1")
+            .args(["--exact", &format!("node::disk::tests::{test}"), "--nocapture"])
+            .env(CHILD, dir.path())
             .output()
             .unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGABRT));
         assert!(!String::from_utf8_lossy(&output.stdout).contains("answered"));
         assert!(String::from_utf8_lossy(&output.stderr).contains("the disk failed"));
+    }
+
+    #[test]
+    fn a_failed_write_aborts_the_process_without_an_answer() {
+        assert_aborts("a_failed_write_aborts_the_process_without_an_answer", |_| DiskOp::Write {
+            file: name("missing"),
+            offset: 0,
+            octets: vec![1],
+        });
+    }
+
+    #[test]
+    fn a_failed_sync_aborts_the_process_without_an_answer() {
+        assert_aborts("a_failed_sync_aborts_the_process_without_an_answer", |dir| {
+            // The kernel cannot sync a pipe: EINVAL is as good as EIO.
+            assert!(std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().unwrap().success());
+            DiskOp::Sync { file: name("pipe") }
+        });
     }
 
     #[test]

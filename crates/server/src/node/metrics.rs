@@ -89,6 +89,7 @@ impl NodeMetrics {
                 ("raft_proposals_dropped", "Batches that raft did not take.", replica.proposals_dropped),
                 ("published", "Times that queries were shown something newer.", self.replica.published.get()),
                 ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
+                ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),
                 ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
                 ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
                 ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),

@@ -41,6 +41,7 @@ use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::Problem;
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
+use crate::service::cookie::CookieSecret;
 use crate::service::counters::{TransportCounters, WorkerCounters};
 use crate::service::deferred::Desk;
 use crate::service::serving::{ExpiredZones, ServingState};
@@ -106,7 +107,6 @@ struct Counters {
     listen: Vec<Arc<ListenCounters>>,
     udp: Vec<Arc<WorkerCounters>>,
     tcp: Vec<Arc<WorkerCounters>>,
-    signed: Vec<Arc<WorkerCounters>>,
     peer: Arc<PeerCounters>,
     replica: Arc<ReplicaCounters>,
     log_sync: Arc<DurationHistogram>,
@@ -128,7 +128,7 @@ impl Counters {
     fn into_metrics(self, desk: Desk) -> NodeMetrics {
         let transport = |transport, workers| TransportCounters { transport, workers };
         NodeMetrics {
-            transports: vec![transport("udp", self.udp), transport("tcp", self.tcp), transport("signed", self.signed)],
+            transports: vec![transport("udp", self.udp), transport("tcp", self.tcp)],
             listen: self.listen,
             peer: self.peer,
             replica: self.replica,
@@ -146,7 +146,7 @@ impl Node {
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
         let service = Arc::new(Service {
-            options: answer_options(config),
+            options: answer_options(config, &identity),
             serving: serving.clone(),
             expired: expired.clone(),
             desk: desk.clone(),
@@ -236,7 +236,7 @@ impl Node {
     }
 }
 
-fn answer_options(config: &Config) -> AnswerOptions {
+fn answer_options(config: &Config, identity: &Identity) -> AnswerOptions {
     let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     AnswerOptions {
         udp_payload: config.dns.udp_payload,
@@ -244,5 +244,6 @@ fn answer_options(config: &Config) -> AnswerOptions {
         chaos_id: octets(&config.dns.chaos_id),
         chaos_version: octets(&config.dns.chaos_version),
         keepalive: u16::try_from(config.dns.tcp.idle_ms / 100).unwrap_or(u16::MAX),
+        cookies: Some(CookieSecret::derive(&identity.data_key_octets)),
     }
 }

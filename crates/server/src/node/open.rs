@@ -22,9 +22,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     let files = disk.list().map_err(|error| failed(error.to_string()))?;
     match (booted.exists(), files.is_empty()) {
         (true, true) => {
-            return Err(failed("it is gone: the node has had data before, and voted on it".into()).hint(
-                "restore the directory; or let the node join anew under a new token, and remove the old member",
-            ));
+            return Err(failed("it is gone: the node has had data before, and voted on it".into())
+                .hint("restore the directory; or remove the node (`catamaran node remove`), and let a new one join"));
         }
         (true, false) => {}
         // What a crash left of a first start is written again; nobody has seen it.
@@ -35,12 +34,16 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
             write_atomic(&booted, b"", Readers::All).map_err(|error| failed(error.to_string()))?;
         }
     }
-    Replica::open(&disk, replica_config(config, identity), system::now()).map_err(|error| {
+    let opened = Replica::open(&disk, replica_config(config, identity), system::now());
+    for repair in opened.iter().flat_map(Replica::repairs) {
+        tracing::warn!(%repair, "the log was put right");
+    }
+    opened.map_err(|error| {
         let problem = failed(error.to_string());
         match error {
             OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => problem.hint(
-                "the data is damaged and the node must not vote on it: remove the member and let it join anew; \
-                 the other nodes have all that was acknowledged",
+                "the data is damaged and the node must not vote on it: remove the node (`catamaran node remove`) and \
+                 let a new one join; the other nodes have all that was acknowledged",
             ),
             _ => problem,
         }
@@ -49,7 +52,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 
 fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
     let data_key = replica::DataKey::new(1, &identity.data_key_octets);
-    ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key)
+    let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
+    ReplicaConfig { log: config.log.to_sizes(), ..replica }
 }
 
 fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {

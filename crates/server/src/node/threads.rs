@@ -20,6 +20,7 @@ use crate::peer::join::{JoinDesk, JoinToken};
 use crate::peer::links::Links;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
+use crate::service::counters::UpdateCounters;
 use crate::service::deferred::{UpdateThread, Work};
 use crate::stop::Stop;
 use replica::io::{Input, Member};
@@ -51,13 +52,14 @@ pub(super) fn updates(
     let transfers = Arc::<Gauge>::default();
     let threads = queues.len() as u64;
     for (index, queue) in queues.into_iter().enumerate() {
-        let (worker, listen) = counters.worker(|counters| &mut counters.signed);
+        let (udp, listen) = counters.worker(|counters| &mut counters.udp);
+        let (tcp, _) = counters.worker(|counters| &mut counters.tcp);
         let thread = UpdateThread {
             index: index as u64,
             threads,
             service: service.clone(),
             zones: reader(),
-            counters: worker,
+            counters: UpdateCounters { udp, tcp },
             listen,
             submit: Arc::new(handle.clone()),
             transfers: transfers.clone(),

@@ -7,6 +7,7 @@
 //! ```
 
 use super::frame::{append, read_len};
+use crate::api::error::ApiError;
 use crate::files::data_key::DATA_KEY_OCTETS;
 use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
@@ -103,7 +104,7 @@ impl JoinDesk {
         }
         let command = AdminCommand::Join { digest: digest(&request.secret), address: request.address.clone() };
         let reply = self.handle.admin(command).await;
-        let AdminReply::Joined { id } = reply.map_err(|error| format!("the cluster refused: {error:?}"))? else {
+        let AdminReply::Joined { id } = reply.map_err(|error| ApiError::from(error).into_reason())? else {
             return Err("the cluster gave no number".into());
         };
         let failed = |error: io::Error| error.to_string();

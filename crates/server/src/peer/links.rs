@@ -184,7 +184,10 @@ mod tests {
         links.send(3, Lane::Normal, vec![1]);
         assert_eq!(links.counters.dropped.get(), dropped + 1);
         server.shutdown_background();
-        assert_eq!(next(&events), Event::Gone(2, true));
+        // A dialler that is quicker than the end of the listener is turned away first, and refused the next time.
+        let gone = next(&events);
+        let gone = if gone == Event::Gone(2, false) { next(&events) } else { gone };
+        assert_eq!(gone, Event::Gone(2, true));
         let (_server, _, _inbound) = accept(&two, 2, 78, port);
         assert_eq!(next(&events), Event::Connected(2, 78));
     }

@@ -1,17 +1,18 @@
 //! Queries, on the worker that received them.
 
+use super::cookie::CookieSecret;
 use super::counters::{Refusal, WorkerCounters};
-use super::deferred::{Deferred, Desk};
+use super::deferred::{Deferred, Desk, now_s};
 use super::serving::{ExpiredZones, ServingState};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
 use replica::io::Serving;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use wire::compose::{Composer, EdnsOut};
 use wire::number::{Opcode, Rcode};
-use wire::parse::{DropReason, Header, Parsed, Reject, Request, parse_request};
+use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
 use zone::answer::{AnswerContext, Chaos, Servable, answer};
 use zone::set::{Snapshot, Zone};
 
@@ -25,6 +26,15 @@ pub(crate) struct AnswerOptions {
     pub(crate) chaos_version: Option<Vec<u8>>,
     /// Idle time of TCP connections in units of 100 ms (RFC 7828).
     pub(crate) keepalive: u16,
+    /// Makes the cookies of clients that send one; none are given out without.
+    pub(crate) cookies: Option<CookieSecret>,
+}
+
+/// Who asks, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) address: IpAddr,
+    pub(crate) transport: Transport,
 }
 
 /// What every worker answers with. Nothing in it changes but `serving`.
@@ -86,8 +96,9 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
                 Action::Defer
             }
             Parsed::Request(request) => {
+                let client = Client { address: peer.ip(), transport };
                 let len =
-                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, transport, 0, out);
+                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, client, 0, out);
                 if len == 0 { Action::Silent } else { Action::Respond(len) }
             }
         }
@@ -117,7 +128,7 @@ pub(crate) fn answer_query(
     snapshot: Snapshot<'_>,
     serving: Serving,
     request: &Request<'_>,
-    transport: Transport,
+    client: Client,
     tsig_reserve: usize,
     out: &mut [u8],
 ) -> usize {
@@ -127,16 +138,18 @@ pub(crate) fn answer_query(
         _ if service.expired.has(zone) => Servable::Expired,
         _ => Servable::Ready,
     };
+    let cookie = request.edns.as_ref().and_then(EdnsIn::cookie).zip(options.cookies.as_ref());
+    let cookie = cookie.map(|(cookie, secret)| secret.cookie_for(&cookie, client.address, now_s()));
     let context = AnswerContext {
-        transport: match transport {
+        transport: match client.transport {
             Transport::Udp => zone::answer::Transport::Udp,
             Transport::Tcp => zone::answer::Transport::Tcp,
         },
         udp_octets_max: options.udp_payload,
         payload: options.udp_payload,
         nsid: options.nsid.as_deref(),
-        cookie: None,
-        keepalive: (transport == Transport::Tcp).then_some(options.keepalive),
+        cookie: cookie.as_ref().map(|cookie| &cookie[..]),
+        keepalive: (client.transport == Transport::Tcp).then_some(options.keepalive),
         padding_block: 0,
         chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
         zone_state: &zone_state,

@@ -1,9 +1,11 @@
 //! What a worker counts about messages. Each worker has its own; they are summed when `/metrics` is read.
 
+use crate::listen::Transport;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
 use replica::update::TsigReject;
 use std::sync::Arc;
+use wire::compose::ede;
 use wire::number::Rcode;
 use wire::parse::{DropReason, RejectReason};
 use zone::answer::AnswerKind;
@@ -77,6 +79,16 @@ impl Refusal {
         Self::QueueFull,
         Self::TransfersMax,
     ];
+
+    /// The extended error that goes with it (RFC 8914 4).
+    pub(crate) const fn extended(self) -> Option<u16> {
+        match self {
+            Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
+            Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
+            Self::NotServing => Some(ede::NOT_READY),
+            Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
+        }
+    }
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -170,10 +182,26 @@ impl WorkerCounters {
     }
 }
 
+/// The counters of one update thread: what it counts belongs to the transport that the request came by.
+#[derive(Clone, Debug)]
+pub(crate) struct UpdateCounters {
+    pub(crate) udp: Arc<WorkerCounters>,
+    pub(crate) tcp: Arc<WorkerCounters>,
+}
+
+impl UpdateCounters {
+    pub(crate) fn of(&self, transport: Transport) -> &WorkerCounters {
+        match transport {
+            Transport::Udp => &self.udp,
+            Transport::Tcp => &self.tcp,
+        }
+    }
+}
+
 /// The counters of all workers of one transport.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportCounters {
-    /// `udp`, `tcp` or `signed`.
+    /// `udp` or `tcp`.
     pub(crate) transport: &'static str,
     pub(crate) workers: Vec<Arc<WorkerCounters>>,
 }

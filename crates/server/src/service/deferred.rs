@@ -7,8 +7,8 @@
 //! ```
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
 
-use super::answer::{Service, answer_query};
-use super::counters::{Refusal, WorkerCounters};
+use super::answer::{Client, Service, answer_query};
+use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::transfer;
@@ -102,7 +102,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) threads: u64,
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
-    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::ListenCounters>,
     pub(crate) submit: Arc<S>,
     pub(crate) transfers: Arc<Gauge>,
@@ -139,23 +139,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn message(&mut self, message: Deferred) {
-        self.counters.received.one();
         // The worker has parsed it before: only a QUERY or an UPDATE comes here.
         let octets = message.octets;
         let Parsed::Request(request) = parse_request(&octets) else { return message.reply.give_up() };
         let rights = self.submit.rights();
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
-                self.counters.tsig_reject_for(reason);
-                self.error(&request, rcode, signer.as_ref(), message.reply);
+                self.count(&message.reply).tsig_reject_for(reason);
+                self.error(&request, rcode, None, signer.as_ref(), message.reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
-                let Refused { rcode, reason } =
-                    refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
-                self.counters.refuse_for(reason);
-                self.error(&request, rcode, None, message.reply);
+                let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                self.refuse(&request, &refused, None, message.reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
@@ -214,9 +211,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 .map_or_else(Some, |parsed| parsed.verdict_without_zone())
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
-        if let Some(Refused { rcode, reason }) = refused {
-            self.counters.refuse_for(reason);
-            return self.error(request, rcode, Some(&signer), reply);
+        if let Some(refused) = refused {
+            return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
         let update = UpdateRequest {
@@ -229,8 +225,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
             self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
         } else {
-            self.counters.refuse_for(Refusal::QueueFull);
-            self.error(request, Rcode::SERVFAIL, Some(&signer), reply);
+            let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
+            self.refuse(request, &refused, Some(&signer), reply);
         }
     }
 
@@ -240,11 +236,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let limit = out_limit(transport, &self.service);
         let len = answer_query(
             &self.service,
-            &self.counters,
+            self.counters.of(transport),
             self.zones.pin(),
             serving,
             request,
-            transport,
+            Client { address: reply.peer().ip(), transport },
             signer.reserve_octets(),
             &mut self.out[..limit],
         );
@@ -253,7 +249,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
         match signer.sign(&mut self.out, len, now_s()) {
             Ok(len) => reply.send(self.out[..len].to_vec()),
-            Err(_) => self.error(request, Rcode::SERVFAIL, Some(signer), reply),
+            Err(_) => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
         }
     }
 
@@ -269,14 +265,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
         let refused = match admitted {
             Err(refused) => Some(refused),
+            // A datagram takes no place among those that run.
+            Ok(()) if reply.transport() == Transport::Udp => None,
             Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
-        if let Some(Refused { rcode, reason }) = refused {
-            self.counters.refuse_for(reason);
-            return self.error(request, rcode, Some(&signer), reply);
+        if let Some(refused) = refused {
+            return self.refuse(request, &refused, Some(&signer), reply);
         }
-        self.counters.response(Rcode::NOERROR);
+        self.count(&reply).response(Rcode::NOERROR);
+        if reply.transport() == Transport::Udp {
+            return self.current_soa(request, &wanted, &signer, reply);
+        }
         let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
@@ -286,11 +286,41 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
     }
 
-    /// Sends an error, signed where there is something to sign with.
-    fn error(&mut self, request: &Request<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
-        self.counters.response(rcode);
+    /// Where what happens to a request is counted.
+    fn count(&self, reply: &Reply) -> &WorkerCounters {
+        self.counters.of(reply.transport())
+    }
+
+    /// The response to an IXFR over UDP.
+    fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
         let payload = self.service.options.udp_payload;
-        match ResponseHead::of(request).compose(rcode, payload, signer, now_s(), &mut self.out) {
+        let snapshot = self.zones.pin();
+        let len = transfer::current_soa(snapshot, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
+            Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
+            // Removed since it was admitted.
+            Some(Err(_)) | None => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
+        }
+    }
+
+    /// Sends an error that has a reason, and counts it.
+    fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
+        self.count(&reply).refuse_for(refused.reason);
+        self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
+    }
+
+    /// Sends an error, signed where there is something to sign with.
+    fn error(
+        &mut self,
+        request: &Request<'_>,
+        rcode: Rcode,
+        extended: Option<u16>,
+        signer: Option<&Signer>,
+        reply: Reply,
+    ) {
+        self.count(&reply).response(rcode);
+        let payload = self.service.options.udp_payload;
+        match ResponseHead::of(request).compose(rcode, extended, payload, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),
         }

@@ -3,6 +3,7 @@
 
 // On packet workers.
 pub(crate) mod answer;
+pub(crate) mod cookie;
 pub(crate) mod counters;
 pub(crate) mod serving;
 // On update threads.

@@ -1,6 +1,6 @@
 //! Updates that wait for the replica, and what their clients are told.
 
-use super::counters::{UpdateEnd, WorkerCounters};
+use super::counters::{UpdateCounters, UpdateEnd};
 use super::response::ResponseHead;
 use crate::listen::Reply;
 use replica::io::Verdict;
@@ -46,13 +46,14 @@ impl Waiting {
         &mut self,
         id: u64,
         verdict: Verdict,
-        counters: &WorkerCounters,
+        counters: &UpdateCounters,
         payload: u16,
         now_s: u64,
         out: &mut [u8],
     ) {
         // One that was forgotten: its client has been given up.
         let Some(Pending { head, mut signer, reply }) = self.pending.remove(&id) else { return };
+        let counters = counters.of(reply.transport());
         let (rcode, end) = match verdict {
             Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, UpdateEnd::Done),
             Verdict::Answer(rcode) => (rcode, UpdateEnd::Failed),
@@ -68,7 +69,7 @@ impl Waiting {
         };
         counters.update_ended(end);
         counters.response(rcode);
-        match head.compose(rcode, payload, Some(&signer), now_s, out) {
+        match head.compose(rcode, None, payload, Some(&signer), now_s, out) {
             Some(len) => reply.send(out[..len].to_vec()),
             None => reply.give_up(),
         }

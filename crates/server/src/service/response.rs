@@ -24,11 +24,12 @@ impl ResponseHead {
         }
     }
 
-    /// Writes the response, signed where there is something to sign with; gives its octets. `payload` is the largest
-    /// datagram that this server takes.
+    /// Writes the response, signed where there is something to sign with; gives its octets. `extended` goes into the
+    /// OPT, if there is one (RFC 8914 2); `payload` is the largest datagram that this server takes.
     pub(super) fn compose(
         &self,
         rcode: Rcode,
+        extended: Option<u16>,
         payload: u16,
         signer: Option<&Signer>,
         now_s: u64,
@@ -36,7 +37,12 @@ impl ResponseHead {
     ) -> Option<usize> {
         let mut composer = Composer::new(out, usize::MAX);
         // RFC 6891 6.1.1: a request with OPT gets a response with OPT.
-        let edns = self.dnssec_ok.map(|dnssec_ok| EdnsOut { payload, dnssec_ok, ..EdnsOut::default() });
+        let edns = self.dnssec_ok.map(|dnssec_ok| EdnsOut {
+            payload,
+            dnssec_ok,
+            ede: [extended.map(|code| (code, "")), None],
+            ..EdnsOut::default()
+        });
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
         composer.start(&self.header, (!self.question.is_empty()).then_some(&self.question), rcode, false);
         let len = composer.finish(edns.as_ref());

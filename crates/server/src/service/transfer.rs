@@ -1,6 +1,7 @@
 //! Zone transfers out (RFC 5936): the zone as one version has it, in messages of up to 64 KiB, each signed.
 //!
-//! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet.
+//! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
+//! the current SOA, which tells the client whether to come back over TCP.
 
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
@@ -20,7 +21,7 @@ use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Request, Section};
 use zone::record::ZoneId;
-use zone::set::{Frozen, Zone};
+use zone::set::{Frozen, Snapshot, Zone};
 
 /// What a request for a transfer wants.
 #[derive(Clone, Debug)]
@@ -30,14 +31,14 @@ pub(super) struct Wanted {
     has: Option<Serial>,
 }
 
-/// The request for a transfer in `request`; `None` when it is something else, or over UDP: AXFR does not exist there
-/// (RFC 5936 4.2), and both are refused like any question that has no answer.
+/// The request for a transfer in `request`; `None` when it is something else, or AXFR over UDP, which does not exist
+/// (RFC 5936 4.2) and is refused like any question that has no answer.
 pub(super) fn wanted(request: &Request<'_>, transport: Transport) -> Option<Wanted> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
     let zone = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
     match question.qtype {
         Rtype::AXFR if transport == Transport::Tcp => Some(Wanted { zone, has: None }),
-        Rtype::IXFR if transport == Transport::Tcp => Some(Wanted { zone, has: client_serial(request) }),
+        Rtype::IXFR => Some(Wanted { zone, has: client_serial(request) }),
         _ => None,
     }
 }
@@ -76,6 +77,33 @@ pub(super) fn admit(
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
     }
     Ok(())
+}
+
+/// The response to an IXFR over UDP: RFC 1995 2 has "a single SOA record of the server's current version" for what does
+/// not fit a datagram, and no difference is offered here. It leaves `reserve` octets free for TSIG. A client without
+/// room for that gets TC. `None`: the zone is gone.
+pub(super) fn current_soa(
+    snapshot: Snapshot<'_>,
+    request: &Request<'_>,
+    wanted: &Wanted,
+    payload: u16,
+    reserve: usize,
+    out: &mut [u8],
+) -> Option<usize> {
+    let zone = snapshot.zone(&wanted.zone)?;
+    let soa = zone.soa()?;
+    // RFC 6891 6.2.3; RFC 1035 4.2.1 without EDNS.
+    let taken = request.edns.map_or(512, |edns| edns.payload_octets());
+    let limit = taken.min(payload.into()).max(512);
+    let edns = request.edns.map(|edns| EdnsOut { payload, dnssec_ok: edns.dnssec_ok, ..EdnsOut::default() });
+    let mut composer = Composer::new(out, limit.saturating_sub(reserve));
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+    composer.start_response(request, Rcode::NOERROR, true);
+    let rdata = [soa.first()?];
+    if composer.push_rrset(Section::Answer, zone.apex(), Rtype::SOA, Class::IN, soa.ttl, rdata).is_err() {
+        composer.truncate_all();
+    }
+    Some(composer.finish(edns.as_ref()))
 }
 
 /// A transfer's place among those that run; given back when dropped.

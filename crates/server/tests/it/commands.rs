@@ -38,7 +38,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
         "{}",
         text(&unasked)
     );
-    assert!(text(&unasked).contains("2 records deleted, 2 added"), "{}", text(&unasked));
+    assert!(text(&unasked).contains("deleted 2, added 2"), "{}", text(&unasked));
     let list = cluster.run(&["zone", "list"]);
     assert!(text(&list).contains("zone zone.test.: serial 7, 4 records"), "{}", text(&list));
     let replaced = cluster.run(&["zone", "replace", &new, "--yes"]);
@@ -52,6 +52,12 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
     let check = Command::new(CATAMARAN).args(["zone", "check", &scratch.file("exported", &exported)]).output().unwrap();
     assert!(text(&check).contains("zone zone.test.: serial 8, 4 records, can be served"), "{}", text(&check));
 
+    // A file with an older serial: the serial goes on all the same, and that is said before and after.
+    let older = format!("zone.test={}", scratch.file("older", &ZONE.replace(" 7 ", " 3 ")));
+    let replaced = text(&cluster.run(&["zone", "replace", &older, "--yes"]));
+    assert!(replaced.contains("note: serial 3 of the file is not newer than 8"), "{replaced}");
+    assert!(replaced.contains("zone zone.test. replaced, serial 9"), "{replaced}");
+
     cluster.settle();
     let removed = cluster.run(&["zone", "remove", "zone.test", "--yes"]);
     assert!(removed.status.success(), "{}", text(&removed));
@@ -63,6 +69,35 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
             let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(1))?;
             (describe(&query, &response) == "REFUSED, question, opt, ede 20").then_some(())
         });
+    }
+}
+
+#[test]
+fn a_file_with_an_error_changes_nothing_and_says_where() {
+    let scratch = Scratch::new("reload");
+    let cluster = Cluster::start("reload", 3, &["--zone", &format!("zone.test={}", scratch.file("db", ZONE))]);
+    let before = (cluster.settle(), cluster.status(1).unwrap()["applied_index"].clone());
+    let mut lines: Vec<&str> = ZONE.lines().collect();
+    lines.push("late A 192.0.2.256");
+    let bad = scratch.file("bad", &lines.join("\n"));
+    let replaced = cluster.run(&["zone", "replace", &format!("zone.test={bad}"), "--yes"]);
+    assert_eq!(replaced.status.code(), Some(3), "{}", text(&replaced));
+    assert!(text(&replaced).contains(&format!("{bad}:{}: ", lines.len())), "{}", text(&replaced));
+    // Nor does a body that the command line would not have sent.
+    let answer = http::request(
+        cluster.api(2),
+        "PUT",
+        "/v1/zone?zone=zone.test.&base=0",
+        Some(&cluster.token()),
+        lines.join("\n").as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert_eq!((cluster.settle(), cluster.status(1).unwrap()["applied_index"].clone()), before);
+    let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
+    for id in cluster.ids() {
+        let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(5)).unwrap();
+        assert_eq!(describe(&query, &response), "NOERROR, question, answer 1", "the old version goes on");
     }
 }
 
@@ -84,6 +119,11 @@ fn zone_check_names_file_line_and_reason() {
     }
     let missing = Command::new(CATAMARAN).args(["zone", "check", "/does/not/exist"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
+    assert!(text(&missing).contains("why:   /does/not/exist: No such file"), "{}", text(&missing));
+    let nameless = scratch.file("nameless", "@ 60 IN SOA ns h 1 2 3 4 5\n");
+    let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
+    assert!(said.contains(":1: relative name without an origin"), "{said}");
+    assert!(said.contains(&format!("try:   name its origin: `ORIGIN={nameless}`")), "{said}");
 }
 
 #[test]
@@ -102,6 +142,12 @@ fn keys_are_made_granted_listed_and_removed() {
     );
     let taken = cluster.run(&["key", "add", "dhcp", "--update"]);
     assert_eq!(taken.status.code(), Some(5), "{}", text(&taken));
+    // A grant that fails leaves no key behind, and takes none away.
+    let nowhere = cluster.run(&["key", "add", "half", "--update", "--zone", "nowhere.test"]);
+    assert_eq!(nowhere.status.code(), Some(5), "{}", text(&nowhere));
+    let again = cluster.run(&["key", "add", "--file", &file, "--update", "--zone", "nowhere.test"]);
+    assert_eq!(again.status.code(), Some(5), "{}", text(&again));
+    assert_eq!(text(&cluster.run(&["key", "list"])), list);
     if has("dig") && has("nsupdate") {
         cluster.settle();
         let line = "zone example.test.\nupdate add dhcp.example.test. 60 A 192.0.2.7";
@@ -135,6 +181,7 @@ fn the_api_guards_changes_and_speaks_json() {
         ("GET", "/v1/keys"),
         ("POST", "/v1/keys"),
         ("DELETE", "/v1/keys?name=a"),
+        ("DELETE", "/v1/nodes?node=1"),
         ("POST", "/v1/tokens"),
     ] {
         for wrong in [None, Some("wrong"), Some(&token[1..])] {
@@ -282,10 +329,11 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     let status = |api: &str| http::get(api.parse().unwrap(), "/v1/status").ok()?.json();
     wait_for("node 1", || status(&address(21)).filter(|status| status["leader"] == 1));
     let zone = format!("zone.test={}", scratch.file("db", ZONE));
-    let added = run(&["zone", "add", &zone, "--dir", first, "--api", &address(21)]);
+    // The directory of a node tells where its API is.
+    let added = run(&["zone", "add", &zone, "--dir", first]);
     assert!(added.status.success(), "{}", text(&added));
 
-    let token = run(&["join", "--make-token", "--dir", first, "--api", &address(21)]);
+    let token = run(&["join", "--make-token", "--dir", first]);
     assert!(token.status.success(), "{}", text(&token));
     let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
     let join = |dir: &str| {
@@ -315,6 +363,8 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     });
     let again = join(scratch.path().join("c").to_str().unwrap());
     assert_eq!(again.status.code(), Some(5), "a token is good once: {}", text(&again));
+    assert!(text(&again).contains("the token is unknown, used or expired"), "{}", text(&again));
+    assert!(text(&run(&["status", "--dir", second])).contains("node 2: follower"));
     let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
     let response = exchange(Transport::Tcp, address(2).parse().unwrap(), &query, Duration::from_secs(5)).unwrap();
     assert_eq!(describe(&query, &response), "NOERROR, question, answer 1");

@@ -3,11 +3,22 @@
 // A cluster to test on, and what talks to it.
 mod support;
 
-// Which answer a message gets (row by row).
+// Which answer a message gets (row by row), and how it is counted.
+mod hostile;
+mod metrics;
 mod order_of_answers;
+mod scenarios;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
+// Disks that hang, lie or are gone, and nodes that were away for long.
+mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// Updates that are refused: each form, each reason, no trace on any node.
+mod refused_updates;
+// Debian's clients, through each node.
+mod real_clients;
+// Debian's servers that take a zone from a node.
+mod secondaries;
 // The commands that talk to a cluster.
 mod commands;

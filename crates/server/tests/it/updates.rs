@@ -1,10 +1,11 @@
 //! Updates: visible everywhere and soon; bad ones leave no trace.
 
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::message::{name, now_s, sign, truncate_mac};
 use replica::update::client::ClientKey;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -33,7 +34,7 @@ fn rcode(message: &[u8], response: &[u8]) -> u8 {
 }
 
 /// Whether a node has the name.
-fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
+pub(crate) fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
     let query = MessageBuilder::query(next_id(), name(owner).as_ref(), Rtype::A).build();
     let mut response = [0; 512];
     for _ in 0..20 {
@@ -47,7 +48,7 @@ fn is_there(socket: &UdpSocket, to: SocketAddr, owner: &str) -> bool {
     panic!("{to} does not answer");
 }
 
-fn socket() -> UdpSocket {
+pub(crate) fn socket() -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     socket
@@ -214,6 +215,56 @@ fn a_repeat_is_answered_and_changes_nothing() {
     }
     assert_eq!(cluster.settle(), hash);
     assert_eq!(cluster.status(2).unwrap()["zones"][0]["serial"], 2);
+}
+
+#[test]
+fn without_a_majority_nothing_is_acknowledged_and_a_repeat_tells_the_end() {
+    let cluster = Cluster::start("minority", 3, &[]);
+    let (key, leader) = (cluster.client_key(), cluster.leader());
+    let others: Vec<u64> = cluster.ids().filter(|id| *id != leader).collect();
+    for id in &others {
+        kill("KILL", cluster.pid(*id).unwrap());
+    }
+    let alone = cluster.dns(leader);
+    let mut sent = Vec::new();
+    // The first one is proposed, and nobody knows; by the second one the leader may know that it is none.
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let owner = format!("{transport:?}-minority.example.test.");
+        let message = add(&key, &owner);
+        let start = Instant::now();
+        // RFC 2136 3.4.2: SERVFAIL means that it was undone. Where nobody knows: silence, and over TCP a closed
+        // connection, soon enough for a client to go on.
+        let response = exchange(transport, alone, &message, Duration::from_secs(6));
+        let is_undone = response.as_ref().map(|response| rcode(&message, response) == 2);
+        assert_ne!(is_undone, Some(false), "{transport:?}: {response:02x?}");
+        assert!(transport == Transport::Udp || start.elapsed() < Duration::from_secs(5), "the connection stays open");
+        println!("{transport:?}: {response:02x?} after {:?}", start.elapsed());
+        sent.push((owner, message, is_undone.is_some()));
+        // Reads do not stop.
+        let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
+        let answer = exchange(transport, alone, &query, Duration::from_secs(5)).unwrap();
+        assert_eq!((answer[3] & 0x0F, answer[7]), (0, 1));
+    }
+    let back: Vec<Child> = others.iter().map(|id| cluster.serve(*id)).collect();
+    cluster.settle();
+    for (owner, message, is_undone) in &sent {
+        for id in cluster.ids() {
+            assert!(!(*is_undone && is_there(&socket(), cluster.dns(id), owner)), "{owner} came to life on node {id}");
+        }
+        // The same octets through another node: done by now, or before; once.
+        wait_for("the outcome", || {
+            let response = exchange(Transport::Udp, cluster.dns(others[0]), message, Duration::from_secs(3))?;
+            (rcode(message, &response) == 0).then_some(())
+        });
+    }
+    cluster.settle();
+    assert_on_every_node(&cluster, &sent.into_iter().map(|(owner, ..)| owner).collect::<Vec<_>>());
+    let status = cluster.status(leader).unwrap();
+    assert_eq!(status["zones"][0]["serial"], 3, "each was done once");
+    for mut child in back {
+        kill("TERM", child.id());
+        assert!(child.wait().unwrap().success());
+    }
 }
 
 #[test]

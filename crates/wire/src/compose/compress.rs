@@ -6,6 +6,15 @@
 use crate::limits::{COMPRESSION_ENTRIES_MAX, POINTER_TARGET_MAX};
 use crate::name::NameRef;
 
+/// Whether a pointer may lead to a name that differs in case (RFC 4343 4.1 allows it, and says what it costs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Case {
+    /// No: what the receiver reads has the octets of the name that was written.
+    Kept,
+    /// Yes: the receiver may read the case of a name that was written before, say of the question.
+    Ignored,
+}
+
 /// Where names and their ends stand in the message so far.
 pub(super) struct SentNames {
     count: usize,
@@ -36,15 +45,15 @@ impl SentNames {
 
     /// The longest end of `name` that was sent: how many octets stand before it, and where it stands in `message`.
     /// Without one, all octets but the root label, and `None`.
-    pub(super) fn find(&self, message: &[u8], name: NameRef<'_>) -> (usize, Option<u16>) {
+    pub(super) fn find(&self, message: &[u8], name: NameRef<'_>, case: Case) -> (usize, Option<u16>) {
         let octets = name.octets();
         let (mut at, mut left) = (0, sum(octets));
         while octets[at] != 0 {
             let end = &octets[at..];
             for entry in 0..self.count {
                 let offset = self.offsets[entry];
-                if self.lens[entry] as usize == end.len() && self.sums[entry] == left && stands_at(message, offset, end)
-                {
+                let may_be = self.lens[entry] as usize == end.len() && self.sums[entry] == left;
+                if may_be && stands_at(message, offset, end, case) {
                     return (at, Some(offset));
                 }
             }
@@ -75,8 +84,8 @@ fn sum(octets: &[u8]) -> u16 {
     octets.iter().fold(0, |sum, octet| sum.wrapping_add(octet.to_ascii_lowercase().into()))
 }
 
-/// Whether the name at `offset` of the message, whose pointers are our own, is `end` without case.
-fn stands_at(message: &[u8], offset: u16, mut end: &[u8]) -> bool {
+/// Whether the name at `offset` of the message, whose pointers are our own, is `end`.
+fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
     let mut at = offset as usize;
     loop {
         match message.get(at..) {
@@ -93,7 +102,11 @@ fn stands_at(message: &[u8], offset: u16, mut end: &[u8]) -> bool {
                 let (Some(label), Some((ours, behind))) = (rest.get(..len), end.split_at_checked(len)) else {
                     return false;
                 };
-                if !label.eq_ignore_ascii_case(ours) {
+                let is_same = match case {
+                    Case::Kept => label == ours,
+                    Case::Ignored => label.eq_ignore_ascii_case(ours),
+                };
+                if !is_same {
                     return false;
                 }
                 if len == 1 {

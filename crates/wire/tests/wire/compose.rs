@@ -87,6 +87,23 @@ fn names_are_compressed_inside_rdata_of_the_old_types_only() {
 }
 
 #[test]
+fn rdata_keeps_its_case_whatever_the_case_of_the_question() {
+    let query = MessageBuilder::query(1, name("A.tEsT").as_ref(), Rtype::NS).build();
+    let response = respond(&query, 512, None, |composer| {
+        let (first, second) = (name("ns1.a.test"), name("ns2.a.test"));
+        push(composer, Section::Answer, "a.test", Rtype::NS, &[first.octets(), second.octets()]).unwrap();
+        push(composer, Section::Additional, "ns1.a.test", Rtype::A, &[&[192, 0, 2, 1]]).unwrap();
+    });
+    // The owner is a pointer to the question; the first target is written out, and the second points to it.
+    let expected = hex("0001 8400 0001 0002 0000 0001
+        0141 0474457354 00 0002 0001
+        c00c 0002 0001 0000003c 000c 036e7331 0161 0474657374 00
+        c00c 0002 0001 0000003c 0006 036e7332 c028
+        c024 0001 0001 0000003c 0004 c0000201");
+    assert_eq!(response, expected);
+}
+
+#[test]
 fn flags_are_copied_or_clear() {
     let root = Name::root();
     for flags in 0..=0x7FFu16 {

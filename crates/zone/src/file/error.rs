@@ -100,7 +100,11 @@ pub enum WarningKind {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.reason)
+        match (&self.reason, self.line) {
+            // Without a line it is about the whole, and the reason names the file.
+            (Reason::Source(reason), 0) => f.write_str(reason),
+            _ => write!(f, "{}:{}: {}", self.file, self.line, self.reason),
+        }
     }
 }
 

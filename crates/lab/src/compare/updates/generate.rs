@@ -43,10 +43,30 @@ const TYPES: &[Rtype] = &[
     Rtype(65_400),
 ];
 /// Types that are added now and then: where servers differ, or a repair is costly.
-const RARE_TYPES: &[Rtype] =
-    &[Rtype::DNAME, Rtype::WKS, Rtype::KEY, Rtype::NSEC, Rtype::RRSIG, Rtype::HINFO, Rtype::HTTPS];
+const RARE_TYPES: &[Rtype] = &[
+    Rtype::DNAME,
+    Rtype::WKS,
+    Rtype::KEY,
+    Rtype::NSEC,
+    Rtype::RRSIG,
+    Rtype::HINFO,
+    Rtype::HTTPS,
+    Rtype::CDS,
+    Rtype::ZONEMD,
+];
 /// Types that are of no record.
-const META_TYPES: &[Rtype] = &[Rtype::ANY, Rtype::AXFR, Rtype::IXFR, Rtype::MAILA, Rtype::MAILB, Rtype::TKEY];
+const META_TYPES: &[Rtype] = &[
+    Rtype(0),
+    Rtype::OPT,
+    Rtype::TKEY,
+    Rtype::TSIG,
+    Rtype::IXFR,
+    Rtype::AXFR,
+    Rtype::MAILB,
+    Rtype::MAILA,
+    Rtype::ANY,
+    Rtype(128),
+];
 
 /// The zone that generated updates change. Its serial stands shortly before the end of the circle for odd `index`.
 #[must_use]
@@ -225,7 +245,8 @@ impl Draw<'_> {
             Rtype::CNAME | Rtype::NS | Rtype::PTR | Rtype::DNAME => target.into(),
             Rtype::MX => format!("{} {target}", 10 * (number % 2)),
             Rtype::SRV => format!("0 {} 443 {target}", number % 2),
-            Rtype::DS => format!("{number} 13 2 {:064x}", number),
+            Rtype::DS | Rtype::CDS => format!("{number} 13 2 {number:064x}"),
+            Rtype::ZONEMD => format!("1 1 1 {number:096x}"),
             Rtype::CAA => format!("0 issue \"ca{number}.example\""),
             Rtype::HINFO => format!("\"cpu{number}\" \"os\""),
             Rtype::HTTPS => format!("1 {target} alpn=h2"),
@@ -255,7 +276,7 @@ impl Draw<'_> {
         let outside: Name = "example.org.".parse().unwrap_or_else(|_| Name::root());
         let raws = if self.rng.random_bool(0.3) { &mut update.prerequisites } else { &mut update.steps };
         let Some(raw) = raws.choose_mut(self.rng) else { return };
-        match self.rng.random_range(0..6) {
+        match self.rng.random_range(0..9) {
             0 => raw.owner = outside,
             1 => raw.class = [Class::CH, Class(7)].choose(self.rng).copied().unwrap_or(Class::CH),
             2 => raw.ttl = if raw.ttl == 0 { 1 } else { 0x8000_0000 },
@@ -264,7 +285,20 @@ impl Draw<'_> {
                 raw.rdata = Vec::new();
             }
             4 => raw.rdata = vec![1, 2, 3],
-            _ => raw.rdata = Vec::new(),
+            5 => raw.rdata = Vec::new(),
+            // Digests, addresses and bitmaps of a wrong length.
+            6 => raw.rdata.truncate(raw.rdata.len().saturating_sub(1)),
+            7 => raw.rdata.push(0),
+            // A digest of a wrong length for its kind, and of a kind that nobody knows.
+            _ => {
+                raw.class = Class::IN;
+                raw.ttl = 300;
+                raw.rtype = [Rtype::DS, Rtype::CDS, Rtype::ZONEMD].choose(self.rng).copied().unwrap_or(Rtype::DS);
+                let kind = self.rng.random_range(0..6);
+                let len = [1, 12, 20, 32, 48, 64].choose(self.rng).copied().unwrap_or(1);
+                let head = if raw.rtype == Rtype::ZONEMD { vec![0, 0, 0, 1, 1, kind] } else { vec![0, 1, 13, kind] };
+                raw.rdata = [head, vec![7; len]].concat();
+            }
         }
     }
 }

@@ -4,10 +4,10 @@
 //!   generate | history --> client (sign, send, transfer the zone) --> judge (against reference) --> repair --> next
 //! ```
 //!
-//! The measure is [`reference`], which does what RFC 2136 says in the plainest way that there is. A server that differs
-//! from it must be covered by a named predicate of [`predicates`]; what is left is unexplained, and a failure. After a
-//! difference the server is brought back to the zone of the reference, by updates where that works and by a restart
-//! where not, so that each step is judged by itself.
+//! The measure is [`mod@reference`], which does what RFC 2136 says in the plainest way that there is. A server that
+//! differs from it must be covered by a named predicate of [`predicates`]; what is left is unexplained, and a failure.
+//! After a difference the server is brought back to the zone of the reference, by updates where that works and by a
+//! restart where not, so that each step is judged by itself.
 
 // What is sent.
 pub mod contents;
@@ -17,6 +17,7 @@ pub mod message;
 
 // To whom, and what came of it.
 pub mod client;
+pub mod start;
 
 // What should have come of it.
 mod address;
@@ -32,4 +33,5 @@ pub mod run;
 pub use contents::Contents;
 pub use history::History;
 pub use message::{Raw, Update};
-pub use run::{Plan, Server, Tally, run, run_history};
+pub use run::{Followed, Plan, Server, Tally, run, run_history};
+pub use start::{KINDS, key, start_all};

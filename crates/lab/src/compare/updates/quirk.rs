@@ -9,6 +9,8 @@ pub enum Quirk {
     OrphanDsGoes,
     /// An NS of the apex whose target is in the zone and has no address makes the update be REFUSED.
     ApexNsNeedsAddress,
+    /// A CDS of the apex without the DNSKEY that it names makes the update be REFUSED.
+    ApexCdsNeedsKey,
     /// A record named twice among the prerequisites has to exist twice.
     ValuesAreCounted,
     /// A record that is there and comes in another case is a change, and the serial steps.
@@ -22,10 +24,14 @@ pub enum Quirk {
     RdataHasToFit,
     /// Each SOA of an update is compared with that of the zone, not with the one before it.
     SoaAgainstZone,
-    /// The rdata of CAA, DS, HTTPS and TXT is not looked into.
+    /// The rdata of CAA, HINFO, HTTPS, TXT, and of what holds a digest is not looked into.
     RdataUnchecked,
-    /// MAILA and MAILB are types of records.
-    MailTypesTaken,
+    /// A GOST digest may have any length.
+    GostUnchecked,
+    /// MAILA, MAILB, type 0 and unassigned meta types are types of records.
+    MetaTypesTaken,
+    /// An RRset of type 0 may be deleted; there is none.
+    TypeZeroDeleted,
     /// An SOA is taken for newer when its serial is half the circle away, or newer than that of one before it in the
     /// update but not than that of the zone; then the update fails.
     LongWayFails,

@@ -65,7 +65,10 @@ fn finish(zone: &Contents, after: &mut Contents, update: &Update, apex: &[u8], q
         after.records.retain(|rr| !orphans.contains(rr));
     }
     let lacks_address = is_changed && !address::all_apex_ns_have_one(after, apex);
-    fail_if(quirks.has(Quirk::ApexNsNeedsAddress) && lacks_address, Rcode::REFUSED)
+    fail_if(quirks.has(Quirk::ApexNsNeedsAddress) && lacks_address, Rcode::REFUSED)?;
+    // Generated zones have no DNSKEY.
+    let lacks_key = is_changed && after.rrset(apex, Rtype::CDS).next().is_some();
+    fail_if(quirks.has(Quirk::ApexCdsNeedsKey) && lacks_key, Rcode::REFUSED)
 }
 
 /// Whether a step adds a record that is there.

@@ -50,12 +50,14 @@ pub struct Plan {
 /// What a run has seen.
 #[derive(Default)]
 pub struct Tally {
-    /// Steps that were judged, for each server.
+    /// Updates that were sent, each to every server.
     pub judged: usize,
     /// Steps that changed the zone.
     pub changing: usize,
     /// RCODEs that should have come.
     pub rcodes: BTreeMap<String, usize>,
+    /// By server, updates whose outcome was compared, whatever came of it.
+    pub compared: BTreeMap<&'static str, usize>,
     /// By server, how often it did what it should.
     pub equal: BTreeMap<&'static str, usize>,
     /// By server and predicate.
@@ -73,10 +75,11 @@ pub struct Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} updates, {} of them change the zone; RCODEs {:?}", self.judged, self.changing, self.rcodes)?;
-        for (server, count) in &self.equal {
+        for (server, compared) in &self.compared {
             let of = |counts: &BTreeMap<&'static str, usize>| counts.get(server).copied().unwrap_or_default();
-            let (back, restarted) = (of(&self.brought_back), of(&self.restarted));
-            writeln!(f, "{server:>10}: {count} equal, brought back {back} times, started again {restarted} times")?;
+            let (equal, back, restarted) = (of(&self.equal), of(&self.brought_back), of(&self.restarted));
+            write!(f, "{server:>10}: {compared} compared, {equal} equal, brought back {back} times, ")?;
+            writeln!(f, "started again {restarted} times")?;
         }
         for ((server, name), count) in &self.explained {
             writeln!(f, "{count:>8} {server}: {name}")?;
@@ -120,8 +123,17 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
     Ok(())
 }
 
-/// Takes every server through the first `steps` steps of a history; the serial is compared after each of them, the
-/// whole zone after each `round` of them and at the end. Gives how many steps were gone.
+/// What one server was taken through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Followed {
+    /// Steps whose RCODE and serial were compared.
+    pub steps: usize,
+    /// Steps after which the whole zone was compared.
+    pub zones: usize,
+}
+
+/// Takes every server through the first `steps` steps of a history; RCODE and serial are compared after each of them,
+/// the whole zone after each `round` of them and at the end. Gives what was compared, by server.
 ///
 /// # Errors
 /// The first difference: nothing in a history is of a kind in which servers may differ.
@@ -131,35 +143,63 @@ pub fn run_history(
     steps: usize,
     round: usize,
     servers: &mut [Server<'_>],
-) -> Result<usize, Box<dyn Error>> {
+) -> Result<BTreeMap<&'static str, Followed>, Box<dyn Error>> {
     let apex = Name::root();
     let mut zone = history.base.clone();
+    let mut followed: BTreeMap<_, Followed> = BTreeMap::new();
     let steps = steps.min(history.steps.len());
     for (index, step) in history.steps.iter().take(steps).enumerate() {
         step.apply(&mut zone)?;
         let update = step.update(&apex);
         let is_compared = (index + 1).is_multiple_of(round.max(1)) || index + 1 == steps;
-        for server in servers.iter() {
-            let fail = |what: String| format!("{} at step {index}: {what}", server.kind.label());
-            let rcode = client::send(server.address, key, &update, index as u16, now_s())?;
-            if rcode != Rcode::NOERROR {
-                return Err(fail(format!("{rcode:?} to {update:?}")).into());
-            }
-            let serial = client::serial(server.address, key, &apex, now_s())?;
-            if serial != zone.serial() {
-                return Err(fail(format!("serial {serial}, not {}", zone.serial())).into());
-            }
-            if is_compared {
-                let found = client::transfer(server.address, key, &apex, now_s())?;
-                if found != zone {
-                    let missing: Vec<_> = zone.records.difference(&found.records).take(5).collect();
-                    let too_many: Vec<_> = found.records.difference(&zone.records).take(5).collect();
-                    return Err(fail(format!("missing {missing:?}, too many {too_many:?}")).into());
-                }
-            }
+        let go = &HistoryStep { key, update: &update, id: index as u16, zone: &zone, is_compared };
+        let outcomes: Vec<Result<(), String>> = std::thread::scope(|scope| {
+            let addresses = servers.iter().map(|server| server.address);
+            let sent: Vec<_> = addresses.map(|address| scope.spawn(move || go.send(address))).collect();
+            sent.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("panic".into()))).collect()
+        });
+        for (server, outcome) in servers.iter().zip(outcomes) {
+            outcome.map_err(|what| format!("{} at step {index}: {what}", server.kind.label()))?;
+            let followed = followed.entry(server.kind.label()).or_default();
+            followed.steps += 1;
+            followed.zones += usize::from(is_compared);
         }
     }
-    Ok(steps)
+    Ok(followed)
+}
+
+/// One step of a history, as it goes to each server.
+struct HistoryStep<'a> {
+    key: &'a Arc<Key>,
+    update: &'a Update,
+    id: u16,
+    /// What the zone holds after it.
+    zone: &'a Contents,
+    /// Whether the whole zone is compared.
+    is_compared: bool,
+}
+
+impl HistoryStep<'_> {
+    fn send(&self, server: SocketAddr) -> Result<(), String> {
+        let Self { key, update, id, zone, is_compared } = *self;
+        let rcode = client::send(server, key, update, id, now_s()).map_err(|error| error.to_string())?;
+        if rcode != Rcode::NOERROR {
+            return Err(format!("{rcode:?} to {update:?}"));
+        }
+        let serial = client::serial(server, key, &update.apex, now_s()).map_err(|error| error.to_string())?;
+        if serial != zone.serial() {
+            return Err(format!("serial {serial}, not {}", zone.serial()));
+        }
+        if is_compared {
+            let found = client::transfer(server, key, &update.apex, now_s()).map_err(|error| error.to_string())?;
+            if found != *zone {
+                let missing: Vec<_> = zone.records.difference(&found.records).take(5).collect();
+                let too_many: Vec<_> = found.records.difference(&zone.records).take(5).collect();
+                return Err(format!("missing {missing:?}, too many {too_many:?}"));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn now_s() -> u64 {
@@ -183,6 +223,7 @@ fn ask_all(plan: &Plan, servers: &[Server<'_>], update: &Update, id: u16) -> Vec
 
 fn judge(case: &Case<'_>, tally: &mut Tally) {
     let server = case.kind.label();
+    *tally.compared.entry(server).or_default() += 1;
     if case.found == case.expected {
         *tally.equal.entry(server).or_default() += 1;
         return;

@@ -139,7 +139,7 @@ fn checkpoint(machine: &mut Machine, model: &Model) {
     let index = log.hard_state().commit.min(log.durable_index());
     let Ok(term) = log.term(index) else { return };
     log.checkpointed(CheckpointRef { index, term, id: [7; 32] });
-    log.compact(log.compact_target());
+    log.compact(log.compact_target(None));
     assert!(log.first_index() > model.now.base);
 }
 

@@ -19,6 +19,8 @@ pub(super) fn small_config() -> LogConfig {
         entries_behind_checkpoint: 3,
         bytes_behind_checkpoint: 8192,
         checkpoint_due_bytes: 4096,
+        bytes_pinned: 16_384,
+        bytes_while_checkpoint: u64::MAX,
     }
 }
 

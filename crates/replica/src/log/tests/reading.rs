@@ -89,7 +89,7 @@ fn compaction_uses_segments_again_and_disk_space_stays_bounded() {
         machine.log.set_applied(index);
         if machine.log.is_checkpoint_due(0) {
             machine.log.checkpointed(CheckpointRef { index, term: 1, id: [2; 32] });
-            let target = machine.log.compact_target();
+            let target = machine.log.compact_target(None);
             assert_eq!(target, index - 3);
             machine.log.compact(target);
             machine.settle();
@@ -114,7 +114,12 @@ fn few_bytes_may_stay_behind_a_checkpoint_even_if_few_entries_do() {
     machine.log.set_applied(100);
     machine.log.checkpointed(CheckpointRef { index: 100, term: 1, id: [2; 32] });
     // 8,192 octets hold eight records of 1,024.
-    assert!((85..=93).contains(&machine.log.compact_target()), "{}", machine.log.compact_target());
+    assert!((85..=93).contains(&machine.log.compact_target(None)), "{}", machine.log.compact_target(None));
+    // A transfer keeps more, but not more than 16,384.
+    assert!(machine.log.compact_target(Some(99)) == machine.log.compact_target(None));
+    let pinned = machine.log.compact_target(Some(5));
+    assert!((77..=85).contains(&pinned) && pinned < machine.log.compact_target(None), "{pinned}");
+    assert_eq!(machine.log.compact_target(Some(pinned + 1)), pinned + 1);
 }
 
 #[test]

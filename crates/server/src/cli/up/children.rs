@@ -127,7 +127,7 @@ impl Node {
         if supervise {
             "starting it again".to_owned()
         } else {
-            format!("start it again with: catamaran serve --config {}", self.files.config().display())
+            format!("start it again with: {} serve --config {}", crate::cli::program(), self.files.config().display())
         }
     }
 }

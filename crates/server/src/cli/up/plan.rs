@@ -1,7 +1,7 @@
 //! Which node listens where, and the directory they live in.
 
 use crate::cli::UpArgs;
-use crate::config::{Config, Member};
+use crate::config::{Config, Dns, Member};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
@@ -11,6 +11,7 @@ use crate::limits::UP_NODES_MAX;
 use crate::listen::sockets;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -64,7 +65,8 @@ impl Plan {
         let plan = Self { layout, nodes, port: args.port, _lock: Arc::new(lock) };
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
-        plan.write(old, has_ipv6).map_err(failed("the directory cannot be written"))?;
+        let kept = plan.kept_settings()?;
+        plan.write(old, &kept, has_ipv6).map_err(failed("the directory cannot be written"))?;
         Ok(plan)
     }
 
@@ -109,7 +111,13 @@ impl Plan {
             .collect()
     }
 
-    fn write(&self, old: Vec<Member>, has_ipv6: bool) -> io::Result<()> {
+    /// What an operator may have set in the nodes' configurations, by node.
+    fn kept_settings(&self) -> Result<BTreeMap<u64, Dns>, Problem> {
+        let files = self.nodes.iter().map(|node| (node.id, self.layout.node(node.id).config()));
+        files.filter(|(_, file)| file.exists()).map(|(id, file)| Ok((id, Config::load(&file)?.dns))).collect()
+    }
+
+    fn write(&self, old: Vec<Member>, kept: &BTreeMap<u64, Dns>, has_ipv6: bool) -> io::Result<()> {
         let layout = &self.layout;
         let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
         Token::load_or_make(&layout.api_token())?;
@@ -127,7 +135,11 @@ impl Plan {
                 write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
                 write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
             }
-            let config = self.config(node, &members, has_ipv6);
+            let mut config = self.config(node, &members, has_ipv6);
+            // Addresses are those of this run; everything else stays as it was set.
+            if let Some(kept) = kept.get(&node.id) {
+                config.dns = Dns { listen: config.dns.listen, ..kept.clone() };
+            }
             write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
         }
         Ok(())
@@ -286,6 +298,13 @@ mod tests {
         assert_eq!(std::fs::read(dir.path().join("update.key")).unwrap(), key);
         assert_eq!(Config::load(&again.layout.node(2).config()).unwrap(), config);
         drop(again);
+        // What an operator set is kept; a new port is taken over.
+        let text = config.to_text().replace("[dns]\n", "[dns]\nchaos_id = \"two\"\n");
+        std::fs::write(dir.path().join("node-2/catamaran.toml"), text).unwrap();
+        let moved = UpArgs { api_port: base + 14, ..args(dir.path(), base, None) };
+        drop(Plan::make(&moved).unwrap());
+        let config = Config::load(&dir.path().join("node-2/catamaran.toml")).unwrap();
+        assert_eq!((config.dns.chaos_id.as_deref(), config.api.listen.port()), (Some("two"), base + 16));
         let problem = Plan::make(&args(dir.path(), base, Some(5))).unwrap_err();
         assert!(problem.to_string().contains("a cluster of 3 nodes, not of 5"), "{problem}");
     }

@@ -4,6 +4,7 @@
 use super::plan::Plan;
 use crate::api::types::{GrantJson, KeyJson, ZoneJson};
 use crate::cli::client::{Client, query};
+use crate::cli::program;
 use crate::files::key_file::TsigKey;
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
@@ -62,7 +63,8 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Resu
         if there.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
             lines.push(format!(
                 "zone {apex} exists and was not changed; to compare it with the file and replace it:\n  \
-                 catamaran zone replace {} --dir {}",
+                 {} zone replace {} --dir {}",
+                program(),
                 asked.argument,
                 plan.layout.dir().display()
             ));
@@ -118,6 +120,6 @@ fn to_try(plan: &Plan, zones: &[ZoneJson]) -> Vec<String> {
         lines.push(format!("  dig @127.0.0.1 -p {last} {new} A +short"));
         lines.push(format!("  dig @127.0.0.1 -p {} -k {} {} AXFR", plan.port, key.display(), zone.zone));
     }
-    lines.push(format!("  catamaran status --dir {}", plan.layout.dir().display()));
+    lines.push(format!("  {} status --dir {}", program(), plan.layout.dir().display()));
     lines
 }

@@ -161,6 +161,16 @@ impl Cluster {
         })
     }
 
+    /// Starts one node again, beside `up`; the caller ends it.
+    pub(crate) fn serve(&self, id: u64) -> Child {
+        let config = self.dir.join(format!("node-{id}/catamaran.toml"));
+        Command::new(CATAMARAN)
+            .args(["serve", "--config", config.to_str().unwrap()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
     /// Runs a command of the program against this cluster.
     pub(crate) fn run(&self, arguments: &[&str]) -> std::process::Output {
         Command::new(CATAMARAN)

@@ -26,11 +26,16 @@ pub(crate) fn sign(key: &ClientKey, message: Vec<u8>, late_s: u64) -> Vec<u8> {
     key.sign(message, now_s() - late_s).unwrap()
 }
 
-/// Cuts the MAC of a signed message to its first `keep` octets (RFC 8945 5.2.2.1).
-pub(crate) fn truncate_mac(mut message: Vec<u8>, keep: usize) -> Vec<u8> {
-    let rdata = message.len() - TSIG_RDATA;
-    let mac = message.len() - BEHIND_MAC - 32;
-    message.drain(mac + keep..mac + 32);
+/// Cuts the MAC of a message signed with HMAC-SHA256 to its first `keep` octets (RFC 8945 5.2.2.1).
+pub(crate) fn truncate_mac(message: Vec<u8>, keep: usize) -> Vec<u8> {
+    truncate_mac_of(message, 32, keep)
+}
+
+/// Cuts a MAC of `len` octets.
+pub(crate) fn truncate_mac_of(mut message: Vec<u8>, len: usize, keep: usize) -> Vec<u8> {
+    let rdata = message.len() - (TSIG_RDATA - 32 + len);
+    let mac = message.len() - BEHIND_MAC - len;
+    message.drain(mac + keep..mac + len);
     message[mac - 2..mac].copy_from_slice(&(keep as u16).to_be_bytes());
     let rdlength = TSIG_RDATA - 32 + keep;
     message[rdata - 2..rdata].copy_from_slice(&(rdlength as u16).to_be_bytes());
@@ -71,6 +76,9 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     if let Some(edns) = message.edns() {
         words.push("opt".into());
         for (code, data) in edns.options() {
+            if code == 10 {
+                words.push(format!("cookie {}", data.len()));
+            }
             if code == 15 {
                 words.push(format!("ede {}", u16::from_be_bytes([data[0], data[1]])));
             }

@@ -4,4 +4,6 @@ pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod http;
 pub(crate) mod message;
+pub(crate) mod nodes;
+pub(crate) mod relay;
 pub(crate) mod tools;

@@ -9,10 +9,15 @@ pub(crate) fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: apt-get install bind9-dnsutils");
-        eprintln!("SKIPPED: {tool} is not installed (apt-get install bind9-dnsutils)");
+        println!("skipped: {tool} is not installed");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: apt-get install {}", package(tool));
     }
     found
+}
+
+/// The Debian package that has it.
+fn package(tool: &str) -> &'static str {
+    if tool.starts_with('k') { "knot-dnsutils" } else { "bind9-dnsutils" }
 }
 
 /// Runs `dig` with a server and more.
@@ -29,18 +34,45 @@ pub(crate) fn dig(server: SocketAddr, arguments: &[&str]) -> String {
 
 /// Runs `nsupdate`; gives what it said, `Ok` when the update was done.
 pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
+    update("nsupdate", server, key, lines)
+}
+
+/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was
+/// done.
+pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     use std::io::Write;
-    let mut child = Command::new("nsupdate")
-        .arg("-k")
-        .arg(key)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut words = tool.split(' ');
+    let program = words.next().unwrap();
+    let mut command = Command::new(program);
+    command.args(words);
+    if program == "knsupdate" {
+        // Its key files have another form.
+        let text = std::fs::read_to_string(key).unwrap();
+        let words: Vec<&str> = text.split('"').collect();
+        let algorithm = words[2].split_once("algorithm").unwrap().1.split(';').next().unwrap().trim();
+        command.arg("-y").arg(format!("{algorithm}:{}:{}", words[1], words[3]));
+    } else {
+        command.arg("-k").arg(key);
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let script = format!("server {} {}\n{lines}\nsend\n", server.ip(), server.port());
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(said) } else { Err(said) }
+}
+
+/// The records that `dig` gets by AXFR, sorted, each with single blanks and without its class.
+pub(crate) fn transfer(server: SocketAddr, key: Option<&Path>, zone: &str) -> Vec<String> {
+    let key = key.map(|path| path.to_str().unwrap());
+    let arguments: Vec<&str> = key.iter().flat_map(|path| ["-k", path]).chain([zone, "AXFR"]).collect();
+    let said = dig(server, &arguments);
+    assert!(said.contains(";; XFR size:") && !said.contains("Couldn't verify"), "{said}");
+    let mut lines: Vec<String> = said
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with(';') && !line.contains("\tTSIG\t"))
+        .map(|line| line.split_whitespace().filter(|word| *word != "IN").collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.sort();
+    lines
 }

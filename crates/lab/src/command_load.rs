@@ -18,10 +18,13 @@ use wire::number::Rtype;
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
-  catlab load --server 127.0.0.1:5300 --name 'q{n}.example.test' --names 100000 --closed-loop --in-flight 256
+  catlab load --server 127.0.0.1:5300 --name 'q{\x1b[0mn}.example.test' --names 100000 --closed-loop --in-flight 256
   catlab load --server 192.168.1.5 --queries queries.txt --rate 100..20000 --duration 60s --poisson
 
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
+
+/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("workload").required(true).args(["queries", "name"])))]
@@ -35,8 +38,7 @@ pub(crate) struct Arguments {
     /// Whose third column the text file has; found out by itself otherwise.
     #[arg(long)]
     dialect: Option<DialectArgument>,
-    /// Draw names instead: a pattern with {n} where the number goes.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
     name: Option<String>,
     /// How many names there are.
     #[arg(long, default_value_t = 1_000)]
@@ -129,14 +131,20 @@ enum Rates {
     Ramp(f64, f64),
 }
 
-/// Runs it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+/// Runs it; `stops` says how often the user has asked to stop.
+pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
+    run(arguments, stops).unwrap_or_else(|error| {
+        eprintln!("catlab load: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     allow_targets(arguments)?;
     let plan = plan(arguments)?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
-    let stops = super::super::stops();
     let is_terminal = std::io::stderr().is_terminal();
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {

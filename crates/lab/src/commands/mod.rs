@@ -1,3 +1,0 @@
-//! The subcommands of `catlab`, one a file.
-
-pub(crate) mod load;

@@ -1,0 +1,234 @@
+//! What leads from one version of a zone to another: both in canonical order, gone through side by side, so that only
+//! owners which differ cost more than a comparison.
+
+use super::contents::record_octets;
+use crate::limits::SIDE_BY_SIDE_MAX;
+use core::cmp::Ordering;
+use std::collections::BTreeMap;
+use wire::name::NameRef;
+use wire::number::{Rtype, Serial};
+use wire::rdata::{rdata_eq, rdata_lowercase};
+use zone::set::RecordRef;
+use zone::{Changeset, Record};
+
+/// Sorts by owner in canonical order (RFC 4034 6.1) and type, as a zone gives its records out; equal ones keep their
+/// order. Lists that are nearly sorted, as zone files mostly are, take little time.
+pub(super) fn sort(records: &mut [Record]) {
+    if !records.is_sorted_by(|a, b| (&a.owner, a.rtype) <= (&b.owner, b.rtype)) {
+        records.sort_by_cached_key(|record| (sort_key(record.owner.as_ref()), record.rtype));
+    }
+}
+
+/// Octets that compare as names do: labels from the right in lower case, each closed by a zero. Zeros and ones within
+/// a label become two octets, so that the end of a label sorts before all that may follow.
+fn sort_key(owner: NameRef<'_>) -> Box<[u8]> {
+    let labels: Vec<&[u8]> = owner.labels().collect();
+    let mut key = Vec::with_capacity(owner.octets().len() + 1);
+    for label in labels.into_iter().rev() {
+        for &octet in label {
+            match octet {
+                0 | 1 => key.extend([1, octet + 1]),
+                _ => key.push(octet.to_ascii_lowercase()),
+            }
+        }
+        key.push(0);
+    }
+    key.into()
+}
+
+/// What leads from `old` to `new`, both sorted by owner, SOA first in each half (RFC 1995 4); `None` when it takes more
+/// than `octets_max`. An RRset whose TTL changes is deleted and added whole.
+pub(super) fn difference<'o>(
+    old: impl Iterator<Item = RecordRef<'o>>,
+    new: &[Record],
+    (serial_from, serial_to): (Serial, Serial),
+    octets_max: usize,
+) -> Option<Changeset> {
+    let mut old = old.peekable();
+    let mut new = new.chunk_by(|a, b| a.owner == b.owner).peekable();
+    let mut changeset = Changeset { serial_from: Some(serial_from), serial_to, deleted: Vec::new(), added: Vec::new() };
+    let (mut before, mut octets) = (Vec::new(), 0);
+    loop {
+        let (old_owner, new_owner) = (old.peek().map(|record| record.owner), new.peek().map(|of| of[0].owner.as_ref()));
+        let order = match (old_owner, new_owner) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.cmp(&new),
+        };
+        before.clear();
+        if order.is_le() {
+            while let Some(record) = old.next_if(|record| Some(record.owner) == old_owner) {
+                before.push(record);
+            }
+        }
+        let after = if order.is_ge() { new.next().unwrap_or_default() } else { &[] };
+        if !is_same(&before, after) {
+            octets += compare(&before, after, &mut changeset);
+            if octets > octets_max {
+                return None;
+            }
+        }
+    }
+    for half in [&mut changeset.deleted, &mut changeset.added] {
+        half.sort_by_key(|record| record.rtype != Rtype::SOA);
+    }
+    Some(changeset)
+}
+
+/// Whether the records of one owner are the same. A zone holds none of them twice: when as many are found as there are,
+/// none is left.
+fn is_same(old: &[RecordRef<'_>], new: &[Record]) -> bool {
+    let equals =
+        |a: &RecordRef<'_>, b: &Record| a.rtype == b.rtype && a.ttl == b.ttl && rdata_eq(a.rtype, a.rdata, &b.rdata);
+    old.len() == new.len()
+        && old.len() <= SIDE_BY_SIDE_MAX
+        && old.iter().all(|old| new.iter().any(|new| equals(old, new)))
+}
+
+/// An RRset's place below its owner: type, and for RRSIG the type that it covers.
+type Place = (Rtype, u16);
+
+/// An RRset: TTL, and records by rdata in lower case (RFC 4034 6.2).
+#[derive(Default)]
+struct Rrset {
+    ttl: u32,
+    records: BTreeMap<Vec<u8>, Record>,
+}
+
+fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
+    let mut rrsets: BTreeMap<Place, Rrset> = BTreeMap::new();
+    for record in records {
+        let covered = match (record.rtype, record.rdata.first_chunk()) {
+            (Rtype::RRSIG, Some(&covered)) => u16::from_be_bytes(covered),
+            _ => 0,
+        };
+        let rrset = rrsets.entry((record.rtype, covered)).or_default();
+        // RFC 2181 5.2: where the TTLs of an RRset differ, the lowest holds.
+        rrset.ttl = if rrset.records.is_empty() { record.ttl } else { rrset.ttl.min(record.ttl) };
+        let mut rdata = record.rdata.to_vec();
+        rdata_lowercase(record.rtype, &mut rdata);
+        rrset.records.entry(rdata).or_insert(record);
+    }
+    for rrset in rrsets.values_mut() {
+        for record in rrset.records.values_mut() {
+            record.ttl = rrset.ttl;
+        }
+    }
+    rrsets
+}
+
+/// Adds what differs at one owner; gives its octets.
+fn compare(old: &[RecordRef<'_>], new: &[Record], changeset: &mut Changeset) -> usize {
+    let (first_deleted, first_added) = (changeset.deleted.len(), changeset.added.len());
+    let mut old = by_place(old.iter().map(RecordRef::to_record));
+    let mut new = by_place(new.iter().cloned());
+    for (place, before) in &mut old {
+        if let Some(after) = new.get_mut(place).filter(|after| after.ttl == before.ttl) {
+            before.records.retain(|rdata, _| after.records.remove(rdata).is_none());
+        }
+    }
+    changeset.deleted.extend(old.into_values().flat_map(|rrset| rrset.records.into_values()));
+    changeset.added.extend(new.into_values().flat_map(|rrset| rrset.records.into_values()));
+    let halves = changeset.deleted[first_deleted..].iter().chain(&changeset.added[first_added..]);
+    halves.map(record_octets).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use wire::name::Name;
+
+    /// What a record is to a zone: case of names does not count.
+    type Fact = (Name, Rtype, u32, Vec<u8>);
+
+    fn fact(record: &Record) -> Fact {
+        let mut rdata = record.rdata.to_vec();
+        rdata_lowercase(record.rtype, &mut rdata);
+        (record.owner.as_ref().to_canonical(), record.rtype, record.ttl, rdata)
+    }
+
+    prop_compose! {
+        fn any_record()(owner in 0usize..5, kind in 0usize..4, ttl in 1u32..3, octet in 0u8..4) -> Record {
+            let owner = ["a.", "x.a.", "X.a.", "y.x.a.", "\\000.a."][owner].parse().unwrap();
+            let (rtype, rdata): (Rtype, Vec<u8>) = match kind {
+                0 => (Rtype::A, vec![192, 0, 2, octet]),
+                1 => (Rtype::NS, [&[1, b"nNmM"[usize::from(octet)]][..], b"\x01a\0"].concat()),
+                2 => (Rtype::RRSIG, [&[0, octet % 2 + 1][..], &[8; 16], &[0, 1, 2, 3 + octet]].concat()),
+                _ => (Rtype::TXT, vec![1, octet]),
+            };
+            Record { owner, rtype, ttl, rdata: rdata.into() }
+        }
+    }
+
+    /// These records as a zone holds them: none twice, one TTL an RRset, in canonical order.
+    fn held(mut records: Vec<Record>) -> Vec<Record> {
+        sort(&mut records);
+        let of_owner = records.chunk_by(|a, b| a.owner == b.owner).map(|records| by_place(records.iter().cloned()));
+        let rrsets: Vec<_> = of_owner.flat_map(BTreeMap::into_values).collect();
+        rrsets.into_iter().flat_map(|rrset| rrset.records.into_values()).collect()
+    }
+
+    fn facts(records: &[Record]) -> Vec<Fact> {
+        let mut facts: Vec<_> = records.iter().map(fact).collect();
+        facts.sort();
+        facts
+    }
+
+    fn refs(records: &[Record]) -> impl Iterator<Item = RecordRef<'_>> {
+        records.iter().map(|Record { owner, rtype, ttl, rdata }| RecordRef {
+            owner: owner.as_ref(),
+            rtype: *rtype,
+            ttl: *ttl,
+            rdata,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_leads_from_the_one_to_the_other(
+            old in vec(any_record(), 0..30),
+            new in vec(any_record(), 0..30),
+        ) {
+            let old = held(old);
+            let mut new = new;
+            sort(&mut new);
+            let changeset = difference(refs(&old), &new, (Serial(1), Serial(2)), usize::MAX).unwrap();
+            let mut result = facts(&old);
+            for gone in facts(&changeset.deleted) {
+                let place = result.binary_search(&gone);
+                prop_assert!(place.is_ok(), "{gone:?} was not there");
+                result.remove(place.unwrap());
+            }
+            for come in facts(&changeset.added) {
+                let place = result.binary_search(&come);
+                prop_assert!(place.is_err(), "{come:?} was there");
+                result.insert(place.unwrap_err(), come);
+            }
+            prop_assert_eq!(&result, &facts(&held(new.clone())));
+            // No record goes and comes.
+            let gone = facts(&changeset.deleted);
+            prop_assert!(facts(&changeset.added).iter().all(|come| gone.binary_search(come).is_err()));
+            let octets: usize = changeset.deleted.iter().chain(&changeset.added).map(record_octets).sum();
+            let at_most = |limit| difference(refs(&old), &new, (Serial(1), Serial(2)), limit);
+            prop_assert_eq!(at_most(octets), Some(changeset));
+            prop_assert!(octets == 0 || at_most(octets - 1).is_none());
+        }
+
+        #[test]
+        fn sort_keys_compare_as_names_do(labels in vec(vec(prop_oneof![0u8..4, 60u8..70, 95u8..100], 1..4), 0..8)) {
+            let name = |labels: &[Vec<u8>]| {
+                let mut octets: Vec<u8> =
+                    labels.iter().flat_map(|label| [&[label.len() as u8][..], label].concat()).collect();
+                octets.push(0);
+                NameRef::split_from(&octets).unwrap().0.to_name()
+            };
+            let (left, right) = labels.split_at(labels.len() / 2);
+            let (left, right) = (name(left), name(right));
+            let keys = sort_key(left.as_ref()).cmp(&sort_key(right.as_ref()));
+            prop_assert_eq!(keys, left.cmp(&right));
+        }
+    }
+}

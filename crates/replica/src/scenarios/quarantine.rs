@@ -1,0 +1,117 @@
+//! Members that must not go on as they are: damaged ones, and those that meet what they do not know.
+
+use super::cluster::*;
+use crate::OpenError;
+use crate::Replica;
+use crate::disk::DiskRead;
+use crate::io::{AdminCommand, AdminReply, FatalReason, Input, Serving};
+use crate::log;
+use crate::peer::Frame;
+use raft::eraftpb::{Message, MessageType};
+
+/// The newest segment of a member's log that has a record.
+fn newest_segment(cluster: &Cluster, id: u64) -> String {
+    let disk = &cluster.machines[&id].disk;
+    let files = disk.list().unwrap();
+    let is_used = |file: &String| disk.octets(file).is_some_and(|octets| octets.iter().any(|&octet| octet != 0));
+    files.into_iter().map(|(file, _)| file).filter(|file| file.starts_with("log-") && is_used(file)).max().unwrap()
+}
+
+#[test]
+fn a_damaged_member_does_not_start_and_comes_back_under_another_id() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let damaged = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    for last in 1..=10 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.kill(damaged);
+    let file = newest_segment(&cluster, damaged);
+    cluster.machines.get_mut(&damaged).unwrap().disk.flip(&file, 8 * 700);
+    let opened = Replica::open(&cluster.machines[&damaged].disk, cluster.config(damaged), cluster.now);
+    let Err(OpenError::Log(log::OpenError::Damage(damage))) = opened else { panic!("it starts") };
+    assert_eq!(damage.file, file);
+    assert!(damage.to_string().contains(&file));
+    // Emptied it would be a member that may vote twice: it is another one from now on.
+    assert_eq!(cluster.admin_ok(leader, AdminCommand::RemoveNode { id: damaged }), AdminReply::Done);
+    let add = AdminCommand::AddNode { node: damaged as u32, address: format!("[::1]:{}", 7_000 + damaged) };
+    let AdminReply::Joined { id: anew } = cluster.admin_ok(leader, add) else { panic!("not joined") };
+    assert_eq!(anew, 1 << 32 | damaged);
+    cluster.machines.remove(&damaged);
+    let mut machine = Machine::default();
+    for op in Replica::init_joining(&cluster.config(anew)) {
+        machine.disk.execute(&op);
+    }
+    cluster.machines.insert(anew, machine);
+    cluster.start(anew);
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(anew).serving(), Serving::Yes);
+    assert!((1..=10).all(|last| cluster.has(anew, &address(last))));
+    assert!(cluster.replica(leader).status().members.iter().all(|member| member.is_voter));
+    cluster.assert_same();
+    // What the old one may still say changes nothing.
+    let term = cluster.replica(leader).status().term;
+    let mut vote = Message::default();
+    vote.set_msg_type(MessageType::MsgRequestVote);
+    (vote.from, vote.to, vote.term, vote.index, vote.log_term) = (damaged, leader, term + 9, 1_000, term);
+    cluster.input(leader, Input::Peer { from: damaged, frame: Frame::Raft(Box::new(vote)).encode(0) });
+    cluster.run(200);
+    assert_eq!((cluster.leader(), cluster.replica(leader).status().term), (Some(leader), term));
+    // It votes: with it, one of the other two may die.
+    let third = cluster.alive().into_iter().find(|&id| id != leader && id != anew).unwrap();
+    cluster.kill(third);
+    let request = cluster.add(anew, &address(11));
+    cluster.run(200);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn what_is_put_right_at_a_start_is_told() {
+    let mut cluster = Cluster::with_zone(1);
+    assert!(cluster.replica(1).repairs().is_empty());
+    cluster.kill(1);
+    cluster.machines.get_mut(&1).unwrap().disk.flip("vote", 100);
+    cluster.start(1);
+    assert_eq!(cluster.replica(1).repairs(), [log::Repair::VoteCopy]);
+    cluster.elect();
+    cluster.kill(1);
+    cluster.start(1);
+    assert!(cluster.replica(1).repairs().is_empty());
+}
+
+#[test]
+fn an_entry_of_newer_software_stops_a_member_and_it_says_so() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let applied = cluster.replica(leader).status().applied_index;
+    // Version 2 of the format of entries.
+    cluster.replica_mut(leader).driver.propose(vec![vec![2, 0, 0, 0]]).unwrap();
+    cluster.run(100);
+    for id in [1, 2, 3] {
+        assert_eq!(cluster.machines[&id].fatal, Some(FatalReason::EntryUnknown));
+        assert_eq!(cluster.machines[&id].serving, Some(Serving::No));
+        assert_eq!(cluster.replica(id).status().applied_index, applied);
+    }
+}
+
+#[test]
+fn the_feature_level_rises_when_all_members_can_and_never_before() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let level = |cluster: &Cluster, id: u64| cluster.replica(id).status().feature_level;
+    for id in [1, 2, 3] {
+        assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == 1), "before {id}");
+        cluster.replica_mut(id).feature_level = 2;
+        cluster.run(500);
+    }
+    assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == 2));
+    // A member that is away holds it where it is.
+    cluster.kill(leader % 3 + 1);
+    for id in cluster.alive() {
+        cluster.replica_mut(id).feature_level = 3;
+    }
+    cluster.run(3_000);
+    assert!(cluster.alive().into_iter().all(|id| level(&cluster, id) == 2));
+    cluster.assert_same();
+}

@@ -1,0 +1,99 @@
+//! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, AdminReply, Contents, NodeId, Serving, ZoneOptions};
+use crate::log::LogConfig;
+use crate::peer::Frame;
+use raft::eraftpb::MessageType;
+
+/// A cluster whose third member is down and needs a checkpoint; the leader, and that member.
+fn with_lagging() -> (Cluster, NodeId, NodeId) {
+    let log = LogConfig {
+        segment_bytes: 1 << 16,
+        entries_behind_checkpoint: 5,
+        bytes_behind_checkpoint: 4_096,
+        checkpoint_due_bytes: 1 << 15,
+        ..LogConfig::default()
+    };
+    let mut cluster = Cluster::with_log(3, log);
+    cluster.prepare();
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.kill(lagging);
+    let leader = cluster.elect();
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    (cluster, leader, lagging)
+}
+
+fn assert_caught_up(cluster: &Cluster, leader: NodeId, lagging: NodeId) {
+    assert_eq!(cluster.replica(lagging).state_hash(), cluster.replica(leader).state_hash());
+    assert_eq!(cluster.replica(lagging).serving(), Serving::Yes);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
+}
+
+#[test]
+fn a_member_that_starts_again_during_a_transfer_gets_another_at_once() {
+    let (mut cluster, leader, lagging) = with_lagging();
+    // Its blocks never arrive, and nobody sees it go: only its next boot tells.
+    cluster.lose = |frame| matches!(Frame::decode(frame), Ok((_, Frame::Checkpoint(_))));
+    cluster.start(lagging);
+    cluster.run(300);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
+    cluster.machines.get_mut(&lagging).unwrap().replica = None;
+    cluster.lose = |_| false;
+    cluster.start(lagging);
+    cluster.run(1_500);
+    assert_caught_up(&cluster, leader, lagging);
+}
+
+#[test]
+fn a_manifest_that_is_lost_is_sent_again_soon() {
+    let (mut cluster, leader, lagging) = with_lagging();
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.get_msg_type() == MessageType::MsgSnapshot,
+        _ => false,
+    };
+    cluster.start(lagging);
+    cluster.run(1_000);
+    cluster.lose = |_| false;
+    cluster.run(4_000);
+    assert_caught_up(&cluster, leader, lagging);
+}
+
+fn add_zone(serial: u32) -> AdminCommand {
+    let zone = zone_id("gone.test.");
+    let contents = Contents::new(&zone, records("gone.test.", serial)).unwrap();
+    AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents }
+}
+
+#[test]
+fn a_zone_that_comes_back_through_a_member_that_lags_goes_on_where_it_ended() {
+    let mut cluster = Cluster::with_zone(3);
+    if cluster.elect() == 3 {
+        cluster.admin_ok(3, AdminCommand::TransferLeader { to: Some(1) });
+    }
+    cluster.kill(3);
+    cluster.elect();
+    assert_eq!(cluster.admin_ok(1, add_zone(5)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(2, AdminCommand::RemoveZone { zone: zone_id("gone.test.") }), AdminReply::Done);
+    // It knows the leader, and nothing of the zone that came and went.
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.to == 3 && message.get_msg_type() == MessageType::MsgAppend,
+        _ => false,
+    };
+    cluster.start(3);
+    cluster.run(200);
+    let request = cluster.admin(3, add_zone(1));
+    cluster.lose = |_| false;
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    for id in [1, 2, 3] {
+        let published = cluster.replica(id).zones().published();
+        assert_eq!(published.zone(&zone_id("gone.test.")).unwrap().serial().unwrap().0, 6);
+    }
+    cluster.assert_same();
+}

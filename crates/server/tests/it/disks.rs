@@ -1,0 +1,301 @@
+//! Disks that hang, lie or are gone, and nodes that were away for long.
+
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
+use crate::support::nodes::{Nodes, config, data, serve_in_vain};
+use crate::updates::{Stream, assert_on_every_node};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A file system of each node's own, so that one can be frozen: its writes and syncs hang as on a disk that does.
+struct Mounts {
+    dirs: Vec<PathBuf>,
+    images: PathBuf,
+}
+
+/// Octets of an image; it is sparse.
+const IMAGE_BYTES: u64 = 256 << 20;
+
+fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+impl Mounts {
+    /// Moves the data of all nodes, which do not run, to file systems of their own.
+    fn make(cluster: &Cluster) -> Result<Self, String> {
+        let images = std::env::temp_dir().join(format!("catamaran-it-images-{}", std::process::id()));
+        std::fs::create_dir_all(&images).map_err(|error| error.to_string())?;
+        let mut mounts = Self { dirs: Vec::new(), images };
+        for id in cluster.ids() {
+            let (dir, image) = (data(cluster, id), mounts.images.join(format!("{id}")));
+            let kept = dir.with_extension("kept");
+            std::fs::rename(&dir, &kept).unwrap();
+            std::fs::create_dir(&dir).unwrap();
+            std::fs::File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
+            run("mkfs.ext4", &[Path::new("-q"), &image])?;
+            run("mount", &[Path::new("-o"), Path::new("loop"), &image, &dir])?;
+            mounts.dirs.push(dir.clone());
+            std::fs::remove_dir(dir.join("lost+found")).unwrap();
+            run("cp", &[Path::new("-a"), &kept.join("."), &dir])?;
+        }
+        Ok(mounts)
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        for dir in &self.dirs {
+            if let Err(error) = run("umount", &[Path::new("-l"), dir]) {
+                eprintln!("{error}");
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.images);
+    }
+}
+
+/// A frozen file system.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(dir: &Path) -> Self {
+        run("fsfreeze", &[Path::new("-f"), dir]).unwrap();
+        Self(dir.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run("fsfreeze", &[Path::new("-u"), &self.0]);
+    }
+}
+
+fn acknowledged(streams: &[Stream]) -> Vec<usize> {
+    streams.iter().map(Stream::acknowledged).collect()
+}
+
+/// Waits until each stream has 50 more acknowledged updates.
+fn wait_for_more(streams: &[Stream]) -> Duration {
+    let (start, before) = (Instant::now(), acknowledged(streams));
+    wait_for("acknowledged updates", || {
+        acknowledged(streams).iter().zip(&before).all(|(now, before)| *now >= before + 50).then_some(())
+    });
+    start.elapsed()
+}
+
+/// Who leads in the eyes of another node than `not`.
+fn leader_beside(cluster: &Cluster, not: u64) -> Option<u64> {
+    let other = cluster.ids().find(|id| *id != not)?;
+    cluster.status(other)?["leader"].as_u64().filter(|leader| *leader != not)
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
+    let mut cluster = Cluster::start("hung", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mounts = match Mounts::make(&cluster) {
+        Ok(mounts) => mounts,
+        Err(why) => {
+            println!("skipped: a disk cannot be made to hang here ({why})");
+            return;
+        }
+    };
+    cluster.resume(&[]);
+    let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("h{id}"))).collect();
+    wait_for_more(&streams);
+
+    // It comes back in time: the node follows again.
+    let leader = cluster.leader();
+    let frozen = Frozen::new(&data(&cluster, leader));
+    let start = Instant::now();
+    wait_for("another leader", || leader_beside(&cluster, leader));
+    let handed_over = start.elapsed();
+    println!("handed over {handed_over:?} after the disk hung");
+    assert!(handed_over < Duration::from_secs(5), "{handed_over:?}");
+    assert!(cluster.metric(leader, "catamaran_disk_hung_transfers_total") >= 1, "it was asked, not outvoted");
+    let others: Vec<usize> = (0..streams.len()).filter(|place| *place as u64 + 1 != leader).collect();
+    let before = acknowledged(&streams);
+    wait_for("updates through the others", || {
+        others.iter().all(|place| streams[*place].acknowledged() >= before[*place] + 50).then_some(())
+    });
+    println!("50 more updates through each of the others {:?} after the disk hung", start.elapsed());
+    drop(frozen);
+    wait_for_more(&streams);
+
+    // It does not: the process ends, and says why.
+    let leader = cluster.leader();
+    let frozen = Frozen::new(&data(&cluster, leader));
+    wait_for("another leader", || leader_beside(&cluster, leader));
+    let log = cluster.dir.join(format!("node-{leader}/node.log"));
+    wait_for("the node to give up", || std::fs::read_to_string(&log).unwrap().contains("DiskHung").then_some(()));
+    // The kernel ends a process once none of its threads waits for the disk.
+    drop(frozen);
+    cluster.wait_for_line(&format!("node {leader} ended (killed by signal 6)"));
+
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    cluster.end("TERM");
+    cluster.resume(&[]);
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    cluster.end("TERM");
+    drop(mounts);
+}
+
+/// Flips a bit in the middle of what a node's newest used segment holds; gives the file's name.
+fn flip_a_bit(dir: &Path) -> String {
+    let is_used = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with("log-") && std::fs::read(path).unwrap().iter().any(|octet| *octet != 0)
+    };
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let path = files.filter(is_used).max().unwrap();
+    let mut octets = std::fs::read(&path).unwrap();
+    let used = octets.iter().rposition(|octet| *octet != 0).unwrap();
+    let place = (used / 2..used).find(|place| octets[*place] != 0).unwrap();
+    octets[place] ^= 1;
+    std::fs::write(&path, octets).unwrap();
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_flipped_bit_in_the_log_is_named_and_its_node_does_not_vote() {
+    let mut cluster = Cluster::start("flipped", 3, &[]);
+    let stream = Stream::start(&cluster, 1, "f");
+    wait_for("acknowledged updates", || (stream.acknowledged() >= 100).then_some(()));
+    let names = stream.finish();
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let file = flip_a_bit(&data(&cluster, 2));
+    let (code, said) = serve_in_vain(&cluster, 2);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("{file}: ")) && said.contains("octet "), "{said}");
+    assert!(said.contains("must not vote"), "{said}");
+    // The other two are a majority and have everything; one of them alone elects nobody.
+    let mut nodes = Nodes::default();
+    [1, 3].into_iter().for_each(|id| nodes.start(&cluster, id));
+    let leader = nodes.leader(&cluster);
+    assert_eq!(serve_in_vain(&cluster, 2).0, Some(1), "nothing was repaired by trying");
+    nodes.kill(leader);
+    let left = 4 - leader;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        let status = wait_for("the node that is left", || cluster.status(left));
+        assert_ne!(status["role"], "leader");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    nodes.start(&cluster, leader);
+    nodes.leader(&cluster);
+    let socket = crate::updates::socket();
+    for owner in &names {
+        assert!(crate::updates::is_there(&socket, cluster.dns(left), owner), "{owner}");
+    }
+}
+
+#[test]
+fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
+    let mut cluster = Cluster::start("wiped", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    for entry in std::fs::read_dir(data(&cluster, 3)).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for _ in 0..2 {
+        let (code, said) = serve_in_vain(&cluster, 3);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("the node has had data before") && said.contains("node remove"), "{said}");
+    }
+    let mut nodes = Nodes::default();
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    let stream = Stream::start(&cluster, 1, "w");
+    wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
+
+    // Another node takes its place, under a number of its own.
+    let removed = cluster.run(&["node", "remove", "3"]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    let again = cluster.run(&["node", "remove", "3"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("no such node"));
+    let token = cluster.run(&["join", "--make-token"]);
+    let token = String::from_utf8(token.stdout).unwrap();
+    let scratch = Scratch::new("anew");
+    let address = |place: u16| format!("127.0.0.1:{}", cluster.port + 30 + place);
+    let dir = scratch.path().join("d");
+    let mut arguments = vec!["join", "--token", token.trim(), "--dir", dir.to_str().unwrap()];
+    let (dns, peer, api) = (address(0), address(1), address(2));
+    arguments.extend(["--dns", &dns, "--peer", &peer, "--api", &api]);
+    let joined = Command::new(CATAMARAN).args(arguments).output().unwrap();
+    assert!(String::from_utf8_lossy(&joined.stdout).contains("joined as node 4"), "{joined:?}");
+    nodes.start_with(4, &dir.join("node-4/catamaran.toml"));
+    let voters = |id: u64| {
+        let members = cluster.status(id)?["members"].as_array()?.clone();
+        let numbers = members.iter().filter(|member| member["voter"] == true).map(|member| member["node"].as_u64());
+        numbers.collect::<Option<Vec<u64>>>()
+    };
+    wait_for("its vote", || (voters(1)? == [1, 2, 4]).then_some(()));
+    // With it the cluster outlives another loss.
+    nodes.kill(2);
+    let before = stream.acknowledged();
+    wait_for("updates without node 2", || (stream.acknowledged() >= before + 50).then_some(()));
+    let socket = crate::updates::socket();
+    for owner in stream.finish() {
+        wait_for("each update on the new node", || {
+            crate::updates::is_there(&socket, dns.parse().unwrap(), &owner).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
+    let mut cluster = Cluster::start("away", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    for id in cluster.ids() {
+        let text = std::fs::read_to_string(config(&cluster, id)).unwrap();
+        let small = format!("{text}\n[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+        std::fs::write(config(&cluster, id), small).unwrap();
+    }
+    let mut nodes = Nodes::default();
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    let leader = nodes.leader(&cluster);
+    let away = leader % 3 + 1;
+    nodes.kill(away);
+    let behind = cluster.metric(leader, "catamaran_raft_applied_index");
+    let streams: Vec<Stream> =
+        cluster.ids().filter(|id| *id != away).map(|id| Stream::start(&cluster, id, &format!("a{id}"))).collect();
+    // The log of the others begins behind what the node has; updates go on while it catches up.
+    wait_for("checkpoints", || {
+        let index = cluster.metric(leader, "catamaran_raft_checkpoint_index");
+        (index > behind + 500).then_some(())
+    });
+    nodes.start(&cluster, away);
+    wait_for("the checkpoint", || {
+        cluster.status(away)?;
+        (cluster.metric(away, "catamaran_checkpoints_installed_total") >= 1).then_some(())
+    });
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    // What it was sent is its own from now on.
+    nodes.kill(away);
+    nodes.start(&cluster, away);
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn one_node_after_the_other_starts_again_under_load() {
+    let cluster = Cluster::start("rolling", 3, &["--supervise"]);
+    let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("o{id}"))).collect();
+    for id in cluster.ids() {
+        wait_for_more(&streams);
+        let before = cluster.pid(id).unwrap();
+        kill("TERM", before);
+        wait_for("another process", || cluster.pid(id).filter(|pid| *pid != before));
+        println!("all streams went on {:?} after node {id} was back", wait_for_more(&streams));
+    }
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+}

@@ -1,0 +1,101 @@
+//! The page of metrics, as Prometheus reads it, and what the documents say of it.
+
+use crate::support::cluster::Cluster;
+use crate::support::dns::{Transport, exchange};
+use crate::support::http;
+use crate::support::message::name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+/// Families of a page: their kind, and their series with values. Panics where the page breaks a rule of the format
+/// (version 0.0.4) or of Prometheus' naming.
+fn families(page: &str) -> BTreeMap<String, (String, Vec<(String, f64)>)> {
+    let mut families: BTreeMap<String, (String, Vec<(String, f64)>)> = BTreeMap::new();
+    let mut helped = String::new();
+    let mut current = String::new();
+    let mut seen = BTreeSet::new();
+    assert!(page.ends_with('\n'));
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(help.ends_with('.') && !help.contains('\\'), "{line}");
+            helped = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(name, helped, "TYPE follows HELP");
+            assert!(
+                name.starts_with("catamaran_") && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+                "{name}"
+            );
+            assert_eq!(kind == "counter", name.ends_with("_total"), "counters, and they alone, end in _total: {name}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            for unit in ["_ms", "_us", "_seconds_total", "_bytes_total"] {
+                assert!(!name.ends_with(unit), "base units, and no unit behind a count: {name}");
+            }
+            assert!(families.insert(name.to_owned(), (kind.to_owned(), Vec::new())).is_none(), "{name} twice");
+            current = name.to_owned();
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            let (kind, all) = families.get_mut(&current).unwrap();
+            let suffix = name.strip_prefix(current.as_str()).unwrap_or_else(|| panic!("{line} under {current}"));
+            let allowed: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(allowed.contains(&suffix), "{line}");
+            assert!(seen.insert(series.to_owned()), "{series} twice");
+            all.push((series.to_owned(), value.parse().unwrap_or_else(|_| panic!("no number: {line}"))));
+        }
+    }
+    assert!(families.values().all(|(_, series)| !series.is_empty()), "a family without a series");
+    families
+}
+
+#[test]
+fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
+    let cluster = Cluster::start("metrics", 1, &[]);
+    let sum = |family: &str| -> f64 {
+        let page = http::get(cluster.api(1), "/metrics").unwrap();
+        assert!(page.head.to_ascii_lowercase().contains("content-type: text/plain; version=0.0.4"), "{}", page.head);
+        families(&page.text())[family].1.iter().map(|(_, value)| value).sum()
+    };
+    let before = (sum("catamaran_requests_total"), sum("catamaran_responses_total"));
+    let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
+    let update = MessageBuilder::update(2, name("example.test.").as_ref())
+        .add(name("m.example.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+        .build();
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let signed = cluster.client_key().sign(update.clone(), now_s).unwrap();
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for message in [&query, &update, &signed] {
+            exchange(transport, cluster.dns(1), message, Duration::from_secs(5)).unwrap();
+        }
+    }
+    // A message that the update threads answer is one message still. (The same octets again are, too.)
+    assert_eq!(sum("catamaran_requests_total") - before.0, 6.0);
+    assert_eq!(sum("catamaran_responses_total") - before.1, 6.0);
+}
+
+#[test]
+fn the_guide_for_operators_names_metrics_that_exist() {
+    let cluster = Cluster::start("guide", 1, &[]);
+    let guide = include_str!("../../../../docs/operating.md");
+    let page = families(&http::get(cluster.api(1), "/metrics").unwrap().text());
+    let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let mut count = 0;
+    for (at, _) in guide.match_indices("catamaran_") {
+        let name: String = guide[at..].chars().take_while(|letter| is_of_name(*letter)).collect();
+        let family = name.strip_suffix("_bucket").unwrap_or(&name);
+        assert!(page.contains_key(family), "{name} is not on the page");
+        // Label values that an alert selects.
+        if let Some(labels) = guide[at + name.len()..].strip_prefix('{') {
+            let (_, values) = labels.split('}').next().unwrap().split_once('"').unwrap();
+            for value in values.trim_end_matches('"').split("\\|") {
+                let is_there = page[family].1.iter().any(|(series, _)| series.contains(&format!("\"{value}\"")));
+                assert!(is_there, "{name} has no {value}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 10, "the guide names metrics: {count}");
+}

@@ -1,0 +1,75 @@
+//! The nodes of a cluster that `up` made, each run by the test itself: with `serve`, one by one.
+
+use super::cluster::{CATAMARAN, Cluster, kill, wait_for};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Nodes that run. Those that still do when it is dropped are killed.
+#[derive(Default)]
+pub(crate) struct Nodes(BTreeMap<u64, Child>);
+
+impl Nodes {
+    pub(crate) fn start(&mut self, cluster: &Cluster, id: u64) {
+        self.start_with(id, &config(cluster, id));
+    }
+
+    pub(crate) fn start_with(&mut self, id: u64, config: &Path) {
+        let child = serve(config).stderr(Stdio::null()).spawn().unwrap();
+        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
+    /// kill -9, and the process is gone.
+    pub(crate) fn kill(&mut self, id: u64) {
+        let mut child = self.0.remove(&id).unwrap();
+        kill("KILL", child.id());
+        child.wait().unwrap();
+    }
+
+    pub(crate) fn stop(&mut self, id: u64) {
+        let mut child = self.0.remove(&id).unwrap();
+        kill("TERM", child.id());
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// Who leads, when all that run agree.
+    pub(crate) fn leader(&self, cluster: &Cluster) -> u64 {
+        wait_for("a leader", || {
+            let mut leaders = self.0.keys().map(|id| cluster.status(*id)?["leader"].as_u64());
+            let first = leaders.next()??;
+            leaders.all(|leader| leader == Some(first)).then_some(first)
+        })
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in self.0.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn serve(config: &Path) -> Command {
+    let mut command = Command::new(CATAMARAN);
+    command.arg("serve").arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Starts a node that is to refuse; gives its exit code and what it said.
+pub(crate) fn serve_in_vain(cluster: &Cluster, id: u64) -> (Option<i32>, String) {
+    let mut child = serve(&config(cluster, id)).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+pub(crate) fn config(cluster: &Cluster, id: u64) -> PathBuf {
+    cluster.dir.join(format!("node-{id}/catamaran.toml"))
+}
+
+pub(crate) fn data(cluster: &Cluster, id: u64) -> PathBuf {
+    cluster.dir.join(format!("node-{id}/data"))
+}

@@ -1,0 +1,217 @@
+//! The administrator: imports, replaces and removes zones, changes options and keys, one command after the other,
+//! through any member. And those who ask for linearizable reads.
+
+use crate::rng::Rng;
+use crate::simulation::{Event, Simulation};
+use crate::updates::{self, KEY, OTHER_KEY, SECRET, apex_records, main_records, main_zone, name, zone_id};
+use replica::io::{
+    AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
+    SerialPolicyOption, StaleOption, ZoneOptions,
+};
+use wire::number::Rtype;
+use zone::Record;
+
+/// Zones that come and go.
+const IMPORTED: u64 = 4;
+/// Pause between two commands.
+const PAUSE_US: (u64, u64) = (100_000, 900_000);
+/// Pause between two reads.
+const READ_PAUSE_US: (u64, u64) = (20_000, 200_000);
+/// Records of a zone that takes several chunks.
+const LARGE: u64 = 2_500;
+
+/// The administrator, and the command that is under way.
+pub(crate) struct Administrator {
+    current: Option<Current>,
+    rng: Rng,
+}
+
+/// A zone by its apex, and how many records it has when the command is done; `None`: it is gone.
+type ZoneAim = (String, Option<u64>);
+
+struct Current {
+    request_id: u64,
+    to: NodeId,
+    zone: Option<ZoneAim>,
+    /// Whether only this command can have led to that.
+    is_news: bool,
+    /// Whether no other command follows by itself.
+    is_single: bool,
+}
+
+impl Administrator {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { current: None, rng }
+    }
+
+    /// Whether a command waits for its outcome.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.current.is_some()
+    }
+}
+
+/// What a cluster is prepared with before anything goes wrong, in order.
+pub(crate) fn preparations() -> Vec<AdminCommand> {
+    let zone = main_zone();
+    let contents = Contents::new(&zone, main_records()).expect("the zone that updates are sent to is a zone");
+    let key = |key: &str, nonce| AdminCommand::AddKey {
+        name: name(key),
+        algorithm: KeyAlgorithm::HmacSha256,
+        secret: SECRET.to_vec(),
+        nonce: [nonce; 12],
+    };
+    vec![
+        AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents },
+        key(KEY, 1),
+        key(OTHER_KEY, 2),
+        AdminCommand::Grant { key: name(KEY), zone: None, right: Right::Update },
+    ]
+}
+
+fn imported_records(apex: &str, count: u64, salt: u8) -> Vec<Record> {
+    let rdata = if count >= LARGE { vec![200; 201] } else { vec![3, salt, salt, salt] };
+    let owner = |number: u64| name(&format!("host-{number}.{apex}"));
+    let record = |number| Record { owner: owner(number), rtype: Rtype::TXT, ttl: 60, rdata: rdata.clone().into() };
+    apex_records(apex, 1).into_iter().chain((2..count).map(record)).collect()
+}
+
+impl Simulation {
+    /// Gives a command to a member, whose outcome is awaited by looking at [`Administrator::is_busy`].
+    pub(crate) fn command(&mut self, to: NodeId, command: AdminCommand) {
+        self.send_command(to, command, None, true);
+    }
+
+    fn send_command(&mut self, to: NodeId, command: AdminCommand, zone: Option<ZoneAim>, is_single: bool) {
+        self.requests += 1;
+        let request_id = self.requests;
+        self.trace.note(self.events.now_us(), to, "command", &[request_id], &[]);
+        self.trace.say(self.events.now_us(), || {
+            let text = format!("{command:?}");
+            format!("{to} gets {}", text.get(..120).unwrap_or(&text))
+        });
+        let mut is_news = false;
+        if let Some((apex, count)) = &zone {
+            let imported = self.oracle.imported_mut(&name(apex));
+            is_news = imported.now.insert(*count);
+            imported.ever.extend(*count);
+        }
+        self.administrator.current = Some(Current { request_id, to, zone, is_news, is_single });
+        self.deliver(to, Input::Admin { request_id, command });
+    }
+
+    /// The administrator does the next thing, unless the last one is not done yet.
+    pub(crate) fn administrate(&mut self) {
+        if self.administrator.is_busy() || !self.has_faults {
+            return;
+        }
+        let alive = self.alive();
+        let command = match self.administrator.rng.pick(&alive).copied() {
+            Some(to) => self.choose_command(to).map(|(command, zone)| (to, command, zone)),
+            None => None,
+        };
+        match command {
+            Some((to, command, zone)) => self.send_command(to, command, zone, false),
+            None => self.next_command(),
+        }
+    }
+
+    fn next_command(&mut self) {
+        let in_us = self.administrator.rng.between(PAUSE_US.0, PAUSE_US.1);
+        self.events.after(in_us, Event::Administrator);
+    }
+
+    fn choose_command(&mut self, to: NodeId) -> Option<(AdminCommand, Option<ZoneAim>)> {
+        let rng = &mut self.administrator.rng;
+        let apex = format!("z{}.test.", rng.below(IMPORTED));
+        let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };
+        let (draw, salt, nonce) = (rng.below(10), rng.below(200) as u8 + 32, rng.octets());
+        let zone = zone_id(&apex);
+        let is_there = self.oracle.imported_mut(&zone.apex).now.clone();
+        let options = ZoneOptions {
+            serial_policy: if salt % 2 == 0 { SerialPolicyOption::UnixTime } else { SerialPolicyOption::Increment },
+            stale: if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve },
+        };
+        let key = name(&format!("key-{}.", salt % 4));
+        match draw {
+            0..=3 if is_there.contains(&None) => {
+                let contents = Contents::new(&zone, imported_records(&apex, count, salt)).ok()?;
+                Some((AdminCommand::AddZone { zone, options, contents }, Some((apex, Some(count)))))
+            }
+            0..=3 => {
+                let published = self.machines[&to].replica.as_ref()?.zones().published();
+                let old = published.zone(&zone)?;
+                let replacement = Replacement::new(&old, imported_records(&apex, count, salt)).ok()?;
+                Some((AdminCommand::ReplaceZone { zone, replacement }, Some((apex, Some(count)))))
+            }
+            4 => Some((AdminCommand::RemoveZone { zone }, Some((apex, None)))),
+            5 => Some((AdminCommand::SetZoneOptions { zone, options }, None)),
+            6 => {
+                let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
+                Some((AdminCommand::AddKey { name: key, algorithm, secret, nonce }, None))
+            }
+            7 => Some((AdminCommand::RemoveKey { name: key }, None)),
+            8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
+            _ => Some((AdminCommand::TransferLeader { to: None }, None)),
+        }
+    }
+
+    /// A member says what became of a command.
+    pub(crate) fn command_done(&mut self, id: NodeId, request_id: u64, result: Result<AdminReply, AdminError>) {
+        self.trace.note(self.events.now_us(), id, "commanded", &[request_id, u64::from(result.is_ok())], &[]);
+        self.trace.say(self.events.now_us(), || format!("{id} says {result:?} to command {request_id}"));
+        let is_current = |current: &mut Current| current.request_id == request_id;
+        let Some(current) = self.administrator.current.take_if(is_current) else { return };
+        self.count.commands_done += u64::from(result.is_ok());
+        if let Some((apex, count)) = current.zone {
+            let imported = self.oracle.imported_mut(&name(&apex));
+            match result {
+                Ok(_) => imported.now = [count].into(),
+                Err(AdminError::Unknown) => {}
+                // It was certainly not done.
+                Err(_) if current.is_news => {
+                    imported.now.remove(&count);
+                }
+                Err(_) => {}
+            }
+        }
+        if !current.is_single {
+            self.next_command();
+        }
+    }
+
+    /// A member died: what it was told to do has an unknown outcome.
+    pub(crate) fn administrator_forgets(&mut self, id: NodeId) {
+        if self.administrator.current.take_if(|current| current.to == id).is_some_and(|current| !current.is_single) {
+            self.next_command();
+        }
+    }
+
+    /// Somebody asks a member for everything that was acknowledged so far.
+    pub(crate) fn read(&mut self) {
+        if !self.has_faults {
+            return;
+        }
+        let alive = self.alive();
+        if let Some(id) = self.administrator.rng.pick(&alive).copied() {
+            self.requests += 1;
+            let request_id = self.requests;
+            self.reads.insert(request_id, (id, self.applied_max));
+            self.deliver(id, Input::ReadIndex { request_id });
+        }
+        let in_us = self.administrator.rng.between(READ_PAUSE_US.0, READ_PAUSE_US.1);
+        self.events.after(in_us, Event::Read);
+    }
+
+    /// What a member shows of the zones that come and go, by number of records.
+    pub(crate) fn check_imported_at_end(&self, id: NodeId) -> Result<(), String> {
+        let Some(replica) = &self.machines[&id].replica else { return Err(format!("{id} is down")) };
+        let published = replica.zones().published();
+        let count_of = |apex: &wire::name::Name| {
+            let zone = zone::ZoneId { view: 0, apex: apex.clone() };
+            published.zone(&zone).map(|zone| zone.record_count())
+        };
+        self.oracle.check_imported_at_end(id, count_of)?;
+        let zone = published.zone(&updates::main_zone());
+        zone.map(|_| ()).ok_or_else(|| format!("{id} lost its zone"))
+    }
+}

@@ -1,0 +1,364 @@
+//! Clients: each sends one update after the other to any member, repeats its octets to any member when it hears
+//! nothing, and gives up in the end. Some messages are repeated long after, by their sender or by a stranger.
+
+use crate::clock::WALL_START_MS;
+use crate::invariants::Checked;
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::simulation::{Event, Simulation};
+use crate::updates::{self, Kind, REGISTERS};
+use replica::io::{Input, NodeId, Transport, UpdateRequest, Verdict};
+use replica::update::{Authenticated, authenticate};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::number::Rcode;
+use wire::parse::{Parsed, parse_request};
+
+/// How often a client sends the same octets before it gives up; one that probes a member never does.
+const TRIES_MAX: u32 = 6;
+/// How long a client waits for a response.
+const WAIT_US: (u64, u64) = (400_000, 3_200_000);
+/// How long a message is on its way between a client and a member.
+const WAY_US: (u64, u64) = (50, 3_000);
+/// Messages between clients and members that are lost, in parts of a million.
+const LOSS_PPM: u64 = 20_000;
+/// How many of the last updates are repeated long after.
+const RECENT: u64 = 60;
+/// Seconds that a client's clock is off at most.
+const CLOCK_ERROR_S: u64 = 60;
+
+/// A message on its way to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) update: u64,
+    pub(crate) to: NodeId,
+    /// Who waits for a response; nobody does for a late repeat.
+    pub(crate) client: Option<usize>,
+    /// Whether it comes from another address than the update did first.
+    pub(crate) is_stranger: bool,
+}
+
+/// A response on its way to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    client: usize,
+    update: u64,
+    says: Says,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    Outcome(Rcode),
+    /// SERVFAIL, or the member's clock is wrong: try elsewhere.
+    NotDone,
+    /// BADTIME of the table of repeats.
+    TooOld,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Client {
+    /// The register that only it writes, and the update that it wrote last.
+    register: Option<(usize, u64)>,
+    /// What it waits for, and which try it is.
+    current: Option<(u64, u32)>,
+    clock_error_s: i64,
+    /// The one member that a probe asks.
+    only: Option<NodeId>,
+    /// Whether a probe has been answered.
+    is_done: bool,
+}
+
+/// All clients, and what members owe them.
+pub(crate) struct Clients {
+    clients: Vec<Client>,
+    registers_taken: usize,
+    /// What members have not answered yet.
+    requests: BTreeMap<u64, Request>,
+    /// Whether new updates are begun.
+    pub(crate) is_on: bool,
+    rng: Rng,
+}
+
+impl Clients {
+    pub(crate) fn new(setup: &Setup, mut rng: Rng) -> Self {
+        // A table that forgets refuses those whose clocks are behind.
+        let error_s = if setup.forgets() { 0 } else { CLOCK_ERROR_S };
+        let mut client =
+            || Client { clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64, ..Client::default() };
+        let clients = (0..setup.clients).map(|_| client()).collect();
+        Self { clients, registers_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// A client that asks one member only, until it is answered; gives its place.
+    pub(crate) fn add_probe(&mut self, only: NodeId) -> usize {
+        self.clients.push(Client { only: Some(only), ..Client::default() });
+        self.clients.len() - 1
+    }
+
+    /// Members whose probes were not answered.
+    pub(crate) fn unanswered_probes(&self) -> Vec<NodeId> {
+        self.clients.iter().filter(|client| !client.is_done).filter_map(|client| client.only).collect()
+    }
+
+    /// Requests that members have not answered.
+    pub(crate) fn open_count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// A member died and answers nobody.
+    pub(crate) fn forget_member(&mut self, id: NodeId) {
+        self.requests.retain(|_, request| request.to != id);
+    }
+
+    fn register(&mut self, client: usize) -> Option<(usize, u64)> {
+        if self.clients[client].register.is_none() && self.registers_taken < REGISTERS {
+            self.clients[client].register = Some((self.registers_taken, 0));
+            self.registers_taken += 1;
+        }
+        self.clients[client].register
+    }
+
+    fn source(client: usize) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, client as u8 + 1], 4_000))
+    }
+}
+
+impl Simulation {
+    pub(crate) fn client_begins(&mut self, client: usize) {
+        let is_probe = self.clients.clients[client].only.is_some();
+        if !self.clients.is_on && !is_probe {
+            return;
+        }
+        if self.clients.rng.happens(150_000) {
+            self.repeat_something();
+        }
+        let to = self.choose_member(client);
+        let kind = if is_probe { Kind::Nothing } else { self.choose_kind(client, to) };
+        let clock_error_s = self.clients.clients[client].clock_error_s;
+        let true_s = (WALL_START_MS + self.events.now_us() / 1_000) / 1_000;
+        let time_signed = true_s.saturating_add_signed(clock_error_s);
+        let update =
+            self.oracle.add(kind, Clients::source(client), |number, kind| updates::compose(number, kind, time_signed));
+        self.clients.clients[client].current = Some((update, 0));
+        self.client_sends(client, to);
+    }
+
+    fn choose_member(&mut self, client: usize) -> NodeId {
+        if let Some(only) = self.clients.clients[client].only {
+            return only;
+        }
+        let listens = |id: &NodeId| self.machines[id].serves();
+        let up: Vec<_> = self.setup.ids().into_iter().filter(listens).collect();
+        let rng = &mut self.clients.rng;
+        let any = 1 + rng.below(self.setup.members);
+        if rng.happens(100_000) { any } else { rng.pick(&up).copied().unwrap_or(any) }
+    }
+
+    fn choose_kind(&mut self, client: usize, to: NodeId) -> Kind {
+        let draw = self.clients.rng.below(100);
+        let counter = self.machines[&to].replica.as_ref().and_then(|replica| {
+            let published = replica.zones().published();
+            updates::counter_value(&published.zone(&updates::main_zone())?)
+        });
+        match (draw, self.clients.register(client), counter) {
+            (0..50, Some((register, _)), _) => Kind::Set { register },
+            (50..65, Some((register, from)), _) => Kind::Swap { register, from },
+            (65..73, Some((register, _)), _) => Kind::FailedSwap { register },
+            (73..91, _, Some(from)) => Kind::Count { from },
+            (91..94, ..) => Kind::Outside,
+            (94..97, ..) => Kind::Ungranted,
+            _ => Kind::Nothing,
+        }
+    }
+
+    fn client_sends(&mut self, client: usize, to: NodeId) {
+        let Some((update, tries)) = self.clients.clients[client].current else { return };
+        let request = Request { update, to, client: Some(client), is_stranger: false };
+        self.send_request(request);
+        let wait_us = self.clients.rng.between(WAIT_US.0, WAIT_US.1);
+        self.events.after(wait_us, Event::Timeout { client, update, tries });
+    }
+
+    fn send_request(&mut self, request: Request) {
+        let rng = &mut self.clients.rng;
+        let (is_lost, in_us) = (rng.happens(LOSS_PPM), rng.between(WAY_US.0, WAY_US.1));
+        if !is_lost {
+            self.events.after(in_us, Event::Request(request));
+        }
+    }
+
+    /// An old message comes again: from its sender, who must be told the same, or from a stranger.
+    fn repeat_something(&mut self) {
+        let newest = self.oracle.count();
+        if newest == 0 {
+            return;
+        }
+        let rng = &mut self.clients.rng;
+        let update = newest - rng.below(RECENT.min(newest));
+        let is_stranger = rng.happens(300_000);
+        let to = 1 + rng.below(self.setup.members);
+        // Of two strangers with one message the first is the sender: only what was told has one.
+        if self.oracle.update(update).told.is_some() {
+            self.send_request(Request { update, to, client: None, is_stranger });
+        }
+    }
+
+    /// The shell of a member: it verifies what it got and hands it over.
+    pub(crate) fn request_arrives(&mut self, request: Request) -> Checked {
+        let Request { update, to, .. } = request;
+        let now_us = self.events.now_us();
+        let machine = &self.machines[&to];
+        if !machine.serves() || machine.keys.is_empty() {
+            return Ok(());
+        }
+        let sent = self.oracle.update(update);
+        let Parsed::Request(parsed) = parse_request(&sent.octets) else {
+            return Err(self.violation("members_stay_sound", format!("update {update} is not a request")));
+        };
+        let verified = match authenticate(&parsed, &machine.keys, machine.now(now_us).wall_ms / 1_000) {
+            Authenticated::Verified { verified, .. } => verified,
+            Authenticated::Unsigned | Authenticated::Rejected { .. } => {
+                self.respond(request, Says::NotDone);
+                return Ok(());
+            }
+        };
+        let mut source = sent.source;
+        if request.is_stranger {
+            source.set_ip([198, 51, 100, 7].into());
+        }
+        let message = sent.octets.clone();
+        self.oracle.update_mut(update).attempts += 1;
+        self.requests += 1;
+        let request_id = self.requests;
+        self.clients.requests.insert(request_id, request);
+        self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
+        self.deliver(
+            to,
+            Input::Update(UpdateRequest { request_id, source, transport: Transport::Udp, message, verified }),
+        );
+        Ok(())
+    }
+
+    /// A member has a verdict on an update.
+    pub(crate) fn update_done(&mut self, id: NodeId, request_id: u64, verdict: Verdict) -> Checked {
+        let invariant = "acknowledged_updates_survive";
+        let Some(request) = self.clients.requests.remove(&request_id) else {
+            return Err(self.violation(invariant, format!("{id} answers request {request_id} twice, or unasked")));
+        };
+        let number = request.update;
+        self.trace.say(self.events.now_us(), || format!("{id} says {verdict:?} to update {number}"));
+        let says = match verdict {
+            Verdict::Answer(rcode) if request.is_stranger => {
+                let what = format!("{id} tells a stranger {rcode:?} about update {number}");
+                return Err(self.violation(invariant, what));
+            }
+            Verdict::Answer(rcode) => {
+                self.told(id, number, rcode)?;
+                Says::Outcome(rcode)
+            }
+            Verdict::BadTime if request.is_stranger || self.setup.forgets() => Says::TooOld,
+            Verdict::BadTime => {
+                let what = format!("{id} takes the sender of update {number} for another");
+                return Err(self.violation(invariant, what));
+            }
+            Verdict::NotProposed => {
+                self.oracle.update_mut(number).undone += 1;
+                Says::NotDone
+            }
+            // Silence.
+            Verdict::Unknown => return Ok(()),
+        };
+        self.respond(request, says);
+        Ok(())
+    }
+
+    fn told(&mut self, id: NodeId, number: u64, rcode: Rcode) -> Checked {
+        let Self { oracle, invariants, machines, .. } = self;
+        let Some(replica) = &machines[&id].replica else { return Ok(()) };
+        let update = oracle.update_mut(number);
+        let before = update.told;
+        update.told = before.or(Some(rcode));
+        if before.is_none() {
+            update.told_index = replica.state_hash().0;
+        }
+        let index = replica.state_hash().0;
+        let published = replica.zones().published();
+        let told = invariants.acknowledged.on_told(id, (number, oracle.update(number)), before, rcode, &published);
+        told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
+        self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
+        if before.is_some() {
+            self.count.repeats_told += 1;
+        } else {
+            self.count.acknowledged += 1;
+        }
+        if self.invariants.durable.is_due() { self.look_at_disks(index) } else { Ok(()) }
+    }
+
+    fn respond(&mut self, request: Request, says: Says) {
+        let Some(client) = request.client else { return };
+        let rng = &mut self.clients.rng;
+        let (is_lost, in_us) = (rng.happens(LOSS_PPM), rng.between(WAY_US.0, WAY_US.1));
+        if !is_lost {
+            self.events.after(in_us, Event::Response(Response { client, update: request.update, says }));
+        }
+    }
+
+    pub(crate) fn client_hears(&mut self, response: Response) -> Checked {
+        let Response { client, update, says } = response;
+        let it = &mut self.clients.clients[client];
+        let Some((current, tries)) = it.current.filter(|(current, _)| *current == update) else { return Ok(()) };
+        match says {
+            Says::Outcome(rcode) => {
+                if let (Rcode::NOERROR, Kind::Set { register } | Kind::Swap { register, .. }) =
+                    (rcode, &self.oracle.update(current).kind)
+                {
+                    it.register = Some((*register, current));
+                }
+                it.current = None;
+                it.is_done = true;
+                self.client_rests(client);
+            }
+            Says::NotDone => self.client_tries_again(client, tries),
+            Says::TooOld => self.client_gives_up(client),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn client_waited(&mut self, client: usize, update: u64, tries: u32) {
+        if self.clients.clients[client].current == Some((update, tries)) {
+            self.client_tries_again(client, tries);
+        }
+    }
+
+    fn client_tries_again(&mut self, client: usize, tries: u32) {
+        let it = &mut self.clients.clients[client];
+        if tries + 1 >= TRIES_MAX && it.only.is_none() {
+            return self.client_gives_up(client);
+        }
+        if let Some((update, _)) = it.current {
+            it.current = Some((update, tries + 1));
+        }
+        let to = self.choose_member(client);
+        self.client_sends(client, to);
+    }
+
+    /// Nobody knows: what it may have written is not written again.
+    fn client_gives_up(&mut self, client: usize) {
+        self.count.unknown += 1;
+        self.clients.clients[client].current = None;
+        self.clients.clients[client].register = None;
+        self.client_rests(client);
+    }
+
+    fn client_rests(&mut self, client: usize) {
+        if self.clients.clients[client].only.is_none() {
+            let (low, high) = self.setup.pause_us;
+            let in_us = self.clients.rng.between(low, high);
+            self.events.after(in_us, Event::Client(client));
+        }
+    }
+}

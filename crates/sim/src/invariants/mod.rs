@@ -1,0 +1,61 @@
+//! What must hold in every run, one promise a file. Each is looked at while the run goes on, and at its end.
+
+pub(crate) mod acknowledged_updates_survive;
+pub(crate) mod durable_before_acknowledged;
+pub(crate) mod election_safety;
+pub(crate) mod reads_never_stop;
+pub(crate) mod reads_see_what_was_acknowledged;
+pub(crate) mod refused_leaves_no_trace;
+pub(crate) mod replicas_hold_equal_state;
+pub(crate) mod serials_never_go_back;
+
+use crate::rng::Rng;
+use std::fmt;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which; the file of that name says what it promises. Two have no file: `members_stay_sound` (a member starts
+    /// from its own disk and goes on) and `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault).
+    pub invariant: &'static str,
+    /// What was found.
+    pub what: String,
+    /// When, in virtual microseconds.
+    pub at_us: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {:.6} s: {}", self.invariant, self.at_us as f64 / 1e6, self.what)
+    }
+}
+
+/// What a step of a run gives.
+pub(crate) type Checked = Result<(), Violation>;
+
+/// All of them, with what they remember.
+pub(crate) struct Invariants {
+    pub(crate) acknowledged: acknowledged_updates_survive::AcknowledgedUpdatesSurvive,
+    pub(crate) durable: durable_before_acknowledged::DurableBeforeAcknowledged,
+    pub(crate) elections: election_safety::ElectionSafety,
+    pub(crate) serving: reads_never_stop::ReadsNeverStop,
+    pub(crate) reads: reads_see_what_was_acknowledged::ReadsSeeWhatWasAcknowledged,
+    pub(crate) traces: refused_leaves_no_trace::RefusedLeavesNoTrace,
+    pub(crate) states: replicas_hold_equal_state::ReplicasHoldEqualState,
+    pub(crate) serials: serials_never_go_back::SerialsNeverGoBack,
+}
+
+impl Invariants {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self {
+            acknowledged: Default::default(),
+            durable: durable_before_acknowledged::DurableBeforeAcknowledged::new(rng),
+            elections: Default::default(),
+            serving: Default::default(),
+            reads: Default::default(),
+            traces: Default::default(),
+            states: Default::default(),
+            serials: Default::default(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A refused, failed or repeated update leaves no trace in any zone, and an effective one moves the serial once
+//! (DESIGN invariants 3 and 5).
+//!
+//! Each effective update brings one record of its own (its mark) and otherwise only replaces records one for one, so
+//! at every index of every member: serial = first serial + marks, and records = first records + marks. An update that
+//! was refused, half applied, or applied twice breaks one of the two.
+
+use crate::oracle::{Fate, Oracle};
+use crate::updates::{FIRST_RECORDS, FIRST_SERIAL, main_zone};
+use replica::io::NodeId;
+use zone::Zone;
+use zone::set::Snapshot;
+
+/// It needs no memory of its own.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedLeavesNoTrace;
+
+impl RefusedLeavesNoTrace {
+    /// A member has applied more.
+    pub(crate) fn on_applied(&self, id: NodeId, oracle: &Oracle, published: &Snapshot<'_>) -> Result<(), String> {
+        if let Some(zone) = published.zone(&main_zone()) {
+            self.on_zone(id, &zone)?;
+        }
+        for zone in published.zones() {
+            oracle.check_imported(id, &zone)?;
+        }
+        Ok(())
+    }
+
+    fn on_zone(&self, id: NodeId, zone: &Zone<'_>) -> Result<(), String> {
+        let serial = zone.serial().map_or(0, |serial| serial.0);
+        let (steps, records) = (serial.wrapping_sub(FIRST_SERIAL), zone.record_count());
+        if records != FIRST_RECORDS + u64::from(steps) {
+            return Err(format!("{id}: {steps} steps of the serial, and {records} records from {FIRST_RECORDS}"));
+        }
+        Ok(())
+    }
+
+    /// At the end: nothing is there that clients were told is not.
+    pub(crate) fn at_end(&self, id: NodeId, oracle: &Oracle, published: &Snapshot<'_>) -> Result<(), String> {
+        self.on_applied(id, oracle, published)?;
+        let Some(zone) = published.zone(&main_zone()) else { return Err(format!("{id} lost its zone")) };
+        for (number, update) in oracle.updates() {
+            if update.fate() == Fate::Undone && update.is_in(&zone) {
+                return Err(format!("{id}: update {number} was refused or never proposed, and is there: {update:?}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! All members that applied entry n hold the same state (DESIGN invariant 2): the state hash at an index is the same
+//! wherever and whenever it is reached, also after a restart and by way of a checkpoint.
+
+use replica::Alarms;
+use replica::io::NodeId;
+use std::collections::BTreeMap;
+
+/// The hash at each index, and who had it first.
+#[derive(Debug, Default)]
+pub(crate) struct ReplicasHoldEqualState(BTreeMap<u64, (NodeId, u128)>);
+
+impl ReplicasHoldEqualState {
+    /// A member has applied everything up to an index.
+    pub(crate) fn on_applied(&mut self, id: NodeId, index: u64, hash: u128) -> Result<(), String> {
+        let &mut (first, known) = self.0.entry(index).or_insert((id, hash));
+        if known != hash {
+            return Err(format!("{id} has {hash:032x} at {index}, {first} had {known:032x}"));
+        }
+        Ok(())
+    }
+
+    /// What members count themselves: entries that do not fit the state, other members that differ. Raft messages
+    /// that come too late are refused rightly.
+    pub(crate) fn on_alarms(&self, id: NodeId, alarms: Alarms, is_fenced: bool) -> Result<(), String> {
+        let alarms = Alarms { messages_refused: 0, ..alarms };
+        if alarms != Alarms::default() || is_fenced {
+            return Err(format!("{id}: {alarms:?}, fenced: {is_fenced}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_hash_at_the_same_index_is_found() {
+        let mut states = ReplicasHoldEqualState::default();
+        assert!(states.on_applied(1, 5, 77).is_ok() && states.on_applied(2, 5, 77).is_ok());
+        assert!(states.on_applied(2, 6, 78).is_ok());
+        assert!(states.on_applied(3, 5, 78).is_err());
+        assert!(states.on_alarms(1, Alarms { messages_refused: 3, ..Alarms::default() }, false).is_ok());
+        assert!(states.on_alarms(1, Alarms { entries_misfit: 1, ..Alarms::default() }, false).is_err());
+        assert!(states.on_alarms(1, Alarms::default(), true).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! Who sees whom come and go: the connections of each member to each other one, as the daemon dials them.
+
+use crate::simulation::{Event, Simulation};
+use replica::io::{Input, NodeId};
+use std::collections::BTreeMap;
+
+/// All connections, by who dialled and whom.
+#[derive(Debug, Default)]
+pub(crate) struct Links(BTreeMap<(NodeId, NodeId), Link>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// It stands, to this process.
+    Up { boot: u64 },
+    /// It does not, and dialling led to this.
+    Down { seen: Option<Seen> },
+}
+
+/// What the last dialling led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Refused,
+    Silence,
+}
+
+/// Pause between two attempts to dial.
+const DIAL_PAUSE_US: (u64, u64) = (10_000, 400_000);
+/// How late a process that died is seen to be dead; its memory is torn down first.
+const RESET_US: (u64, u64) = (100, 150_000);
+/// How late silence is taken for the end of a connection.
+const SILENCE_US: (u64, u64) = (1_000_000, 6_000_000);
+
+impl Simulation {
+    /// Whether a frame from one to the other finds a connection to the process that is there now.
+    pub(crate) fn is_linked(&self, from: NodeId, to: NodeId) -> bool {
+        let Some(machine) = self.machines.get(&to) else { return false };
+        self.links.0.get(&(from, to)) == Some(&Link::Up { boot: machine.boot })
+    }
+
+    /// A process dials all others; others find out sooner or later that an old one is gone.
+    pub(crate) fn links_begin(&mut self, id: NodeId) {
+        let ids = self.setup.ids();
+        self.network.reset_all(id, &ids);
+        let boot = self.machines[&id].boot;
+        for other in ids.into_iter().filter(|&other| other != id) {
+            self.links.0.insert((id, other), Link::Down { seen: None });
+            let in_us = self.rng.between(200, 3_000);
+            self.events.after(in_us, Event::Dial { from: id, to: other, boot });
+            self.end_later(other, id, (500, 5_000));
+        }
+    }
+
+    /// A process is gone. With its machine alive, the ends of its connections say so; without, nobody does.
+    pub(crate) fn links_of_dead(&mut self, id: NodeId, has_power: bool) {
+        let ids = self.setup.ids();
+        self.network.reset_all(id, &ids);
+        for other in ids.into_iter().filter(|&other| other != id) {
+            self.links.0.remove(&(id, other));
+            self.end_later(other, id, if has_power { RESET_US } else { SILENCE_US });
+        }
+    }
+
+    /// Connections between two members break, both ways.
+    pub(crate) fn links_break(&mut self, a: NodeId, b: NodeId) {
+        self.network.reset(a, b);
+        self.end_later(a, b, (10, 2_000));
+        self.end_later(b, a, (10, 2_000));
+    }
+
+    /// What is cut now is taken for dead after a while.
+    pub(crate) fn links_time_out(&mut self) {
+        let ids = self.setup.ids();
+        for &from in &ids {
+            for &to in ids.iter().filter(|&&to| to != from) {
+                if self.network.is_cut(from, to) || self.network.is_cut(to, from) {
+                    self.end_later(from, to, SILENCE_US);
+                }
+            }
+        }
+    }
+
+    fn end_later(&mut self, from: NodeId, to: NodeId, (low, high): (u64, u64)) {
+        let boot = self.machines[&from].boot;
+        let in_us = self.rng.between(low, high);
+        self.events.after(in_us, Event::LinkEnds { from, to, boot });
+    }
+
+    /// A connection ends; the dialler dials again at once.
+    pub(crate) fn link_ends(&mut self, from: NodeId, to: NodeId, boot: u64) {
+        if !self.machines[&from].is_alive(boot) {
+            return;
+        }
+        if let Some(Link::Up { .. }) = self.links.0.get(&(from, to)) {
+            self.network.reset(from, to);
+            self.links.0.insert((from, to), Link::Down { seen: None });
+            self.events.after(0, Event::Dial { from, to, boot });
+        }
+    }
+
+    pub(crate) fn dial(&mut self, from: NodeId, to: NodeId, boot: u64) {
+        let Some(Link::Down { seen }) = self.links.0.get(&(from, to)).copied() else { return };
+        if !self.machines[&from].is_alive(boot) {
+            return;
+        }
+        let is_cut = self.network.is_cut(from, to) || self.network.is_cut(to, from);
+        let peer = &self.machines[&to];
+        if !is_cut && peer.replica.is_some() && !peer.is_paused {
+            let (boot, boot_id) = (peer.boot, peer.boot_id);
+            self.links.0.insert((from, to), Link::Up { boot });
+            self.trace.note(self.events.now_us(), from, "connected", &[to, boot_id], &[]);
+            self.deliver(from, Input::PeerConnected { id: to, boot_id });
+            return;
+        }
+        // Nobody listens where there is a machine without the process; all else is silence.
+        let refused = !is_cut && peer.has_power && peer.replica.is_none();
+        let now_seen = if refused { Seen::Refused } else { Seen::Silence };
+        self.links.0.insert((from, to), Link::Down { seen: Some(now_seen) });
+        if seen != Some(now_seen) {
+            self.trace.note(self.events.now_us(), from, "gone", &[to, u64::from(refused)], &[]);
+            self.deliver(from, Input::PeerGone { id: to, refused });
+        }
+        let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
+        self.events.after(in_us, Event::Dial { from, to, boot });
+    }
+}

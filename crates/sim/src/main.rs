@@ -1,0 +1,153 @@
+//! `catamaran-sim`: runs seeds until enough of them have passed, or one has failed.
+#![forbid(unsafe_code)]
+
+use catamaran_sim::run::{Count, Failure, Outcome, run};
+use clap::{Parser, ValueEnum};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --profile gate -p catamaran-sim -- --seeds 300
+  cargo run --profile gate -p catamaran-sim -- --seconds 60 --first-seed 1000
+  cargo run -p catamaran-sim -- --first-seed 17 --seeds 1 --trace | less
+
+Exit status: 0 all seeds passed, 1 a seed failed, 2 the command line is wrong.";
+
+/// Simulates whole clusters under seeds: virtual time, a network and disks that fail, real replica code.
+#[derive(Parser, Debug)]
+#[command(name = "catamaran-sim", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 300, conflicts_with = "seconds")]
+    seeds: u64,
+    /// Run seeds for so many seconds instead.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Members of the cluster; with `both` odd seeds have 3 and even ones 5.
+    #[arg(long, value_enum, default_value_t = Members::Both)]
+    members: Members,
+    /// Print every event; for one seed.
+    #[arg(long)]
+    trace: bool,
+    /// Go on after a failed seed, and name all of them at the end.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Members {
+    #[value(name = "3")]
+    Three,
+    #[value(name = "5")]
+    Five,
+    Both,
+}
+
+impl Members {
+    fn of(self, seed: u64) -> u64 {
+        match self {
+            Self::Three => 3,
+            Self::Five => 5,
+            Self::Both if seed % 2 == 1 => 3,
+            Self::Both => 5,
+        }
+    }
+}
+
+/// Time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// What all seeds add up to.
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    events: u64,
+    virtual_us: u64,
+    count: Count,
+    /// Of all traces, in order.
+    trace_hash: u128,
+}
+
+impl Sum {
+    fn add(&mut self, outcome: &Outcome) {
+        let Count { recovery_ms, .. } = outcome.count;
+        self.seeds += 1;
+        self.events += outcome.events;
+        self.virtual_us += outcome.virtual_us;
+        self.trace_hash = self.trace_hash.rotate_left(1) ^ outcome.trace_hash;
+        let longest_ms = self.count.recovery_ms.max(recovery_ms);
+        self.count.add(&outcome.count);
+        self.count.recovery_ms = longest_ms;
+    }
+
+    fn print(&self, took: Duration) {
+        let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, .. } = self.count;
+        let Count { leader_changes, crashes, crashes_with_loss, partitions, checkpoints_installed, .. } = self.count;
+        println!("\n{} seeds, {} events, {} frames", self.seeds, self.events, self.count.frames);
+        println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
+        println!("{commands_done} commands and {reads_done} reads done");
+        println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
+        println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
+        println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);
+        let hours = self.virtual_us as f64 / 3.6e9;
+        println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the runs take is for people; nothing in them depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let (start, mut last_line) = (now(), now());
+    let (mut sum, mut failed) = (Sum::default(), Vec::new());
+    let mut seed = arguments.first_seed;
+    loop {
+        let is_over = match arguments.seconds {
+            Some(seconds) => start.elapsed().as_secs() >= seconds,
+            None => seed - arguments.first_seed >= arguments.seeds,
+        };
+        if is_over || (!failed.is_empty() && !arguments.keep_going) {
+            break;
+        }
+        match run_caught(seed, arguments.members.of(seed), arguments.trace) {
+            Ok(outcome) => sum.add(&outcome),
+            Err(what) => {
+                println!("seed {seed} FAILED: {what}");
+                failed.push(seed);
+            }
+        }
+        seed += 1;
+        if last_line.elapsed() >= PROGRESS {
+            last_line = now();
+            println!("... {} seeds passed, {} updates acknowledged", sum.seeds, sum.count.acknowledged);
+        }
+    }
+    sum.print(start.elapsed());
+    for seed in &failed {
+        let members = match arguments.members {
+            Members::Both => "",
+            Members::Three => " --members 3",
+            Members::Five => " --members 5",
+        };
+        println!("reproduce: cargo run -p catamaran-sim -- --first-seed {seed} --seeds 1{members}");
+    }
+    println!("seeds: {} passed, {} failed", sum.seeds, failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A panic in a member is a failure of the seed as any other.
+fn run_caught(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, String> {
+    match catch_unwind(AssertUnwindSafe(|| run(seed, members, is_printed))) {
+        Ok(outcome) => outcome.map_err(|failure: Failure| failure.to_string()),
+        // The panic's message and place are on standard error already.
+        Err(_) => Err("a member panicked".into()),
+    }
+}

@@ -1,0 +1,160 @@
+//! What outsiders sent and what they were told: the only knowledge that promises are judged by.
+
+use crate::updates::{Kind, mark_of};
+use replica::io::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use zone::Zone;
+
+/// An update that a client sent, once or several times.
+pub(crate) struct Update {
+    pub(crate) kind: Kind,
+    pub(crate) octets: Vec<u8>,
+    /// Whose it is.
+    pub(crate) source: SocketAddr,
+    /// What was told of it first.
+    pub(crate) told: Option<Rcode>,
+    /// What the member had applied that told it first.
+    pub(crate) told_index: u64,
+    /// How often members got it.
+    pub(crate) attempts: u32,
+    /// How often members said that it was certainly not proposed.
+    pub(crate) undone: u32,
+    mark: Name,
+}
+
+/// What is known of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It must be there, for ever.
+    Done,
+    /// It must not be there, ever.
+    Undone,
+    /// It may or may not be there.
+    Unknown,
+}
+
+impl Update {
+    pub(crate) fn fate(&self) -> Fate {
+        match self.told {
+            Some(Rcode::NOERROR) if self.kind.has_effect() => Fate::Done,
+            Some(_) => Fate::Undone,
+            None if self.attempts == self.undone || !self.kind.has_effect() => Fate::Undone,
+            None => Fate::Unknown,
+        }
+    }
+
+    /// Whether a zone has its mark.
+    pub(crate) fn is_in(&self, zone: &Zone<'_>) -> bool {
+        zone.rrset(self.mark.as_ref(), Rtype::A).is_some()
+    }
+}
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, told, told_index, attempts, undone, .. } = self;
+        write!(f, "{kind:?}, told {told:?} at {told_index}, {attempts} attempts, {undone} not proposed")
+    }
+}
+
+/// Everything that was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    /// By number; they are given out in order.
+    updates: Vec<Update>,
+    /// Numbers of records that a zone may have, by apex; whether it may be absent.
+    imported: BTreeMap<Name, Imported>,
+}
+
+/// What an imported zone may be.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    /// Numbers of records that it ever was to have: a zone is imported whole or not at all.
+    pub(crate) ever: BTreeSet<u64>,
+    /// What it may be now; `None` is not there.
+    pub(crate) now: BTreeSet<Option<u64>>,
+}
+
+impl Oracle {
+    /// A new update; gives its number.
+    pub(crate) fn add(&mut self, kind: Kind, source: SocketAddr, compose: impl FnOnce(u64, &Kind) -> Vec<u8>) -> u64 {
+        let number = self.updates.len() as u64 + 1;
+        let (octets, mark) = (compose(number, &kind), mark_of(number));
+        let update = Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, mark };
+        self.updates.push(update);
+        number
+    }
+
+    pub(crate) fn update(&self, number: u64) -> &Update {
+        &self.updates[number as usize - 1]
+    }
+
+    pub(crate) fn update_mut(&mut self, number: u64) -> &mut Update {
+        &mut self.updates[number as usize - 1]
+    }
+
+    /// All updates with their numbers, in order.
+    pub(crate) fn updates(&self) -> impl Iterator<Item = (u64, &Update)> {
+        (1..).zip(&self.updates)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.updates.len() as u64
+    }
+
+    pub(crate) fn imported_mut(&mut self, apex: &Name) -> &mut Imported {
+        self.imported.entry(apex.clone()).or_insert_with(|| Imported { ever: BTreeSet::new(), now: [None].into() })
+    }
+
+    /// An imported zone has, at every index, a number of records that it was to have at some time.
+    pub(crate) fn check_imported(&self, id: NodeId, zone: &Zone<'_>) -> Result<(), String> {
+        let apex = zone.id().apex;
+        match self.imported.get(&apex) {
+            Some(imported) if !imported.ever.contains(&zone.record_count()) => {
+                Err(format!("{id}: {apex} has {} records, never one of {:?}", zone.record_count(), imported.ever))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// At the end an imported zone is what the administrator was told.
+    pub(crate) fn check_imported_at_end(
+        &self,
+        id: NodeId,
+        count_of: impl Fn(&Name) -> Option<u64>,
+    ) -> Result<(), String> {
+        for (apex, imported) in &self.imported {
+            let count = count_of(apex);
+            if !imported.now.contains(&count) {
+                return Err(format!("{id}: {apex} has {count:?} records, told {:?}", imported.now));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fate_is_what_was_told() {
+        let source = "192.0.2.1:4000".parse().unwrap();
+        let mut oracle = Oracle::default();
+        let number = oracle.add(Kind::Set { register: 0 }, source, |_, _| vec![]);
+        assert_eq!((number, oracle.update(1).fate()), (1, Fate::Undone));
+        oracle.update_mut(1).attempts = 2;
+        assert_eq!(oracle.update(1).fate(), Fate::Unknown);
+        oracle.update_mut(1).undone = 2;
+        assert_eq!(oracle.update(1).fate(), Fate::Undone);
+        oracle.update_mut(1).told = Some(Rcode::NOERROR);
+        assert_eq!(oracle.update(1).fate(), Fate::Done);
+        let refused = oracle.add(Kind::Outside, source, |_, _| vec![]);
+        oracle.update_mut(refused).told = Some(Rcode::NOTZONE);
+        assert_eq!(oracle.update(refused).fate(), Fate::Undone);
+        assert_eq!(oracle.updates().map(|(number, _)| number).collect::<Vec<_>>(), [1, 2]);
+    }
+}

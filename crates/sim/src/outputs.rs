@@ -1,0 +1,154 @@
+//! What members want carried out, and what is looked at when they have worked.
+
+use crate::invariants::Checked;
+use crate::machine::Machine;
+use crate::simulation::{Event, Simulation};
+use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
+
+impl Simulation {
+    pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
+        let now_us = self.events.now_us();
+        match output {
+            Output::Send { to, lane, frame } => {
+                self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+                // A lane that is down drops what it is given.
+                if self.is_linked(id, to) {
+                    for delivery in self.network.send(now_us, id, to, lane, frame) {
+                        self.events.at(delivery.at_us, Event::Frame(delivery));
+                    }
+                }
+            }
+            Output::Disk(job) => {
+                self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
+                self.machine(id).disk.submit(job);
+                self.drive_disk(id);
+            }
+            Output::ReadFile(read) => {
+                self.trace.note(now_us, id, "wants", &[read.ticket], read.file.as_bytes());
+                let pending = self.machine(id).disk.read_later(now_us, read);
+                self.events.at(pending.at_us, Event::Disk { id, pending });
+            }
+            Output::UpdateDone { request_id, verdict } => self.update_done(id, request_id, verdict)?,
+            Output::AdminDone { request_id, result } => self.command_done(id, request_id, result),
+            Output::ReadIndexDone { request_id, result } => self.read_done(id, request_id, result)?,
+            Output::RoleChanged { role, term, leader } => {
+                self.trace.note(now_us, id, "role", &[role as u64, term, leader.unwrap_or(0)], &[]);
+                if role == Role::Leader {
+                    self.leads(id, term)?;
+                }
+            }
+            Output::KeysChanged => {
+                let machine = self.machine(id);
+                machine.keys = machine.replica.as_ref().map(|replica| replica.key_table()).unwrap_or_default();
+            }
+            Output::ServingChanged { serving } => {
+                self.trace.note(now_us, id, "serving", &[serving as u64], &[]);
+                let machine = &self.machines[&id];
+                let gives_up = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+                let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
+                checked.map_err(|what| self.violation("reads_never_stop", what))?;
+                if serving != Serving::No {
+                    self.look_closely(id)?;
+                }
+            }
+            Output::Stopped => self.ends_itself(id, "stopped"),
+            Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
+            Output::Fatal { reason } => {
+                return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
+            }
+            Output::ZonesReplaced => self.count.checkpoints_installed += 1,
+            Output::Published { .. } | Output::PeersChanged { .. } | Output::ZonesChanged => {}
+        }
+        Ok(())
+    }
+
+    fn read_done(&mut self, id: NodeId, request_id: u64, result: Result<u64, ReadIndexError>) -> Checked {
+        let invariant = "reads_see_what_was_acknowledged";
+        let Some((_, floor)) = self.reads.remove(&request_id) else {
+            return Err(self.violation(invariant, "one read, two answers".into()));
+        };
+        let Ok(index) = result else { return Ok(()) };
+        self.count.reads_done += 1;
+        self.invariants.reads.on_read(id, index, floor).map_err(|what| self.violation(invariant, what))
+    }
+
+    fn leads(&mut self, id: NodeId, term: u64) -> Checked {
+        let is_new = self.invariants.elections.on_leader(id, term);
+        let is_new = is_new.map_err(|what| self.violation("election_safety", what))?;
+        self.count.leader_changes += u64::from(is_new && self.invariants.elections.count() > 1);
+        Ok(())
+    }
+
+    /// A process ends by its own will, and is started again.
+    fn ends_itself(&mut self, id: NodeId, why: &str) {
+        self.trace.note(self.events.now_us(), id, why, &[], &[]);
+        self.kill(id);
+        let down_us = self.faults_rng.between(10_000, 500_000);
+        self.events.after(down_us, Event::Restart(id));
+    }
+
+    /// Looks at a member that has worked: everything that must hold at each index.
+    pub(crate) fn look(&mut self, id: NodeId) -> Checked {
+        let machine = &self.machines[&id];
+        let Some(replica) = &machine.replica else { return Ok(()) };
+        let (index, hash) = replica.state_hash();
+        if index == machine.looked_at {
+            return Ok(());
+        }
+        self.applied_max = self.applied_max.max(index);
+        let now_us = self.events.now_us();
+        self.trace.note(now_us, id, "applied", &[index, hash as u64, (hash >> 64) as u64], &[]);
+        let Self { invariants, machines, oracle, .. } = self;
+        let replica = machines[&id].replica.as_ref().expect("it was there above");
+        let published = replica.zones().published();
+        let checked = (|| {
+            invariants.states.on_applied(id, index, hash).map_err(|what| ("replicas_hold_equal_state", what))?;
+            if replica.serving() != Serving::No {
+                invariants.serials.on_served(id, &published).map_err(|what| ("serials_never_go_back", what))?;
+            }
+            invariants.traces.on_applied(id, oracle, &published).map_err(|what| ("refused_leaves_no_trace", what))
+        })();
+        checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
+        self.machine(id).looked_at = index;
+        if index.is_multiple_of(LOOK_AT_ALARMS) {
+            self.look_at_alarms(id)?;
+        }
+        if self.invariants.durable.is_due() {
+            self.look_at_disks(index)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what a member shows to clients when it begins to, or at the end.
+    pub(crate) fn look_closely(&mut self, id: NodeId) -> Checked {
+        let Self { invariants, machines, oracle, .. } = self;
+        let Some(replica) = &machines[&id].replica else { return Ok(()) };
+        let published = replica.zones().published();
+        let applied = replica.state_hash().0;
+        let checked = (|| {
+            invariants.serials.on_served(id, &published).map_err(|what| ("serials_never_go_back", what))?;
+            let survive = &mut invariants.acknowledged;
+            let held = survive.on_serving(id, oracle, &published, applied);
+            held.map_err(|what| ("acknowledged_updates_survive", what))
+        })();
+        checked.map_err(|(invariant, what)| self.violation(invariant, what))
+    }
+
+    /// Members count what must never happen.
+    pub(crate) fn look_at_alarms(&mut self, id: NodeId) -> Checked {
+        let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
+        let status = replica.brief_status();
+        let checked = self.invariants.states.on_alarms(id, status.alarms, status.is_fenced);
+        checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
+    }
+
+    /// What a member applied is committed: a majority must hold it even if all lost their power now.
+    pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
+        let disks: Vec<_> = self.machines.values().map(|machine: &Machine| (machine.id, &machine.disk)).collect();
+        let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks);
+        checked.map_err(|what| self.violation("durable_before_acknowledged", what))
+    }
+}
+
+/// Alarms are looked at as often as this many entries are applied.
+const LOOK_AT_ALARMS: u64 = 16;

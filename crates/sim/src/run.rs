@@ -1,0 +1,238 @@
+//! A run from start to end: prepare, let things go wrong, mend everything, and look.
+
+use crate::administrator::preparations;
+use crate::invariants::Checked;
+pub use crate::invariants::Violation;
+use crate::setup::Setup;
+pub use crate::simulation::Count;
+use crate::simulation::{Event, Simulation};
+
+/// What a run must have seen, or it counts as failed.
+pub const ACKNOWLEDGED_MIN: u64 = 200;
+/// Leader changes that a run must have seen.
+pub const LEADER_CHANGES_MIN: u64 = 1;
+/// Crashes with lost writes that a run must have seen.
+pub const CRASHES_WITH_LOSS_MIN: u64 = 1;
+/// Virtual milliseconds within which each member takes an update again after the last fault.
+pub const RECOVERY_MS_MAX: u64 = 15_000;
+/// Virtual time after which a run that has not seen enough is given up.
+const CHAOS_US_MAX: u64 = 120_000_000;
+/// Longer than anybody waits for anything.
+const QUIET_US_MAX: u64 = 45_000_000;
+const STEP_US: u64 = 100_000;
+/// Time between two looks whether enough has happened.
+const WAIT_US: u64 = 1_000_000;
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What happened in it.
+    pub count: Count,
+    /// Events of its trace.
+    pub events: u64,
+    /// Hash of its trace: the same for the same seed.
+    pub trace_hash: u128,
+    /// How long it was in virtual microseconds.
+    pub virtual_us: u64,
+    /// Members that it had.
+    pub members: u64,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A promise was not kept.
+    Violation(Violation),
+    /// Too little happened for the run to prove anything.
+    Coverage(Count),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Violation(violation) => violation.fmt(f),
+            Self::Coverage(count) => write!(f, "Coverage: too little happened: {count:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs one seed; `is_printed` prints its events.
+///
+/// # Errors
+/// [`Failure`].
+pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure> {
+    let mut simulation = Simulation::new(Setup::drawn(seed, members), is_printed).map_err(Failure::Violation)?;
+    simulation.whole().map_err(Failure::Violation)?;
+    let count = simulation.count;
+    if !is_enough(&count) {
+        return Err(Failure::Coverage(count));
+    }
+    Ok(Outcome {
+        count,
+        events: simulation.trace.count(),
+        trace_hash: simulation.trace.hash(),
+        virtual_us: simulation.events.now_us(),
+        members,
+    })
+}
+
+fn is_enough(count: &Count) -> bool {
+    count.acknowledged >= ACKNOWLEDGED_MIN
+        && count.leader_changes >= LEADER_CHANGES_MIN
+        && count.crashes_with_loss >= CRASHES_WITH_LOSS_MIN
+}
+
+impl Simulation {
+    fn whole(&mut self) -> Checked {
+        self.prepare()?;
+        self.let_things_go_wrong()?;
+        self.recover()?;
+        self.come_to_rest()?;
+        self.look_at_the_end()
+    }
+
+    /// A leader, a zone and keys, while nothing goes wrong.
+    fn prepare(&mut self) -> Checked {
+        self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| it.leader().is_some())?;
+        for command in preparations() {
+            let done = self.count.commands_done;
+            let to = self.leader().unwrap_or(1);
+            self.command(to, command);
+            self.wait_for(RECOVERY_MS_MAX, "does no command", |it| !it.administrator.is_busy())?;
+            if self.count.commands_done == done {
+                return Err(self.violation("the_cluster_recovers", "a command was refused at the start".into()));
+            }
+        }
+        let all_serve = |it: &Self| it.machines.values().all(|machine| machine.serves() && !machine.keys.is_empty());
+        self.wait_for(RECOVERY_MS_MAX, "does not serve", all_serve)
+    }
+
+    fn let_things_go_wrong(&mut self) -> Checked {
+        self.network.configure(self.setup.network.clone());
+        (self.has_faults, self.clients.is_on) = (true, true);
+        for client in 0..self.clients.count() {
+            let in_us = self.rng.below(20_000);
+            self.events.after(in_us, Event::Client(client));
+        }
+        for event in [Event::Fault, Event::Administrator, Event::Read] {
+            let in_us = self.rng.below(500_000);
+            self.events.after(in_us, event);
+        }
+        let start_us = self.events.now_us();
+        let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
+        self.run_until(least_us)?;
+        // Where so much goes wrong that nothing gets done, it calms down.
+        let (low, high) = self.setup.fault_pause_us;
+        self.setup.fault_pause_us = (3 * low, 3 * high);
+        while !is_enough(&self.count) && self.events.now_us() < most_us {
+            // A crash that loses something is never left to chance.
+            if self.count.crashes_with_loss < CRASHES_WITH_LOSS_MIN {
+                self.doom_leader();
+            }
+            self.run_until(self.events.now_us() + WAIT_US)?;
+        }
+        Ok(())
+    }
+
+    /// Once nothing goes wrong any more, each member takes an update within a bounded time.
+    fn recover(&mut self) -> Checked {
+        self.end_faults()?;
+        let start_us = self.events.now_us();
+        for id in self.setup.ids() {
+            let probe = self.clients.add_probe(id);
+            self.events.after(0, Event::Client(probe));
+        }
+        let answered = |it: &Self| it.clients.unanswered_probes().is_empty();
+        self.wait_for(RECOVERY_MS_MAX, "takes no update", answered)?;
+        self.count.recovery_ms = (self.events.now_us() - start_us) / 1_000;
+        Ok(())
+    }
+
+    /// Everybody hears what became of what was asked, and all members have applied the same.
+    fn come_to_rest(&mut self) -> Checked {
+        self.clients.is_on = false;
+        let rests = |it: &Self| {
+            let replicas = || it.machines.values().filter_map(|machine| machine.replica.as_ref());
+            let mut states: Vec<_> = replicas().map(|replica| replica.state_hash().0).collect();
+            states.dedup();
+            states.len() == 1
+                && it.clients.open_count() == 0
+                && it.reads.is_empty()
+                && !it.administrator.is_busy()
+                && replicas().all(|replica| replica.brief_status().waiting_count == 0)
+        };
+        self.wait_for(QUIET_US_MAX / 1_000, "does not come to rest", rests)
+    }
+
+    fn wait_for(&mut self, ms_max: u64, what: &str, is_done: impl Fn(&Self) -> bool) -> Checked {
+        let until_us = self.events.now_us() + ms_max * 1_000;
+        while !is_done(self) {
+            if self.events.now_us() >= until_us {
+                let status = |id: &u64| self.machines[id].replica.as_ref().map(|replica| replica.brief_status());
+                let statuses: Vec<_> = self.setup.ids().iter().map(status).collect();
+                let what = format!("the cluster {what} within {ms_max} ms: {statuses:#?}");
+                return Err(self.violation("the_cluster_recovers", what));
+            }
+            self.run_until(self.events.now_us() + STEP_US)?;
+        }
+        Ok(())
+    }
+
+    fn look_at_the_end(&mut self) -> Checked {
+        for id in self.setup.ids() {
+            self.look(id)?;
+            self.look_closely(id)?;
+            self.look_at_alarms(id)?;
+            let Self { invariants, machines, oracle, .. } = self;
+            let Some(replica) = &machines[&id].replica else { continue };
+            let published = replica.zones().published();
+            let checked = (|| {
+                let survive = invariants.acknowledged.at_end(id, oracle, &published);
+                survive.map_err(|what| ("acknowledged_updates_survive", what))?;
+                invariants.traces.at_end(id, oracle, &published).map_err(|what| ("refused_leaves_no_trace", what))
+            })();
+            checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
+            let imported = self.check_imported_at_end(id);
+            imported.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
+        }
+        let index = self.applied_max;
+        self.look_at_disks(index)?;
+        self.count.frames = self.network.count().arrived;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_too_little_happened_is_a_failure() {
+        let least = Count {
+            acknowledged: ACKNOWLEDGED_MIN,
+            leader_changes: LEADER_CHANGES_MIN,
+            crashes_with_loss: CRASHES_WITH_LOSS_MIN,
+            ..Count::default()
+        };
+        assert!(is_enough(&least));
+        for too_little in [
+            Count { acknowledged: ACKNOWLEDGED_MIN - 1, ..least },
+            Count { leader_changes: 0, ..least },
+            Count { crashes_with_loss: 0, ..least },
+        ] {
+            assert!(!is_enough(&too_little));
+            assert!(Failure::Coverage(too_little).to_string().starts_with("Coverage: "));
+        }
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_run() {
+        for (seed, members) in [(1, 3), (2, 5)] {
+            let outcome = run(seed, members, false).unwrap();
+            assert_eq!(run(seed, members, false).unwrap(), outcome);
+            assert_ne!(run(seed + 100, members, false).unwrap().trace_hash, outcome.trace_hash);
+        }
+    }
+}

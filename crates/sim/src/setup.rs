@@ -1,0 +1,105 @@
+//! How big and how bad a run is: everything that is drawn once.
+
+use crate::disk::DiskConfig;
+use crate::network::NetworkConfig;
+use crate::rng::Rng;
+use replica::DataKey;
+use replica::io::{Member, NodeId};
+use replica::log::LogConfig;
+use zone::set::StoreConfig;
+
+/// The cluster that is simulated.
+pub(crate) const CLUSTER_ID: [u8; 16] = [7; 16];
+/// Memory that is reserved for the zones of one member.
+const STORE_BYTES: usize = 64 << 20;
+
+/// What a seed decided for all of its run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// The seed.
+    pub(crate) seed: u64,
+    /// Founding members.
+    pub(crate) members: u64,
+    /// How bad the network is while faults go on.
+    pub(crate) network: NetworkConfig,
+    /// How slow the disks are.
+    pub(crate) disk: DiskConfig,
+    /// Sizes of logs: so small that checkpoints are many and a member that lags needs one.
+    pub(crate) log: LogConfig,
+    /// Repeats that are remembered.
+    pub(crate) session_count_max: usize,
+    /// After which time without a leader a member answers, marked stale.
+    pub(crate) start_stale_after_ms: u64,
+    /// Milliseconds that wall clocks are off at most.
+    pub(crate) wall_error_ms: u64,
+    /// Longest time from an input to the round of work that it is part of.
+    pub(crate) wake_us_max: u64,
+    /// Clients that send updates.
+    pub(crate) clients: usize,
+    /// Shortest and longest pause of a client between two updates.
+    pub(crate) pause_us: (u64, u64),
+    /// Shortest and longest time between two faults.
+    pub(crate) fault_pause_us: (u64, u64),
+    /// How long faults go on at least.
+    pub(crate) chaos_us: u64,
+}
+
+impl Setup {
+    /// What this seed has.
+    pub(crate) fn drawn(seed: u64, members: u64) -> Self {
+        let rng = &mut Rng::new(seed).fork("setup");
+        let forgets = rng.happens(250_000);
+        let log = LogConfig {
+            segment_bytes: 1 << rng.between(15, 17),
+            entries_behind_checkpoint: rng.between(10, 60),
+            bytes_behind_checkpoint: 1 << 14,
+            checkpoint_due_bytes: 1 << rng.between(14, 17),
+            ..LogConfig::default()
+        };
+        let quickest_us = rng.between(1_000, 20_000);
+        Self {
+            seed,
+            members,
+            network: NetworkConfig::drawn(rng),
+            disk: DiskConfig::drawn(rng),
+            log,
+            session_count_max: if forgets { 400 } else { 100_000 },
+            start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
+            // A table that forgets refuses those whose clocks are behind.
+            wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },
+            wake_us_max: rng.between(1, 300),
+            clients: rng.between(3, 6) as usize,
+            pause_us: (quickest_us, quickest_us + rng.between(1_000, 60_000)),
+            fault_pause_us: (100_000, rng.between(400_000, 2_000_000)),
+            chaos_us: rng.between(6_000_000, 14_000_000),
+        }
+    }
+
+    /// Whether repeats are forgotten so soon that an old one may get BADTIME.
+    pub(crate) fn forgets(&self) -> bool {
+        self.session_count_max < 100_000
+    }
+
+    /// The ids of all members.
+    pub(crate) fn ids(&self) -> Vec<NodeId> {
+        (1..=self.members).collect()
+    }
+
+    /// The founding members.
+    pub(crate) fn founders(&self) -> Vec<Member> {
+        let founder = |id| Member { id, address: format!("[::1]:{}", 7_000 + id) };
+        self.ids().into_iter().map(founder).collect()
+    }
+
+    /// What a member is started with.
+    pub(crate) fn config(&self, id: NodeId, boot_id: u64) -> replica::ReplicaConfig {
+        let data_key = DataKey::new(1, &[9; 32]);
+        let mut config = replica::ReplicaConfig::new(CLUSTER_ID, id, boot_id, self.seed ^ boot_id, data_key);
+        config.log = self.log.clone();
+        config.store = StoreConfig { reserve_bytes: STORE_BYTES, huge_pages: false };
+        config.session_count_max = self.session_count_max;
+        config.history_count_max = 50;
+        config.start_stale_after_ms = self.start_stale_after_ms;
+        config
+    }
+}

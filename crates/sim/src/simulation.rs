@@ -1,0 +1,355 @@
+//! All members, and what happens next.
+
+use crate::administrator::Administrator;
+use crate::clients::{Clients, Request, Response};
+use crate::clock::{Events, MachineClock};
+use crate::disk::{Finished, Pending, SimDisk};
+use crate::faults::Fault;
+use crate::invariants::{Checked, Invariants, Violation};
+use crate::links::Links;
+use crate::machine::Machine;
+use crate::network::{Delivery, Network, NetworkConfig};
+use crate::oracle::Oracle;
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::trace::Trace;
+use replica::Replica;
+use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
+use std::collections::BTreeMap;
+
+/// Something that happens at its time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A tick of a process.
+    Tick { id: NodeId, boot: u64 },
+    /// A process works on what came in.
+    Wake { id: NodeId, boot: u64 },
+    /// A frame arrives.
+    Frame(Delivery<Lane>),
+    /// A disk has done something.
+    Disk { id: NodeId, pending: Pending },
+    /// A connection ends at its sender, who dials again.
+    LinkEnds { from: NodeId, to: NodeId, boot: u64 },
+    /// Somebody dials.
+    Dial { from: NodeId, to: NodeId, boot: u64 },
+    /// A client begins something.
+    Client(usize),
+    /// A client's message arrives at a member.
+    Request(Request),
+    /// A client hears.
+    Response(Response),
+    /// A client has waited long enough.
+    Timeout { client: usize, update: u64, tries: u32 },
+    /// The administrator does something.
+    Administrator,
+    /// Somebody reads.
+    Read,
+    /// Something goes wrong.
+    Fault,
+    /// Something that went wrong ends.
+    Mend(Fault),
+    /// A machine starts its process.
+    Restart(NodeId),
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Updates that a client was told the outcome of.
+    pub acknowledged: u64,
+    /// Of them, repeats.
+    pub repeats_told: u64,
+    /// Updates whose clients gave up without knowing.
+    pub unknown: u64,
+    /// Commands of the administrator that were done.
+    pub commands_done: u64,
+    /// Reads that were confirmed.
+    pub reads_done: u64,
+    /// Leaders after the first.
+    pub leader_changes: u64,
+    /// Processes that died, with or without the power.
+    pub crashes: u64,
+    /// Crashes that lost something which was written and not synced.
+    pub crashes_with_loss: u64,
+    /// Partitions of the network.
+    pub partitions: u64,
+    /// Checkpoints of a leader that took the place of a member's state.
+    pub checkpoints_installed: u64,
+    /// Frames between members.
+    pub frames: u64,
+    /// Milliseconds from the end of the faults until each member took an update.
+    pub recovery_ms: u64,
+}
+
+impl Count {
+    /// Adds what happened in another run.
+    pub fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.repeats_told += other.repeats_told;
+        self.unknown += other.unknown;
+        self.commands_done += other.commands_done;
+        self.reads_done += other.reads_done;
+        self.leader_changes += other.leader_changes;
+        self.crashes += other.crashes;
+        self.crashes_with_loss += other.crashes_with_loss;
+        self.partitions += other.partitions;
+        self.checkpoints_installed += other.checkpoints_installed;
+        self.frames += other.frames;
+        self.recovery_ms += other.recovery_ms;
+    }
+}
+
+/// A cluster, those who use it, and what is known of both.
+pub(crate) struct Simulation {
+    pub(crate) setup: Setup,
+    pub(crate) events: Events<Event>,
+    pub(crate) machines: BTreeMap<NodeId, Machine>,
+    pub(crate) network: Network<Lane>,
+    pub(crate) links: Links,
+    pub(crate) clients: Clients,
+    pub(crate) administrator: Administrator,
+    pub(crate) oracle: Oracle,
+    pub(crate) invariants: Invariants,
+    pub(crate) trace: Trace,
+    pub(crate) count: Count,
+    /// Reads under way: index that must be reached, by request.
+    pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
+    /// Highest index that any member applied.
+    pub(crate) applied_max: u64,
+    /// Whether things go wrong.
+    pub(crate) has_faults: bool,
+    pub(crate) requests: u64,
+    /// Of the order in which things happen.
+    pub(crate) rng: Rng,
+    /// Of what goes wrong.
+    pub(crate) faults_rng: Rng,
+}
+
+impl Simulation {
+    /// Founders with empty logs, their processes started, on a network that is whole.
+    pub(crate) fn new(setup: Setup, is_printed: bool) -> Result<Self, Violation> {
+        let mut rng = Rng::new(setup.seed);
+        let mut machines = BTreeMap::new();
+        for id in setup.ids() {
+            let disk = SimDisk::new(setup.disk.clone(), rng.fork("disk"));
+            let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.wall_error_ms);
+            machines.insert(id, Machine::new(id, disk, clock));
+        }
+        let mut simulation = Self {
+            events: Events::default(),
+            machines,
+            network: Network::new(NetworkConfig::default(), rng.fork("network")),
+            links: Links::default(),
+            clients: Clients::new(&setup, rng.fork("clients")),
+            administrator: Administrator::new(rng.fork("administrator")),
+            oracle: Oracle::default(),
+            invariants: Invariants::new(rng.fork("invariants")),
+            trace: Trace::new(is_printed),
+            count: Count::default(),
+            reads: BTreeMap::new(),
+            applied_max: 0,
+            has_faults: false,
+            requests: 0,
+            faults_rng: rng.fork("faults"),
+            rng,
+            setup,
+        };
+        for id in simulation.setup.ids() {
+            let config = simulation.setup.config(id, 0);
+            let ops = Replica::init(&config, &simulation.setup.founders())
+                .map_err(|error| simulation.violation("members_stay_sound", format!("{id}: init: {error}")))?;
+            let machine = simulation.machine(id);
+            ops.iter().for_each(|op| machine.disk.contents().execute(op));
+            simulation.start(id)?;
+        }
+        Ok(simulation)
+    }
+
+    pub(crate) fn violation(&self, invariant: &'static str, what: String) -> Violation {
+        Violation { invariant, what, at_us: self.events.now_us() }
+    }
+
+    pub(crate) fn machine(&mut self, id: NodeId) -> &mut Machine {
+        self.machines.get_mut(&id).expect("members stay the same in a run")
+    }
+
+    pub(crate) fn alive(&self) -> Vec<NodeId> {
+        self.machines.values().filter(|machine| machine.replica.is_some()).map(|machine| machine.id).collect()
+    }
+
+    /// Who leads, in the highest term.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        let leads = |machine: &&Machine| {
+            let status = machine.replica.as_ref()?.brief_status();
+            (status.role == Role::Leader).then_some((status.term, machine.id))
+        };
+        self.machines.values().filter_map(|machine| leads(&machine)).max().map(|(_, id)| id)
+    }
+
+    /// Runs everything up to a moment.
+    pub(crate) fn run_until(&mut self, until_us: u64) -> Checked {
+        while self.events.next_us().is_some_and(|next| next <= until_us) {
+            if let Some(event) = self.events.next_event() {
+                self.happen(event)?;
+            }
+        }
+        self.events.wait_until(until_us);
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Checked {
+        match event {
+            Event::Tick { id, boot } => self.tick(id, boot),
+            Event::Wake { id, boot } => {
+                let machine = self.machine(id);
+                if machine.is_alive(boot) {
+                    machine.is_woken = false;
+                    return self.poll(id);
+                }
+                Ok(())
+            }
+            Event::Frame(delivery) => {
+                if self.network.arrives(&delivery) && self.machines[&delivery.to].replica.is_some() {
+                    let Delivery { from, to, frame, lane, .. } = delivery;
+                    self.trace.note(self.events.now_us(), to, "frame", &[from, lane as u64], &frame);
+                    self.deliver(to, Input::Peer { from, frame });
+                }
+                Ok(())
+            }
+            Event::Disk { id, pending } => {
+                self.disk_done(id, pending);
+                Ok(())
+            }
+            Event::LinkEnds { from, to, boot } => {
+                self.link_ends(from, to, boot);
+                Ok(())
+            }
+            Event::Dial { from, to, boot } => {
+                self.dial(from, to, boot);
+                Ok(())
+            }
+            Event::Client(client) => {
+                self.client_begins(client);
+                Ok(())
+            }
+            Event::Request(request) => self.request_arrives(request),
+            Event::Response(response) => self.client_hears(response),
+            Event::Timeout { client, update, tries } => {
+                self.client_waited(client, update, tries);
+                Ok(())
+            }
+            Event::Administrator => {
+                self.administrate();
+                Ok(())
+            }
+            Event::Read => {
+                self.read();
+                Ok(())
+            }
+            Event::Fault => self.fault(),
+            Event::Mend(fault) => self.mend(fault),
+            Event::Restart(id) => self.start(id),
+        }
+    }
+
+    fn tick(&mut self, id: NodeId, boot: u64) -> Checked {
+        let machine = self.machine(id);
+        if !machine.is_alive(boot) {
+            return Ok(());
+        }
+        let period_us = machine.clock.true_us(TICK_MS * 1_000);
+        self.events.after(period_us, Event::Tick { id, boot });
+        // Ticks that a pause swallowed are not made up for.
+        if !self.machine(id).is_paused {
+            self.deliver(id, Input::Tick);
+        }
+        Ok(())
+    }
+
+    /// Gives a process something that happened; it works on it a moment later, together with what else came.
+    pub(crate) fn deliver(&mut self, id: NodeId, input: Input) {
+        let now_us = self.events.now_us();
+        let machine = self.machine(id);
+        if machine.is_paused {
+            machine.inbox.push_back(input);
+            return;
+        }
+        let now = machine.now(now_us);
+        let Some(replica) = &mut machine.replica else { return };
+        replica.handle(input, now);
+        if !machine.is_woken {
+            machine.is_woken = true;
+            let boot = machine.boot;
+            let in_us = self.rng.below(self.setup.wake_us_max + 1);
+            self.events.after(in_us, Event::Wake { id, boot });
+        }
+    }
+
+    fn poll(&mut self, id: NodeId) -> Checked {
+        while let Some(output) = self.machine(id).replica.as_mut().and_then(Replica::poll) {
+            self.carry_out(id, output)?;
+        }
+        self.look(id)
+    }
+
+    fn disk_done(&mut self, id: NodeId, pending: Pending) {
+        let now_us = self.events.now_us();
+        let machine = self.machine(id);
+        let finished = machine.disk.finish(pending);
+        let is_doomed = machine.is_doomed && machine.replica.is_some() && !machine.disk.is_synced();
+        match finished {
+            Finished::Step => {}
+            Finished::Job { queue, ticket } => {
+                self.trace.note(now_us, id, "disk", &[queue as u64, ticket], &[]);
+                self.deliver(id, Input::Persisted { queue, ticket });
+            }
+            Finished::Read { ticket, octets } => {
+                self.trace.note(now_us, id, "read", &[ticket], &octets);
+                self.deliver(id, Input::FileRead { ticket, octets });
+            }
+        }
+        self.drive_disk(id);
+        if is_doomed {
+            self.lose_power(id);
+            let down_us = self.faults_rng.between(20_000, 1_500_000);
+            self.events.after(down_us, Event::Restart(id));
+        }
+    }
+
+    /// Begins what the disk has to do.
+    pub(crate) fn drive_disk(&mut self, id: NodeId) {
+        let now_us = self.events.now_us();
+        while let Some(pending) = self.machine(id).disk.begin(now_us) {
+            self.events.at(pending.at_us, Event::Disk { id, pending });
+        }
+    }
+
+    /// Starts the process of a member.
+    pub(crate) fn start(&mut self, id: NodeId) -> Checked {
+        if self.machines[&id].replica.is_some() {
+            return Ok(());
+        }
+        // Tokens and contexts count on from it.
+        let boot_id = self.rng.draw() >> 1;
+        let now_us = self.events.now_us();
+        let config = self.setup.config(id, boot_id);
+        let machine = self.machine(id);
+        let replica = Replica::open(&machine.disk, config, machine.now(now_us));
+        let replica =
+            replica.map_err(|error| self.violation("members_stay_sound", format!("{id} does not open: {error}")))?;
+        let machine = self.machine(id);
+        machine.replica = Some(replica);
+        machine.has_power = true;
+        machine.looked_at = 0;
+        machine.boot += 1;
+        machine.boot_id = boot_id;
+        machine.is_woken = true;
+        let boot = machine.boot;
+        self.trace.note(now_us, id, "start", &[boot], &[]);
+        self.events.after(0, Event::Wake { id, boot });
+        let first_us = self.rng.below(TICK_MS * 1_000);
+        self.events.after(first_us, Event::Tick { id, boot });
+        self.links_begin(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! What clients send, and the zone that they send it to.
+//!
+//! The zone holds registers, each written by one client, and a counter that all clients move by comparing and
+//! swapping. An update that takes effect replaces one of them and adds a record that only it adds: its mark.
+
+use replica::io::KeyAlgorithm;
+use replica::update::client::{ClientKey, UpdateBuilder};
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use zone::{Record, Zone, ZoneId};
+
+/// Registers of the zone; a client whose update has an unknown outcome takes a new one.
+pub(crate) const REGISTERS: usize = 200;
+/// Serial that the zone begins with.
+pub(crate) const FIRST_SERIAL: u32 = 1;
+/// Records that the zone begins with: SOA, NS, registers, counter.
+pub(crate) const FIRST_RECORDS: u64 = 3 + REGISTERS as u64;
+/// The key that is granted on everything.
+pub(crate) const KEY: &str = "key.";
+/// The key that is granted on nothing.
+pub(crate) const OTHER_KEY: &str = "other.";
+/// The secret of both.
+pub(crate) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+const MAIN_ZONE: &str = "example.test.";
+const TTL: u32 = 60;
+/// Prerequisite that never holds: no update has this number.
+const NOBODY: u64 = 999_999_999;
+
+/// What an update does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Writes a register.
+    Set { register: usize },
+    /// Writes a register that holds what its only writer wrote last.
+    Swap { register: usize, from: u64 },
+    /// Writes a register if it holds what nobody ever wrote.
+    FailedSwap { register: usize },
+    /// Moves the counter if nobody else did meanwhile.
+    Count { from: u64 },
+    /// Adds a record that does not belong to the zone.
+    Outside,
+    /// Is signed with a key that may not.
+    Ungranted,
+    /// Deletes what is not there.
+    Nothing,
+}
+
+impl Kind {
+    /// Whether a client may be told this.
+    pub(crate) fn may_get(&self, rcode: Rcode) -> bool {
+        match self {
+            Self::Set { .. } | Self::Swap { .. } | Self::Nothing => rcode == Rcode::NOERROR,
+            Self::FailedSwap { .. } => rcode == Rcode::NXRRSET,
+            Self::Count { .. } => rcode == Rcode::NOERROR || rcode == Rcode::NXRRSET,
+            Self::Outside => rcode == Rcode::NOTZONE,
+            Self::Ungranted => rcode == Rcode::REFUSED,
+        }
+    }
+
+    /// Whether it leaves its mark when it succeeds.
+    pub(crate) fn has_effect(&self) -> bool {
+        matches!(self, Self::Set { .. } | Self::Swap { .. } | Self::Count { .. })
+    }
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().expect("the simulator's own names are names")
+}
+
+pub(crate) fn zone_id(apex: &str) -> ZoneId {
+    ZoneId { view: 0, apex: name(apex) }
+}
+
+/// The zone that updates are sent to.
+pub(crate) fn main_zone() -> ZoneId {
+    zone_id(MAIN_ZONE)
+}
+
+/// What only one update adds.
+pub(crate) fn mark_of(number: u64) -> Name {
+    name(&format!("u{number}.{MAIN_ZONE}"))
+}
+
+fn register_name(register: usize) -> Name {
+    name(&format!("r{register}.{MAIN_ZONE}"))
+}
+
+fn counter_name() -> Name {
+    name(&format!("counter.{MAIN_ZONE}"))
+}
+
+/// A number as TXT rdata.
+fn number_rdata(number: u64) -> Vec<u8> {
+    let digits = number.to_string();
+    [&[digits.len() as u8], digits.as_bytes()].concat()
+}
+
+fn number_at(zone: &Zone<'_>, owner: &Name) -> Option<u64> {
+    let rrset = zone.rrset(owner.as_ref(), Rtype::TXT)?;
+    let rdata = rrset.rdatas().next()?;
+    std::str::from_utf8(rdata.get(1..)?).ok()?.parse().ok()
+}
+
+/// What a register holds: the number of the update that wrote it, or 0.
+pub(crate) fn register_value(zone: &Zone<'_>, register: usize) -> Option<u64> {
+    number_at(zone, &register_name(register))
+}
+
+/// How often the counter was moved.
+pub(crate) fn counter_value(zone: &Zone<'_>) -> Option<u64> {
+    number_at(zone, &counter_name())
+}
+
+/// The smallest zone: SOA and NS.
+pub(crate) fn apex_records(apex: &str, serial: u32) -> Vec<Record> {
+    let server = name("ns.invalid.");
+    let mut soa = [server.octets(), name("root.invalid.").octets()].concat();
+    [serial, 3_600, 600, 86_400, 300].iter().for_each(|number| soa.extend_from_slice(&number.to_be_bytes()));
+    let record = |rtype, rdata: &[u8]| Record { owner: name(apex), rtype, ttl: TTL, rdata: rdata.into() };
+    vec![record(Rtype::SOA, &soa), record(Rtype::NS, server.octets())]
+}
+
+/// What the zone begins with.
+pub(crate) fn main_records() -> Vec<Record> {
+    let owners = (0..REGISTERS).map(register_name).chain([counter_name()]);
+    let zeros = owners.map(|owner| Record { owner, rtype: Rtype::TXT, ttl: TTL, rdata: number_rdata(0).into() });
+    apex_records(MAIN_ZONE, FIRST_SERIAL).into_iter().chain(zeros).collect()
+}
+
+/// The octets of an update, signed at a client's time in seconds since 1970.
+pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64) -> Vec<u8> {
+    let mark = mark_of(number);
+    let builder = UpdateBuilder::new(number as u16, name(MAIN_ZONE).as_ref());
+    let replace = |builder: UpdateBuilder, owner: &Name, value: u64| {
+        let builder = builder.delete_rrset(owner.as_ref(), Rtype::TXT);
+        builder.add(owner.as_ref(), TTL, Rtype::TXT, &number_rdata(value))
+    };
+    let require = |builder: UpdateBuilder, owner: &Name, value: u64| {
+        builder.require_record(owner.as_ref(), Rtype::TXT, &number_rdata(value))
+    };
+    let builder = match *kind {
+        Kind::Set { register } => replace(builder, &register_name(register), number),
+        Kind::Swap { register, from } => {
+            let owner = register_name(register);
+            replace(require(builder, &owner, from), &owner, number)
+        }
+        Kind::FailedSwap { register } => {
+            let owner = register_name(register);
+            replace(require(builder, &owner, NOBODY), &owner, number)
+        }
+        Kind::Count { from } => {
+            let owner = counter_name();
+            replace(require(builder, &owner, from), &owner, from + 1)
+        }
+        Kind::Outside => builder.add(name("outside.invalid.").as_ref(), TTL, Rtype::TXT, &number_rdata(number)),
+        Kind::Ungranted => builder,
+        Kind::Nothing => builder.delete_rrset(mark.as_ref(), Rtype::A),
+    };
+    let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+    let builder = if *kind == Kind::Nothing { builder } else { builder.add(mark.as_ref(), TTL, Rtype::A, &address) };
+    let key = if *kind == Kind::Ungranted { OTHER_KEY } else { KEY };
+    let key = ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, SECRET).expect("the secret is long enough");
+    key.sign(builder.finish(), time_signed).expect("a short message has room for its signature")
+}

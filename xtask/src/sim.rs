@@ -1,0 +1,61 @@
+//! Whole clusters under seeds: the simulator as a test, each seed one.
+
+use crate::command::{command, root};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+/// How long to simulate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// So many seeds, from the first.
+    Seeds(u64),
+    /// Seeds from there on, for so many seconds.
+    Seconds { seconds: u64, first_seed: u64 },
+}
+
+/// Runs the simulator, shows what it prints, and gives how many seeds passed and failed.
+///
+/// # Errors
+/// When it cannot be built or ends without its closing line.
+pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
+    let mut arguments: Vec<String> =
+        ["run", "--profile", profile, "-p", "catamaran-sim", "--"].map(str::to_owned).into();
+    arguments.extend(match length {
+        Length::Seeds(seeds) => vec!["--seeds".to_owned(), seeds.to_string()],
+        Length::Seconds { seconds, first_seed } => {
+            vec!["--seconds".to_owned(), seconds.to_string(), "--first-seed".to_owned(), first_seed.to_string()]
+        }
+    });
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut sim = command("cargo", &arguments);
+    sim.current_dir(root()).stdout(Stdio::piped());
+    let mut child = sim.spawn().map_err(|error| format!("the simulator did not start: {error}"))?;
+    let stdout = child.stdout.take().expect("standard output is piped");
+    let mut closing = None;
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        println!("{line}");
+        closing = closing_line(&line).or(closing);
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match closing {
+        Some((passed, failed)) if status.success() == (failed == 0) => Ok((passed, failed)),
+        _ => Err(format!("the simulator ended with {status}")),
+    }
+}
+
+/// Reads `seeds: 300 passed, 0 failed`.
+fn closing_line(line: &str) -> Option<(u64, u64)> {
+    let (passed, failed) = line.strip_prefix("seeds: ")?.split_once(" passed, ")?;
+    Some((passed.parse().ok()?, failed.strip_suffix(" failed")?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_counts() {
+        assert_eq!(closing_line("seeds: 299 passed, 1 failed"), Some((299, 1)));
+        assert_eq!(closing_line("seed 4 FAILED: election_safety"), None);
+    }
+}
