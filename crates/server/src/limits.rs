@@ -51,6 +51,11 @@ pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
+/// Connections to the API; more wait in the kernel's queue.
+pub(crate) const API_CONNECTIONS_MAX: usize = 128;
+/// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
+/// that is being made is not cut off.
+pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
 /// Octets of any other body that the API takes.
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 

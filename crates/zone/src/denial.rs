@@ -45,8 +45,12 @@ impl<'a> Proofs<'a> {
             }
             Denial::Nsec3 => {
                 let Some(chain) = Chain::new(zone) else { return };
-                let encloser_labels = self.closest_encloser(&chain, qname, encloser_labels);
-                self.push(chain.covering_wildcard(qname, encloser_labels));
+                let provable_labels = self.closest_encloser(&chain, qname, encloser_labels);
+                // Where the closest encloser is there only for unsigned delegations, the provable one is further up and
+                // may have a wildcard, which does not stand for the name: nothing covers that, its own NSEC3 is shown.
+                let is_further_up = provable_labels < encloser_labels;
+                let of_wildcard = is_further_up.then(|| chain.matching_wildcard(qname, provable_labels)).flatten();
+                self.push(of_wildcard.or_else(|| chain.covering_wildcard(qname, provable_labels)));
             }
         }
     }

@@ -51,6 +51,8 @@ pub struct Response {
     pub additional: Section,
     /// Whether an OPT record is there, and its DO bit.
     pub edns: Option<bool>,
+    /// RRs that stand in one section twice; a set has nothing twice (RFC 2181 5).
+    pub duplicate_count: usize,
 }
 
 /// What a server did with a message.
@@ -64,12 +66,48 @@ pub enum Got {
     Garbage(Vec<u8>),
 }
 
+impl Got {
+    /// Reads what came.
+    #[must_use]
+    pub fn read(octets: &[u8]) -> Self {
+        Response::parse(octets)
+            .map_or_else(|| Self::Garbage(octets.to_vec()), |response| Self::Response(Box::new(response)))
+    }
+
+    /// The response, if it is one.
+    #[must_use]
+    pub fn response(&self) -> Option<&Response> {
+        match self {
+            Self::Response(response) => Some(response),
+            Self::Silence | Self::Garbage(_) => None,
+        }
+    }
+}
+
+/// [`Got`], and how many octets it had: these are not compared, since servers compress names in different ways.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// What it was.
+    pub got: Got,
+    /// Octets of the message.
+    pub octet_count: usize,
+}
+
+impl Reply {
+    /// Nothing came.
+    pub const SILENCE: Self = Self { got: Got::Silence, octet_count: 0 };
+}
+
 /// The place of each flag in [`Response::flags`].
 pub mod flag {
     /// Authoritative answer.
     pub const AA: usize = 0;
     /// Truncated.
     pub const TC: usize = 1;
+    /// Recursion available.
+    pub const RA: usize = 3;
+    /// Authentic data.
+    pub const AD: usize = 4;
     /// Checking disabled.
     pub const CD: usize = 5;
 }
@@ -97,6 +135,7 @@ impl Response {
             authority: Section::new(),
             additional: Section::new(),
             edns: None,
+            duplicate_count: 0,
         };
         for (section, at_count) in [(0, 6), (1, 8), (2, 10)] {
             for _ in 0..count(at_count) {
@@ -107,9 +146,15 @@ impl Response {
                         response.edns = Some(rr.ttl & 0x8000 != 0);
                     }
                     (Rtype::TSIG, _) => {}
-                    (_, 0) => drop(response.answer.insert(rr)),
-                    (_, 1) => drop(response.authority.insert(rr)),
-                    _ => drop(response.additional.insert(rr)),
+                    _ => {
+                        let is_new = match section {
+                            0 => &mut response.answer,
+                            1 => &mut response.authority,
+                            _ => &mut response.additional,
+                        }
+                        .insert(rr);
+                        response.duplicate_count += usize::from(!is_new);
+                    }
                 }
             }
         }
@@ -118,6 +163,7 @@ impl Response {
             response.answer.clear();
             response.authority.clear();
             response.additional.clear();
+            response.duplicate_count = 0;
         }
         (at == message.len()).then_some(response)
     }
@@ -198,8 +244,16 @@ const fn names_in(rtype: Rtype) -> (usize, usize) {
     }
 }
 
+/// Where so many character strings end (RFC 1035 3.3) that begin at `at`.
+fn strings_end(message: &[u8], at: usize, count: usize) -> Option<usize> {
+    (0..count).try_fold(at, |at, _| Some(at + 1 + usize::from(*message.get(at)?)))
+}
+
 fn rdata(message: &[u8], start: usize, rtype: Rtype) -> Option<Vec<u8>> {
-    let (before, names) = names_in(rtype);
+    let (before, names) = match rtype {
+        Rtype::NAPTR => (strings_end(message, start + 4, 3)? - start, 1),
+        _ => names_in(rtype),
+    };
     let mut at = start;
     let mut out = Vec::new();
     if names > 0 && at < message.len() {

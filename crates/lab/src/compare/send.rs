@@ -1,44 +1,51 @@
 //! Sending recorded messages to a server, and collecting what comes back.
+//!
+//! ```text
+//!   UDP: a window of messages over one socket -> what stayed silent, again over a fresh socket -> once more -> silence
+//!   TCP: one connection a message, a few connections at once
+//! ```
 
-use super::response::{Got, Response};
-use crate::limits::IN_FLIGHT_MAX;
+use super::response::{Got, Reply};
+use crate::limits::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::trace::{Recorded, Transport};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// Silence after which the rest of a batch is asked again, one by one.
-const BATCH_SILENCE_MS: u64 = 500;
-/// Silence after which one message counts as unanswered.
-const SILENCE_MS: u64 = 700;
+/// How many messages are under way in each pass, and how long one waits for its answer, in milliseconds. A datagram may
+/// be lost, or the machine may be slow: what stayed silent is asked again, together, so that silence costs the time of
+/// a window and not of a message. Most of what is asked again stays silent, and so does not fill any buffer.
+const PASSES: [(usize, u64); 3] = [(IN_FLIGHT_MAX / 4, 150), (IN_FLIGHT_MAX, 400), (IN_FLIGHT_MAX, 800)];
+/// How long an answer over TCP is waited for, in milliseconds.
+const TCP_SILENCE_MS: u64 = 1_500;
+/// How long one read blocks, in milliseconds; silence is noticed no later.
+const READ_MS: u64 = 10;
 
-/// Sends every message to `server`, in order, and gives what came back for each, with the octets of the answer.
+/// Sends every message to `server` and gives what came back for each; `done` counts along.
 ///
 /// The ID of message `n` is `n` modulo 2^16; nothing else of it is changed.
 ///
 /// # Errors
-/// When the socket itself fails.
-pub fn ask_all(server: SocketAddr, messages: &[Recorded]) -> io::Result<Vec<Got>> {
-    let mut got = vec![Got::Silence; messages.len()];
-    let udp: Vec<usize> = (0..messages.len()).filter(|&index| messages[index].transport == Transport::Udp).collect();
-    let socket = connect(server)?;
-    for batch in udp.chunks(IN_FLIGHT_MAX) {
-        let missing = ask_batch(&socket, messages, batch, BATCH_SILENCE_MS, &mut got)?;
-        for index in missing {
-            // A socket of its own: an answer that comes late cannot be taken for another's.
-            ask_batch(&connect(server)?, messages, &[index], SILENCE_MS, &mut got)?;
-        }
+/// When a socket cannot be made.
+pub fn ask_all(server: SocketAddr, messages: &[Recorded], done: &AtomicUsize) -> io::Result<Vec<Reply>> {
+    let mut replies = vec![Reply::SILENCE; messages.len()];
+    let mut missing = indexes(messages, Transport::Udp);
+    for (size, silence_ms) in PASSES {
+        // A socket of its own: an answer that comes late cannot be taken for another's.
+        let mut window = Window::new(server, size, Duration::from_millis(silence_ms))?;
+        missing = window.ask(messages, &missing, &mut replies, done);
     }
-    for (index, message) in messages.iter().enumerate().filter(|(_, message)| message.transport == Transport::Tcp) {
-        got[index] = ask_tcp(server, &with_id(message, index)).unwrap_or(Got::Silence);
+    done.fetch_add(missing.len(), Ordering::Relaxed);
+    for (index, reply) in ask_streams(server, messages, done) {
+        replies[index] = reply;
     }
-    Ok(got)
+    Ok(replies)
 }
 
-fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((server.ip(), 0))?;
-    socket.connect(server)?;
-    Ok(socket)
+fn indexes(messages: &[Recorded], transport: Transport) -> Vec<usize> {
+    (0..messages.len()).filter(|&index| messages[index].transport == transport).collect()
 }
 
 fn with_id(message: &Recorded, index: usize) -> Vec<u8> {
@@ -49,34 +56,95 @@ fn with_id(message: &Recorded, index: usize) -> Vec<u8> {
     octets
 }
 
-/// Sends a batch and reads until all have answered or none does any more; gives the indexes without an answer.
-fn ask_batch(
-    socket: &UdpSocket,
-    messages: &[Recorded],
-    batch: &[usize],
-    silence_ms: u64,
-    got: &mut [Got],
-) -> io::Result<Vec<usize>> {
-    socket.set_read_timeout(Some(Duration::from_millis(silence_ms)))?;
-    let mut missing: Vec<usize> = batch.to_vec();
-    for &index in batch {
-        // A refusal by the peer's kernel shows as silence.
-        let _sent = socket.send(&with_id(&messages[index], index));
-    }
-    let mut buffer = vec![0u8; 65_535];
-    while !missing.is_empty() {
-        let Ok(length) = socket.recv(&mut buffer) else { break };
-        let octets = &buffer[..length];
-        let id = octets.get(..2).map(|id| u16::from_be_bytes([id[0], id[1]]));
-        let Some(at) = missing.iter().position(|&index| Some(index as u16) == id) else { continue };
-        got[missing.swap_remove(at)] = read(octets);
-    }
-    Ok(missing)
+/// Messages that wait for an answer over one socket.
+struct Window {
+    socket: UdpSocket,
+    size: usize,
+    silence: Duration,
+    /// By ID.
+    waiting: BTreeMap<u16, usize>,
+    /// In the order of sending; some may have been answered since.
+    sent: VecDeque<(Instant, u16)>,
+    missing: Vec<usize>,
 }
 
-fn ask_tcp(server: SocketAddr, message: &[u8]) -> io::Result<Got> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(Duration::from_millis(SILENCE_MS)))?;
+impl Window {
+    fn new(server: SocketAddr, size: usize, silence: Duration) -> io::Result<Self> {
+        let socket = UdpSocket::bind((server.ip(), 0))?;
+        socket.connect(server)?;
+        socket.set_read_timeout(Some(Duration::from_millis(READ_MS)))?;
+        Ok(Self { socket, size, silence, waiting: BTreeMap::new(), sent: VecDeque::new(), missing: Vec::new() })
+    }
+
+    /// Asks `wanted` and gives those that stayed silent.
+    fn ask(
+        &mut self,
+        messages: &[Recorded],
+        wanted: &[usize],
+        replies: &mut [Reply],
+        done: &AtomicUsize,
+    ) -> Vec<usize> {
+        let mut next = wanted.iter().copied().peekable();
+        let mut buffer = vec![0u8; 65_535];
+        while next.peek().is_some() || !self.waiting.is_empty() {
+            while self.sent.len() < self.size
+                && let Some(index) = next.next_if(|&index| !self.waiting.contains_key(&(index as u16)))
+            {
+                // A refusal by the peer's kernel shows as silence.
+                let _sent = self.socket.send(&with_id(&messages[index], index));
+                self.waiting.insert(index as u16, index);
+                self.sent.push_back((Instant::now(), index as u16));
+            }
+            if let Ok(length) = self.socket.recv(&mut buffer) {
+                let octets = &buffer[..length];
+                let id = octets.first_chunk().map(|id| u16::from_be_bytes(*id));
+                if let Some(index) = id.and_then(|id| self.waiting.remove(&id)) {
+                    replies[index] = Reply::read(octets);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            self.expire();
+        }
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Takes what was answered, and what has waited long enough, out of the window.
+    fn expire(&mut self) {
+        while let Some(&(at, id)) = self.sent.front() {
+            if self.waiting.contains_key(&id) {
+                if at.elapsed() < self.silence {
+                    return;
+                }
+                self.missing.extend(self.waiting.remove(&id));
+            }
+            self.sent.pop_front();
+        }
+    }
+}
+
+/// Asks everything that goes over TCP, a few connections at once.
+fn ask_streams(server: SocketAddr, messages: &[Recorded], done: &AtomicUsize) -> Vec<(usize, Reply)> {
+    let wanted = indexes(messages, Transport::Tcp);
+    let share = wanted.len().div_ceil(CONNECTIONS_MAX).max(1);
+    let ask_share = |share: &[usize]| -> Vec<(usize, Reply)> {
+        let ask = |&index: &usize| {
+            let reply = ask_tcp(server, &with_id(&messages[index], index)).unwrap_or(Reply::SILENCE);
+            done.fetch_add(1, Ordering::Relaxed);
+            (index, reply)
+        };
+        share.iter().map(ask).collect()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = wanted.chunks(share).map(|share| scope.spawn(|| ask_share(share))).collect();
+        // A thread that panicked has found a fault in this program: it must not count as silence.
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread that asks")).collect()
+    })
+}
+
+fn ask_tcp(server: SocketAddr, message: &[u8]) -> io::Result<Reply> {
+    let silence = Duration::from_millis(TCP_SILENCE_MS);
+    let mut stream = TcpStream::connect_timeout(&server, silence)?;
+    stream.set_read_timeout(Some(silence))?;
     let mut framed = (message.len() as u16).to_be_bytes().to_vec();
     framed.extend_from_slice(message);
     stream.write_all(&framed)?;
@@ -84,9 +152,72 @@ fn ask_tcp(server: SocketAddr, message: &[u8]) -> io::Result<Got> {
     stream.read_exact(&mut length)?;
     let mut octets = vec![0u8; usize::from(u16::from_be_bytes(length))];
     stream.read_exact(&mut octets)?;
-    Ok(read(&octets))
+    Ok(Reply::read(&octets))
 }
 
-fn read(octets: &[u8]) -> Got {
-    Response::parse(octets).map_or_else(|| Got::Garbage(octets.to_vec()), |response| Got::Response(Box::new(response)))
+impl Reply {
+    fn read(octets: &[u8]) -> Self {
+        Self { got: Got::read(octets), octet_count: octets.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers odd IDs at once and in pairs the wrong way round, every seventh message never, others only when they
+    /// are asked a second time.
+    fn stubborn(socket: &UdpSocket, messages: usize) {
+        let mut seen = BTreeMap::<u16, u8>::new();
+        let mut buffer = [0u8; 512];
+        let mut held: Option<(Vec<u8>, SocketAddr)> = None;
+        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let mut octets = buffer[..length].to_vec();
+            octets[2] |= 0x80;
+            let id = u16::from_be_bytes([octets[0], octets[1]]);
+            let count = seen.entry(id).or_default();
+            *count += 1;
+            if usize::from(id) < messages && (id % 7 == 0 || id % 2 == 0 && *count < 2) {
+                continue;
+            }
+            match held.take() {
+                Some((first, to)) => {
+                    socket.send_to(&octets, from).unwrap();
+                    socket.send_to(&first, to).unwrap();
+                }
+                None if id % 4 == 1 => held = Some((octets, from)),
+                None => drop(socket.send_to(&octets, from).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn silence_costs_windows_and_answers_find_their_question() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let message = |index: usize| {
+            let mut octets = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, index as u8];
+            octets.extend_from_slice(&[0, 0, 1, 0, 1]);
+            Recorded { transport: Transport::Udp, octets }
+        };
+        let messages: Vec<_> = (0..200).map(message).collect();
+        let thread = std::thread::spawn(move || stubborn(&server, 200));
+        let done = AtomicUsize::new(0);
+        let start = Instant::now();
+        let replies = ask_all(address, &messages, &done).unwrap();
+        let elapsed = start.elapsed();
+        for (index, reply) in replies.iter().enumerate() {
+            let Got::Response(response) = &reply.got else {
+                assert!(index % 7 == 0 || index % 4 == 1, "{index} {:?}", reply.got);
+                continue;
+            };
+            assert_ne!(index % 7, 0);
+            assert_eq!(response.question[1], (index as u8).to_ascii_lowercase());
+        }
+        assert_eq!(done.into_inner(), 200);
+        // 100 messages are silent at first: one after the other they would take 40 s.
+        assert!(elapsed < Duration::from_secs(15), "{elapsed:?}");
+        thread.join().unwrap();
+    }
 }

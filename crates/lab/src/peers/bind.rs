@@ -22,7 +22,8 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
         "options {{ directory \"{folder}\"; pid-file \"{folder}/named.pid\"; session-keyfile \"{folder}/session.key\";
  listen-on port {port} {{ {ip}; }}; listen-on-v6 {{ none; }}; recursion no;
  dnssec-validation no; notify no;
- minimal-responses yes; minimal-any yes;
+ minimal-responses yes; minimal-any yes; zero-no-soa-ttl no;
+ version none; hostname none; server-id none;
  rrset-order {{ order none; }}; allow-transfer {{ {transfer} }};
  empty-zones-enable no;
  request-ixfr no; zone-statistics no; querylog no; tcp-clients 500;

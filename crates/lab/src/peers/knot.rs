@@ -16,6 +16,8 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
     tcp-workers: 1
     background-workers: 1
     tcp-max-clients: 500
+    identity: \"\"
+    version: \"\"
 database:
     storage: \"{folder}/db\"
 log:

@@ -25,6 +25,7 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
   rrl-ratelimit: 0
   tcp-count: 500
   hide-version: yes
+  hide-identity: yes
 remote-control:
   control-enable: no
 "

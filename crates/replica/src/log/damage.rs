@@ -104,3 +104,17 @@ pub enum Repair {
     /// One of the two copies of term and vote was not readable and is written anew.
     VoteCopy,
 }
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TailCut { file, offset } => {
+                write!(
+                    f,
+                    "{file}: the record at octet {offset} was never written whole, nobody was told of it; cut off"
+                )
+            }
+            Self::VoteCopy => f.write_str("one of two copies of term and vote was not readable; written anew"),
+        }
+    }
+}

@@ -208,7 +208,7 @@ impl Machine {
             }
             Body::Settings(settings) => {
                 if let (SettingsChange::ZoneRemove { zone }, Some(serial)) = (&settings.change, last_serial) {
-                    self.settings.retire(zone, serial);
+                    self.settings.retire(zone, serial, index);
                     self.history.clear(zone);
                 }
                 self.settings.apply(&settings.change, index, entry.time_ms);

@@ -19,7 +19,7 @@ use crate::disk::Tickets;
 use crate::failover::Evidence;
 use crate::forward::Waiters;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
-use crate::log::Log;
+use crate::log::{Log, Repair};
 use crate::machine::Machine;
 use crate::peer::FEATURE_LEVEL;
 use crate::propose::Head;
@@ -73,6 +73,7 @@ pub struct Replica {
     pub(crate) started_ms: u64,
     /// Last index of the log at start.
     pub(crate) started_last_index: u64,
+    repairs: Vec<Repair>,
     fatal: Option<FatalReason>,
     fetches: Vec<(u64, FetchWanted)>,
     /// When each job of the log was handed over, in time lived through, oldest first.
@@ -122,6 +123,7 @@ impl Replica {
             is_installing: false,
             started_ms: now.monotonic_ms,
             started_last_index,
+            repairs: Vec::new(),
             fatal: None,
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
@@ -143,6 +145,12 @@ impl Replica {
         self.out.push_back(Output::KeysChanged);
         self.out.push_back(Output::ZonesChanged);
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
+    }
+
+    /// What opening put right, for the operator to know.
+    #[must_use]
+    pub fn repairs(&self) -> &[Repair] {
+        &self.repairs
     }
 
     /// The zones, for the shell's own reading on the thread of the replica.

@@ -105,7 +105,7 @@ impl Replica {
     /// # Errors
     /// [`OpenError`].
     pub fn open(disk: &dyn DiskRead, config: ReplicaConfig, now: Now) -> Result<Self, OpenError> {
-        let (log, _repairs) = Log::open(disk, config.log.clone()).map_err(OpenError::Log)?;
+        let (log, repairs) = Log::open(disk, config.log.clone()).map_err(OpenError::Log)?;
         if log.id() != log_id(&config) {
             return Err(OpenError::Foreign);
         }
@@ -128,6 +128,7 @@ impl Replica {
         if let Some((manifest, table)) = offer {
             replica.offer_checkpoint(manifest, table);
         }
+        replica.repairs = repairs;
         replica.remove_files(stale);
         replica.tell_all();
         Ok(replica)

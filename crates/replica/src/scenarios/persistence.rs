@@ -365,3 +365,28 @@ fn times_of_entries_do_not_go_back_with_a_clock() {
     assert_eq!(time(&cluster), wall_ms + 5_000);
     cluster.assert_same();
 }
+
+#[test]
+fn a_member_that_forgot_a_transfer_is_sent_the_checkpoint_again() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.kill(lagging);
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.machines.get_mut(&lagging).unwrap().bulk_hung = Some(Vec::new());
+    cluster.start(lagging);
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
+    // It starts again, so quickly that its leader sees no connection end, and knows nothing of the transfer.
+    let machine = cluster.machines.get_mut(&lagging).unwrap();
+    (machine.replica, machine.bulk_hung) = (None, None);
+    cluster.start(lagging);
+    cluster.run(5_000);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
+    assert!((1..=250).all(|last| cluster.has(lagging, &address(last))));
+    cluster.assert_same();
+}

@@ -67,6 +67,20 @@ fn a_damaged_member_does_not_start_and_comes_back_under_another_id() {
 }
 
 #[test]
+fn what_is_put_right_at_a_start_is_told() {
+    let mut cluster = Cluster::with_zone(1);
+    assert!(cluster.replica(1).repairs().is_empty());
+    cluster.kill(1);
+    cluster.machines.get_mut(&1).unwrap().disk.flip("vote", 100);
+    cluster.start(1);
+    assert_eq!(cluster.replica(1).repairs(), [log::Repair::VoteCopy]);
+    cluster.elect();
+    cluster.kill(1);
+    cluster.start(1);
+    assert!(cluster.replica(1).repairs().is_empty());
+}
+
+#[test]
 fn an_entry_of_newer_software_stops_a_member_and_it_says_so() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();

@@ -2,7 +2,7 @@
 //!
 //! | method and path | does | token |
 //! |---|---|---|
-//! | `GET /healthz` | 200 when the node answers queries and knows a leader, else 503 | from elsewhere |
+//! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones | from elsewhere |
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |
@@ -21,6 +21,7 @@ pub(crate) mod types;
 pub(crate) mod error;
 mod guard;
 mod keys;
+mod listener;
 mod nodes;
 mod page;
 mod status;
@@ -37,6 +38,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+use axum::serve::ListenerExt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -79,6 +81,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 /// Serves until the runtime ends.
 pub(crate) async fn serve(listener: tokio::net::TcpListener, api: Arc<Api>) {
     let service = router(api).into_make_service_with_connect_info::<SocketAddr>();
+    // Tapping tells handlers the peer's address, whatever the listener is.
+    let listener = listener::Bounded::new(listener).tap_io(|_| ());
     if let Err(error) = axum::serve(listener, service).await {
         tracing::error!(%error, "the API has ended");
     }

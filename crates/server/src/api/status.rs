@@ -15,10 +15,21 @@ use replica::io::{Role, Serving};
 use serde::Deserialize;
 use std::sync::Arc;
 
-pub(super) async fn health(State(api): State<Arc<Api>>) -> Result<(StatusCode, Json<HealthJson>), ApiError> {
+/// `?max_staleness_ms=5000` asks for answers no older than that.
+#[derive(Deserialize)]
+pub(super) struct HealthQuery {
+    max_staleness_ms: Option<u64>,
+}
+
+/// A node without a leader goes on answering: a pool that drops all such nodes ends a service that has not failed.
+pub(super) async fn health(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<HealthQuery>, QueryRejection>,
+) -> Result<(StatusCode, Json<HealthJson>), ApiError> {
+    let staleness_max = query?.max_staleness_ms.unwrap_or(u64::MAX);
     let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
     let serving = api.serving.get();
-    let healthy = serving == Serving::Yes && status.leader.is_some();
+    let healthy = serving != Serving::No && status.staleness_ms <= staleness_max;
     let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = HealthJson {
         healthy,

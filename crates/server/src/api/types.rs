@@ -71,10 +71,11 @@ pub(crate) struct OptionsJson {
 /// `GET /healthz`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct HealthJson {
-    /// Whether the node answers queries and knows a leader.
+    /// Whether the node answers queries, and from data as young as was asked for.
     pub(crate) healthy: bool,
     /// `yes`, `stale` or `no`.
     pub(crate) serving: String,
+    /// Null: no updates can be taken now.
     pub(crate) leader: Option<u64>,
     pub(crate) staleness_ms: u64,
 }

@@ -1,7 +1,7 @@
 //! Counters that cost their writer one plain add, and their exposition.
 //!
-//! Each worker has its own [`Counters`]; nobody else writes them, so that no cache line is shared on the packet path.
-//! They are summed when `/metrics` is read.
+//! Each worker has its own set of [`Counter`]s; nobody else writes them, so that no cache line is shared on the packet
+//! path. They are summed when `/metrics` is read.
 
 pub(crate) mod text;
 

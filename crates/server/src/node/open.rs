@@ -34,7 +34,11 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
             write_atomic(&booted, b"", Readers::All).map_err(|error| failed(error.to_string()))?;
         }
     }
-    Replica::open(&disk, replica_config(config, identity), system::now()).map_err(|error| {
+    let opened = Replica::open(&disk, replica_config(config, identity), system::now());
+    for repair in opened.iter().flat_map(Replica::repairs) {
+        tracing::warn!(%repair, "the log was put right");
+    }
+    opened.map_err(|error| {
         let problem = failed(error.to_string());
         match error {
             OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => problem.hint(

@@ -1,6 +1,7 @@
 //! Messages that nobody should send: each gets one answer or none, is counted, and changes nothing.
 
 use crate::support::cluster::Cluster;
+use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{name, now_s};
 use std::io::{Read, Write};
@@ -12,6 +13,33 @@ use wire::number::Rtype;
 /// Datagrams in one run; each TCP connection carries some more.
 const DATAGRAMS: usize = 6_000;
 const CONNECTIONS: usize = 150;
+
+#[test]
+fn connections_to_the_api_are_bounded_and_dns_does_not_mind() {
+    let cluster = Cluster::start("api-many", 1, &[]);
+    let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
+    let ask = |wait_ms| {
+        let mut stream = TcpStream::connect(cluster.api(1)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(wait_ms))).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+        let mut response = Vec::new();
+        // What came before a time limit counts.
+        let _ = stream.read_to_end(&mut response);
+        response.starts_with(b"HTTP/1.1 200")
+    };
+    assert!(ask(5_000));
+    // Silent ones, and ones that begin a request and never end it.
+    let mut held: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(cluster.api(1)).unwrap()).collect();
+    for stream in held.iter_mut().step_by(2) {
+        stream.write_all(b"GET /v1/sta").unwrap();
+    }
+    assert!(!ask(500), "no place is left");
+    for transport in [Transport::Udp, Transport::Tcp] {
+        assert!(exchange(transport, cluster.dns(1), &query, Duration::from_secs(5)).is_some());
+    }
+    drop(held);
+    assert!(ask(10_000), "places are given back");
+}
 
 /// A xorshift: the same messages in each run.
 struct Random(u64);

@@ -7,6 +7,7 @@ mod support;
 mod hostile;
 mod metrics;
 mod order_of_answers;
+mod scenarios;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
 // Disks that hang, lie or are gone, and nodes that were away for long.
@@ -17,5 +18,7 @@ mod updates;
 mod refused_updates;
 // Debian's clients, through each node.
 mod real_clients;
+// Debian's servers that take a zone from a node.
+mod secondaries;
 // The commands that talk to a cluster.
 mod commands;

@@ -4,7 +4,7 @@ use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::message::{describe, name, sign};
 use crate::support::relay::Relay;
-use crate::support::tools::{dig, has, update};
+use crate::support::tools::{dig, has, transfer, update};
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
 use std::time::Duration;
@@ -56,20 +56,6 @@ fn effective() -> u64 {
     CASES.iter().filter(|(_, fails)| fails.is_none()).count() as u64
 }
 
-/// The records of a transfer, sorted, blanks made one.
-fn transfer(cluster: &Cluster, id: u64) -> Vec<String> {
-    let key = cluster.update_key();
-    let said = dig(cluster.dns(id), &["-k", key.to_str().unwrap(), "example.test", "AXFR"]);
-    assert!(said.contains(";; XFR size:") && !said.contains("Couldn't verify"), "{said}");
-    let mut lines: Vec<String> = said
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with(';') && !line.contains("\tTSIG\t"))
-        .map(|line| line.split_whitespace().filter(|word| *word != "IN").collect::<Vec<_>>().join(" "))
-        .collect();
-    lines.sort();
-    lines
-}
-
 #[test]
 fn every_prerequisite_and_every_step_works_with_both_clients_through_each_node() {
     if !has("dig") || !TOOLS.into_iter().all(has) {
@@ -105,7 +91,8 @@ fn every_prerequisite_and_every_step_works_with_both_clients_through_each_node()
     for id in cluster.ids() {
         let status = cluster.status(id).unwrap();
         assert_eq!(status["zones"][0]["serial"], serial + 6 * effective(), "one step for each that changes something");
-        let found: Vec<String> = transfer(&cluster, id).into_iter().filter(|line| line.contains("nsupdate-")).collect();
+        let found = transfer(cluster.dns(id), Some(&cluster.update_key()), "example.test");
+        let found: Vec<String> = found.into_iter().filter(|line| line.contains("nsupdate-")).collect();
         assert_eq!(found, left, "node {id}");
     }
     let count = |end: &str| -> u64 {

@@ -40,9 +40,8 @@ impl<'a> Responder<'_, '_, 'a> {
         }
         let sibling = targets().filter(|target| !target.is_at_or_below(cut.owner()) && target.is_at_or_below(apex));
         for target in sibling.take(ADDITIONAL_NAMES_MAX) {
-            if self.push_addresses(target, true).is_err() {
-                return;
-            }
+            // RFC 9471 3.2: what does not fit may be left out; behind it there may be something smaller.
+            let _left_out = self.push_addresses(target, true);
         }
     }
 
@@ -71,16 +70,13 @@ impl<'a> Responder<'_, '_, 'a> {
             }
             seen[count] = target;
             count += 1;
-            let pushed = if is_owner {
+            let _left_out = if is_owner {
                 self.push_own_addresses()
             } else if is_service && is_alias {
                 self.push_alias_mode(target, rrset.rtype)
             } else {
                 self.push_addresses(target, rrset.rtype == Rtype::NS)
             };
-            if pushed.is_err() {
-                return;
-            }
         }
     }
 
@@ -99,7 +95,8 @@ impl<'a> Responder<'_, '_, 'a> {
         self.push_rrsets(target, &[Rtype::A, Rtype::AAAA], with_glue)
     }
 
-    /// Puts RRsets of a name in; what is below a zone cut is glue, what is below a DNAME does not exist.
+    /// Puts RRsets of a name in; what is below a zone cut is glue, what is below a DNAME does not exist. An error says
+    /// that not all of them fit.
     fn push_rrsets(&mut self, owner: NameRef<'_>, rtypes: &[Rtype], with_glue: bool) -> Result<(), Full> {
         if !owner.is_at_or_below(self.zone.apex()) {
             return Ok(());
@@ -113,13 +110,14 @@ impl<'a> Responder<'_, '_, 'a> {
         if is_glue && !with_glue || occluder.is_some_and(|above| !above.is_zone_cut()) {
             return Ok(());
         }
+        let mut all = Ok(());
         for &rtype in rtypes {
             if let Some(rrset) = vertex.rrset(rtype) {
                 let dnssec_ok = self.dnssec_ok && !is_glue;
-                Signed { owner, rrset: &rrset, ttl_max: u32::MAX, dnssec_ok }
-                    .push(self.composer, Section::Additional)?;
+                let signed = Signed { owner, rrset: &rrset, ttl_max: u32::MAX, dnssec_ok };
+                all = signed.push(self.composer, Section::Additional).and(all);
             }
         }
-        Ok(())
+        all
     }
 }

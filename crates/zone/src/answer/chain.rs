@@ -55,7 +55,11 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     pub(super) fn respond(mut self, qkey: &mut Key, path: &mut Path<'a>) -> AnswerKind {
         let Ok(end) = self.follow(qkey, path) else {
             self.composer.truncate_all();
-            return if self.names.is_some() { AnswerKind::Alias } else { AnswerKind::Positive };
+            return match self.composer.rcode() {
+                Rcode::YXDOMAIN => AnswerKind::YxDomain,
+                _ if self.names.is_some() => AnswerKind::Alias,
+                _ => AnswerKind::Positive,
+            };
         };
         let kind = match &end {
             End::Outcome(outcome) => kind_of(outcome),
@@ -65,7 +69,6 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         match kind {
             // RFC 2308 2.1, RFC 6604 3: the RCODE is about the last name of a chain.
             AnswerKind::NxDomain => self.composer.set_rcode(Rcode::NXDOMAIN),
-            AnswerKind::YxDomain => self.composer.set_rcode(Rcode::YXDOMAIN),
             // RFC 1035 4.1.1: AA is about the first name; that of a mere referral is not ours.
             AnswerKind::Referral if self.names.is_none() => self.composer.set_aa(false),
             _ => {}
@@ -156,19 +159,21 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     }
 
     /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too
-    /// long.
+    /// long, which the RCODE says also when the DNAME does not fit.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
+        let target = rrset.first().and_then(|rdata| NameRef::from_octets(rdata).ok());
+        let target = target.and_then(|target| substitute(current(&self.names, self.question), vertex.owner(), target));
+        if target.is_none() {
+            self.composer.set_rcode(Rcode::YXDOMAIN);
+        }
         let names = self.names.get_or_insert_with(Names::new);
         if !names.has_redirect(rrset) {
             names.redirects[names.count] = Some(*rrset);
             let signed = Signed { owner: vertex.owner(), rrset, ttl_max: u32::MAX, dnssec_ok: self.dnssec_ok };
             signed.push(self.composer, Section::Answer)?;
         }
+        let Some(target) = target else { return Ok(None) };
         let qname = current(&self.names, self.question);
-        let target = rrset.first().and_then(|rdata| NameRef::from_octets(rdata).ok());
-        let Some(target) = target.and_then(|target| substitute(qname, vertex.owner(), target)) else {
-            return Ok(None);
-        };
         // RFC 6672 3.1: the CNAME has the TTL of the DNAME. It is not signed: whoever validates makes it again.
         let rdatas = [target.octets()];
         self.composer.push_rrset(Section::Answer, qname, Rtype::CNAME, Class::IN, rrset.ttl, rdatas)?;

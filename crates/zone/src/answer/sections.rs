@@ -3,7 +3,7 @@
 use super::chain::{End, Responder};
 use crate::denial::Proofs;
 use crate::lookup::{Outcome, Source};
-use crate::set::soa_minimum;
+use crate::set::{Denial, soa_minimum};
 use crate::vertex::{RrsetRef, Vertex};
 use wire::compose::{Composer, Full};
 use wire::name::NameRef;
@@ -62,7 +62,8 @@ impl<'a> Responder<'_, '_, 'a> {
             let (owner, ttl) = (cut.owner(), ns.ttl);
             self.composer.push_rrset(Section::Authority, owner, Rtype::NS, Class::IN, ttl, ns.rdatas())?;
         }
-        if !self.dnssec_ok {
+        // RFC 4035 3.1 is about signed zones: from another, DS proves nothing and is there only for who asks for it.
+        if !self.dnssec_ok || self.zone.denial() == Denial::None {
             return Ok(());
         }
         match cut.rrset(Rtype::DS) {

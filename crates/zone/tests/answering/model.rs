@@ -379,6 +379,8 @@ pub(crate) fn compare(set: &ZoneSet, model: &Model, scheme: Scheme, qname: &Name
     same("answer with DO", plain(&secure.sections[0]) == expected.answer)?;
     if let End::Referral { cut } = &expected.end
         && model.has(cut, Rtype::DS)
+        // RFC 4035 3.1 is about signed zones.
+        && scheme != Scheme::Unsigned
     {
         for shown in model.shown(cut, Rtype::DS, cut) {
             let at = secure.sections[1].iter().position(|other| *other == shown);

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use wire::name::Name;
-use wire::number::Rtype;
+use wire::number::{Class, Rtype};
 
 /// Types that are asked for, the common ones several times.
 const QTYPES: &[Rtype] = &[
@@ -37,6 +37,20 @@ const QTYPES: &[Rtype] = &[
     Rtype::CAA,
     Rtype::ANY,
 ];
+/// Types that are asked for now and then.
+const ODD_QTYPES: &[Rtype] = &[
+    Rtype::RRSIG,
+    Rtype::NSEC3,
+    Rtype::KEY,
+    Rtype::NULL,
+    Rtype(0),
+    Rtype(128),
+    Rtype::MAILB,
+    Rtype::TKEY,
+    Rtype::AXFR,
+];
+/// Classes that are asked for beside IN.
+const CLASSES: &[Class] = &[Class::CH, Class::HS, Class::NONE, Class::ANY, Class(0), Class(65_280)];
 /// Payload sizes that clients offer.
 const PAYLOADS: &[u16] = &[512, 1232, 1400, 4096];
 
@@ -51,13 +65,17 @@ fn query(zone: &ZoneText, rng: &mut ChaCha8Rng) -> Recorded {
             break qname;
         }
     };
-    let qtype = *QTYPES.choose(rng).unwrap_or(&Rtype::A);
+    let qtypes = if rng.random_bool(0.97) { QTYPES } else { ODD_QTYPES };
+    let qtype = *qtypes.choose(rng).unwrap_or(&Rtype::A);
     let recursion_desired = u8::from(rng.random_bool(0.3));
+    let (authentic_data, checking_disabled) = (u8::from(rng.random_bool(0.05)), u8::from(rng.random_bool(0.1)));
+    let flags = authentic_data * 0x20 + checking_disabled * 0x10;
     let edns = rng.random_bool(0.75);
-    let mut octets = vec![0, 0, recursion_desired, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];
+    let mut octets = vec![0, 0, recursion_desired, flags, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];
     octets.extend(qname.octets().iter().map(|&octet| mixed_case(octet, rng)));
     octets.extend_from_slice(&qtype.0.to_be_bytes());
-    octets.extend_from_slice(&[0, 1]);
+    let qclass = if rng.random_bool(0.995) { Class::IN } else { *CLASSES.choose(rng).unwrap_or(&Class::IN) };
+    octets.extend_from_slice(&qclass.0.to_be_bytes());
     if edns {
         let payload = PAYLOADS.choose(rng).unwrap_or(&1232).to_be_bytes();
         let dnssec_ok = if rng.random_bool(0.7) { 0x80 } else { 0 };

@@ -13,6 +13,8 @@ use std::process::Command;
 const LABELS: &[&str] = &["a", "b", "c", "*", "_tcp", "ns1", "Mixed", "x-1"];
 /// Names that a zone draws.
 const NAME_COUNT: usize = 60;
+/// Aliases of the longest chain.
+const CHAIN_LENGTH_MAX: usize = 24;
 
 /// A zone as text.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub fn zone(apex: &str, rng: &mut ChaCha8Rng) -> ZoneText {
         let data = draw_data(apex, &owner, rng);
         names.insert(owner, data);
     }
+    add_chain(apex, &mut names, rng);
+    add_long_dname(apex, &mut names);
     drop_what_no_server_loads(&mut names);
     let mut text = String::from("$TTL 300\n");
     for (owner, data) in &names {
@@ -54,6 +58,23 @@ pub fn zone(apex: &str, rng: &mut ChaCha8Rng) -> ZoneText {
         }
     }
     ZoneText { apex: apex.to_string(), text, owners: names.into_keys().collect() }
+}
+
+/// A chain of aliases, longer than some servers follow; a few end where they began.
+fn add_chain(apex: &str, names: &mut BTreeMap<String, BTreeSet<String>>, rng: &mut ChaCha8Rng) {
+    let length_max = if rng.random_bool(0.2) { CHAIN_LENGTH_MAX } else { 5 };
+    let length = rng.random_range(2..=length_max);
+    let end = if rng.random_bool(0.2) { format!("l0.{apex}") } else { draw_name(apex, rng) };
+    for link in 0..length {
+        let target = if link + 1 < length { format!("l{}.{apex}", link + 1) } else { end.clone() };
+        names.insert(format!("l{link}.{apex}"), BTreeSet::from([format!("CNAME {target}")]));
+    }
+}
+
+/// A DNAME whose target is so long that most names below its owner have none (RFC 6672 2.2).
+fn add_long_dname(apex: &str, names: &mut BTreeMap<String, BTreeSet<String>>) {
+    let target = format!("{}{apex}", format!("{}.", "x".repeat(50)).repeat(4));
+    names.insert(format!("long.{apex}"), BTreeSet::from([format!("DNAME {target}")]));
 }
 
 fn draw_name(apex: &str, rng: &mut ChaCha8Rng) -> String {

@@ -1,6 +1,7 @@
 //! Whether the name servers of a zone have addresses in it, as BIND looks for them.
 
 use super::contents::Contents;
+use crate::compare::response::Rr;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
@@ -11,16 +12,18 @@ pub(super) fn all_apex_ns_have_one(zone: &Contents, apex: &[u8]) -> bool {
 
 fn has_address(zone: &Contents, apex: &[u8], target: &[u8]) -> bool {
     let Ok(mut name) = NameRef::from_octets(target) else { return false };
-    let is_below_cut =
-        zone.records.iter().any(|rr| rr.rtype == Rtype::NS && rr.owner != apex && is_at_or_below(target, &rr.owner));
-    let is_below_dname = zone
-        .records
-        .iter()
-        .any(|rr| rr.rtype == Rtype::DNAME && rr.owner != target && is_at_or_below(target, &rr.owner));
+    // What comes first on the way down from the apex counts: a zone cut, whose glue is nobody's business, or a DNAME,
+    // below which nothing is.
+    let is_above = |rr: &&Rr| match rr.rtype {
+        Rtype::NS => rr.owner != apex && is_at_or_below(target, &rr.owner),
+        Rtype::DNAME => rr.owner != target && is_at_or_below(target, &rr.owner),
+        _ => false,
+    };
+    let first = zone.records.iter().filter(is_above).min_by_key(|rr| (rr.owner.len(), rr.rtype));
     let at = |owner: &[u8]| zone.at(owner).any(|rr| matches!(rr.rtype, Rtype::A | Rtype::AAAA));
     let exists = |owner: &[u8]| zone.records.iter().any(|rr| is_at_or_below(&rr.owner, owner));
-    if is_below_cut || is_below_dname {
-        return is_below_cut;
+    if let Some(first) = first {
+        return first.rtype == Rtype::NS;
     }
     if exists(target) {
         return at(target);

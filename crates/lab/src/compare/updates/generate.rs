@@ -55,7 +55,18 @@ const RARE_TYPES: &[Rtype] = &[
     Rtype::ZONEMD,
 ];
 /// Types that are of no record.
-const META_TYPES: &[Rtype] = &[Rtype::ANY, Rtype::AXFR, Rtype::IXFR, Rtype::MAILA, Rtype::MAILB, Rtype::TKEY];
+const META_TYPES: &[Rtype] = &[
+    Rtype(0),
+    Rtype::OPT,
+    Rtype::TKEY,
+    Rtype::TSIG,
+    Rtype::IXFR,
+    Rtype::AXFR,
+    Rtype::MAILB,
+    Rtype::MAILA,
+    Rtype::ANY,
+    Rtype(128),
+];
 
 /// The zone that generated updates change. Its serial stands shortly before the end of the circle for odd `index`.
 #[must_use]

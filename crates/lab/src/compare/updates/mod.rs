@@ -4,10 +4,10 @@
 //!   generate | history --> client (sign, send, transfer the zone) --> judge (against reference) --> repair --> next
 //! ```
 //!
-//! The measure is [`reference`], which does what RFC 2136 says in the plainest way that there is. A server that differs
-//! from it must be covered by a named predicate of [`predicates`]; what is left is unexplained, and a failure. After a
-//! difference the server is brought back to the zone of the reference, by updates where that works and by a restart
-//! where not, so that each step is judged by itself.
+//! The measure is [`mod@reference`], which does what RFC 2136 says in the plainest way that there is. A server that
+//! differs from it must be covered by a named predicate of [`predicates`]; what is left is unexplained, and a failure.
+//! After a difference the server is brought back to the zone of the reference, by updates where that works and by a
+//! restart where not, so that each step is judged by itself.
 
 // What is sent.
 pub mod contents;

@@ -68,6 +68,8 @@ const PREDICATES: &[Predicate] = &[
     bind(Quirk::LongWayFails, "fails on a serial half the circle away"),
     // RFC 2136 3.4.2.4: it equals no record, and deletes none.
     bind(Quirk::RdataHasToFit, "cannot read deletions whose rdata does not fit their class"),
+    // RFC 2136 3.4.1.2 makes it FORMERR; RFC 6895 3.1 reserves the number.
+    bind(Quirk::TypeZeroDeleted, "takes deletions of type 0"),
     // RFC 4034 5.1.4: the length of a digest is that of its kind.
     bind(Quirk::GostUnchecked, "takes GOST digests of any length"),
     knot(Quirk::HugeTtlKept, "keeps a TTL of 32 bits"),
@@ -89,11 +91,11 @@ const PREDICATES: &[Predicate] = &[
     knot(Quirk::WrapToZero, "steps from 4294967295 to 0"),
     // RFC 2136 3.2.5 asks for no such check among prerequisites, and for that of the update section after them.
     knot(Quirk::MetaTypesUnreadable, "looks for meta types before prerequisites"),
-    // RFC 8659 4.1, RFC 4034 5.1, RFC 7344 3.1, RFC 8976 2.2, RFC 9460 2.2, RFC 1035 3.3.14: rdata shorter than its
-    // fields is malformed, and a digest has the length of its kind (RFC 4034 5.1.4, RFC 8976 2.2.4).
-    knot(Quirk::RdataUnchecked, "takes malformed CAA, CDS, DS, HTTPS, TXT and ZONEMD"),
-    // RFC 2136 3.4.1.2 makes it FORMERR.
-    knot(Quirk::MailTypesTaken, "takes MAILA and MAILB as records"),
+    // RFC 8659 4.1, RFC 4034 5.1, RFC 7344 3.1, RFC 8976 2.2, RFC 9460 2.2, RFC 1035 3.3.2, 3.3.14: rdata shorter
+    // or longer than its fields is malformed, and a digest has the length of its kind (RFC 4034 5.1.4, RFC 8976 2.2.4).
+    knot(Quirk::RdataUnchecked, "takes malformed CAA, CDS, DS, HINFO, HTTPS, TXT and ZONEMD"),
+    // RFC 2136 3.4.1.2 makes it FORMERR; RFC 6895 3.1 has the numbers.
+    knot(Quirk::MetaTypesTaken, "takes MAILA, MAILB and other meta types as records"),
     // RFC 2136 3.4.1.2 makes it FORMERR.
     knot(Quirk::TtlOfDeletionUnchecked, "takes deletions with a TTL"),
 ];

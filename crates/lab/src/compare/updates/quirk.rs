@@ -24,12 +24,14 @@ pub enum Quirk {
     RdataHasToFit,
     /// Each SOA of an update is compared with that of the zone, not with the one before it.
     SoaAgainstZone,
-    /// The rdata of CAA, HTTPS, TXT, and of what holds a digest is not looked into.
+    /// The rdata of CAA, HINFO, HTTPS, TXT, and of what holds a digest is not looked into.
     RdataUnchecked,
     /// A GOST digest may have any length.
     GostUnchecked,
-    /// MAILA and MAILB are types of records.
-    MailTypesTaken,
+    /// MAILA, MAILB, type 0 and unassigned meta types are types of records.
+    MetaTypesTaken,
+    /// An RRset of type 0 may be deleted; there is none.
+    TypeZeroDeleted,
     /// An SOA is taken for newer when its serial is half the circle away, or newer than that of one before it in the
     /// update but not than that of the zone; then the update fails.
     LongWayFails,

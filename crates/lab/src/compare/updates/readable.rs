@@ -15,7 +15,12 @@ pub(super) fn check(update: &Update, quirks: Quirks<'_>) -> Result<(), Rcode> {
 }
 
 fn is_bad(raw: &Raw, quirks: Quirks<'_>) -> bool {
-    const UNCHECKED: &[Rtype] = &[Rtype::CAA, Rtype::CDS, Rtype::DS, Rtype::HTTPS, Rtype::TXT, Rtype::ZONEMD];
+    const UNCHECKED: &[Rtype] =
+        &[Rtype::CAA, Rtype::CDS, Rtype::DS, Rtype::HINFO, Rtype::HTTPS, Rtype::TXT, Rtype::ZONEMD];
+    // RFC 6891 6.1.1, RFC 8945 5.2: they have their place in the additional section.
+    if matches!(raw.rtype, Rtype::OPT | Rtype::TSIG) {
+        return true;
+    }
     // RFC 5933 6: digest type 3, in the fourth octet of the rdata.
     let is_gost = matches!(raw.rtype, Rtype::DS | Rtype::CDS) && raw.rdata.len() > 4 && raw.rdata[3] == 3;
     if is_meta(raw.rtype, quirks) {
@@ -45,8 +50,9 @@ fn prerequisite_misfits(raw: &Raw) -> bool {
 
 /// QTYPEs and types of messages only (RFC 6895 3.1).
 pub(super) fn is_meta(rtype: Rtype, quirks: Quirks<'_>) -> bool {
-    let is_mail = matches!(rtype, Rtype::MAILA | Rtype::MAILB) && quirks.has(Quirk::MailTypesTaken);
-    matches!(rtype.0, 0 | 41 | 128..=255) && !is_mail
+    let is_taken = matches!(rtype.0, 0 | 128..=248 | 253 | 254) && quirks.has(Quirk::MetaTypesTaken);
+    let is_deleted = rtype.0 == 0 && quirks.has(Quirk::TypeZeroDeleted);
+    matches!(rtype.0, 0 | 41 | 128..=255) && !is_taken && !is_deleted
 }
 
 /// A record in the form in which it is compared. RFC 2181 8: a TTL of more than 31 bits is zero.

@@ -1,6 +1,6 @@
 //! The settings as items of a checkpoint.
 
-use super::{KeyEntry, Settings};
+use super::{KeyEntry, Retired, Settings};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{decode_algorithm, decode_grant, decode_options, encode_algorithm, encode_grant, encode_options};
 use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
@@ -27,10 +27,11 @@ impl Settings {
                 encode_options(*options, out);
             });
         }
-        for (zone, serial) in &self.retired {
+        for (zone, retired) in &self.retired {
             each(3, &|out| {
                 out.zone_id(zone);
-                out.u32(serial.0);
+                out.u32(retired.serial.0);
+                out.u64(retired.index);
             });
         }
         for (name, key) in &self.keys {
@@ -80,8 +81,8 @@ impl Settings {
                 self.put_zone(&zone, options);
             }
             3 => {
-                let (zone, serial) = (from.zone_id()?, Serial(from.u32()?));
-                self.put_retired(&zone, serial);
+                let (zone, serial, index) = (from.zone_id()?, Serial(from.u32()?), from.u64()?);
+                self.put_retired(&zone, Retired { serial, index });
             }
             4 => {
                 let (name, algorithm) = (from.name()?, decode_algorithm(from)?);

@@ -23,6 +23,15 @@ pub(crate) struct KeyEntry {
     pub(crate) generation: u64,
 }
 
+/// What is left of a zone that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Retired {
+    /// Its last serial.
+    serial: Serial,
+    /// Index of the entry that removed it.
+    index: u64,
+}
+
 /// What administrators decided.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -32,7 +41,9 @@ pub(crate) struct Settings {
     feature_level: u32,
     zones: BTreeMap<ZoneId, ZoneOptions>,
     /// Last serials of removed zones: a zone that is added again jumps ahead of them.
-    retired: BTreeMap<ZoneId, Serial>,
+    retired: BTreeMap<ZoneId, Retired>,
+    /// Removed zones by the index of the entry that removed them, so that the oldest are forgotten first.
+    retired_order: BTreeMap<u64, ZoneId>,
     keys: BTreeMap<Name, KeyEntry>,
     grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
     members: BTreeMap<NodeId, String>,
@@ -60,6 +71,7 @@ impl Settings {
             feature_level: 1,
             zones: BTreeMap::new(),
             retired: BTreeMap::new(),
+            retired_order: BTreeMap::new(),
             keys: BTreeMap::new(),
             grants: BTreeSet::new(),
             members: BTreeMap::new(),
@@ -92,7 +104,7 @@ impl Settings {
     }
 
     pub(crate) fn retired_serial(&self, zone: &ZoneId) -> Option<Serial> {
-        self.retired.get(zone).copied()
+        self.retired.get(zone).map(|retired| retired.serial)
     }
 
     pub(crate) const fn keys(&self) -> &BTreeMap<Name, KeyEntry> {
@@ -171,20 +183,17 @@ impl Settings {
     /// Makes a zone known; its contents are the business of the zone set.
     pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions) {
         self.put_zone(zone, options);
-        if let Some(serial) = self.retired.remove(zone) {
-            self.sub(retired_hash(zone, serial));
-        }
+        self.forget_retired(zone);
         self.raise_epoch();
     }
 
-    /// Remembers the last serial of a zone that goes.
-    pub(crate) fn retire(&mut self, zone: &ZoneId, serial: Serial) {
-        if self.retired.len() >= RETIRED_ZONES_MAX
-            && let Some((oldest, serial)) = self.retired.pop_first()
-        {
-            self.sub(retired_hash(&oldest, serial));
+    /// Remembers the last serial of a zone that goes, by the entry of this index.
+    pub(crate) fn retire(&mut self, zone: &ZoneId, serial: Serial, index: u64) {
+        self.put_retired(zone, Retired { serial, index });
+        while self.retired.len() > RETIRED_ZONES_MAX {
+            let Some((_, oldest)) = self.retired_order.first_key_value() else { break };
+            self.forget_retired(&oldest.clone());
         }
-        self.put_retired(zone, serial);
     }
 
     pub(crate) fn has_room_for_zone(&self) -> bool {
@@ -230,10 +239,17 @@ impl Settings {
         }
     }
 
-    fn put_retired(&mut self, zone: &ZoneId, serial: Serial) {
-        self.add(retired_hash(zone, serial));
-        if let Some(old) = self.retired.insert(zone.clone(), serial) {
-            self.sub(retired_hash(zone, old));
+    fn put_retired(&mut self, zone: &ZoneId, retired: Retired) {
+        self.forget_retired(zone);
+        self.add(retired_hash(zone, retired));
+        self.retired.insert(zone.clone(), retired);
+        self.retired_order.insert(retired.index, zone.clone());
+    }
+
+    fn forget_retired(&mut self, zone: &ZoneId) {
+        if let Some(retired) = self.retired.remove(zone) {
+            self.retired_order.remove(&retired.index);
+            self.sub(retired_hash(zone, retired));
         }
     }
 
@@ -303,8 +319,9 @@ fn zone_hash(zone: &ZoneId, options: ZoneOptions) -> u128 {
     item_hash(Item::Zone, &[&zone.view.to_be_bytes(), zone.apex.octets(), &out.finish()])
 }
 
-fn retired_hash(zone: &ZoneId, serial: Serial) -> u128 {
-    item_hash(Item::Retired, &[&zone.view.to_be_bytes(), zone.apex.octets(), &serial.0.to_be_bytes()])
+fn retired_hash(zone: &ZoneId, retired: Retired) -> u128 {
+    let numbers = (retired.serial.0.to_be_bytes(), retired.index.to_be_bytes());
+    item_hash(Item::Retired, &[&zone.view.to_be_bytes(), zone.apex.octets(), &numbers.0, &numbers.1])
 }
 
 fn key_hash(name: &Name, key: &KeyEntry) -> u128 {
@@ -363,7 +380,7 @@ mod tests {
         let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
         settings.apply(&grant, 6, 0);
         settings.apply(&SettingsChange::TokenAdd { digest: [2; 32], expires_wall_ms: 100 }, 7, 0);
-        settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9));
+        settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9), 8);
         settings
     }
 
@@ -396,6 +413,30 @@ mod tests {
         settings.apply(&key_add(1), 9, 0);
         assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
         assert_eq!(settings.keys()[&name("key.")].generation, 9);
+    }
+
+    #[test]
+    fn the_zones_that_were_removed_first_are_forgotten_first() {
+        let mut settings = Settings::empty([1; 16]);
+        let zone = |number: usize| ZoneId { view: 0, apex: name(&format!("z{number:06}.")) };
+        // The later it goes, the earlier its name.
+        let numbers: Vec<usize> = (0..RETIRED_ZONES_MAX + 2).rev().collect();
+        for (index, &number) in numbers.iter().enumerate() {
+            settings.retire(&zone(number), Serial(7), index as u64);
+        }
+        assert_eq!(settings.retired_serial(&zone(numbers[1])), None);
+        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(7)));
+        assert_eq!(settings.retired_serial(&zone(0)), Some(Serial(7)));
+        // Removed once more it is the newest, and counted once.
+        settings.retire(&zone(numbers[2]), Serial(9), 1_000_000);
+        settings.retire(&zone(numbers[0]), Serial(9), 1_000_001);
+        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(9)));
+        assert_eq!(settings.retired_serial(&zone(numbers[3])), None);
+        assert_eq!((settings.retired.len(), settings.retired_order.len()), (RETIRED_ZONES_MAX, RETIRED_ZONES_MAX));
+        for &number in &numbers {
+            settings.forget_retired(&zone(number));
+        }
+        assert_eq!(settings.hash(), Settings::empty([1; 16]).hash());
     }
 
     #[test]

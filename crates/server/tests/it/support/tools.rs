@@ -37,7 +37,8 @@ pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<St
     update("nsupdate", server, key, lines)
 }
 
-/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was done.
+/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was
+/// done.
 pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     use std::io::Write;
     let mut words = tool.split(' ');
@@ -59,4 +60,19 @@ pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) ->
     let output = child.wait_with_output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(said) } else { Err(said) }
+}
+
+/// The records that `dig` gets by AXFR, sorted, each with single blanks and without its class.
+pub(crate) fn transfer(server: SocketAddr, key: Option<&Path>, zone: &str) -> Vec<String> {
+    let key = key.map(|path| path.to_str().unwrap());
+    let arguments: Vec<&str> = key.iter().flat_map(|path| ["-k", path]).chain([zone, "AXFR"]).collect();
+    let said = dig(server, &arguments);
+    assert!(said.contains(";; XFR size:") && !said.contains("Couldn't verify"), "{said}");
+    let mut lines: Vec<String> = said
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with(';') && !line.contains("\tTSIG\t"))
+        .map(|line| line.split_whitespace().filter(|word| *word != "IN").collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.sort();
+    lines
 }

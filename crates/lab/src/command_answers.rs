@@ -1,0 +1,159 @@
+//! `catlab compare recorded` and `catlab compare generated`.
+
+use clap::{Args, Subcommand};
+use lab::compare::{Tally, run};
+use lab::peers::{Kind, ServedZone};
+use lab::trace::{self, Recorded};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Examples that are printed of each class of difference when no other number is asked for.
+const SHOWN_COUNT: usize = 2;
+
+const RECORDED_EXAMPLES: &str = "\
+Examples:
+  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab compare recorded --zone .=root.zone.xz --trace queries.dnsperf --limit 1000
+  catlab compare recorded --zone example.=example.zone --trace garbage.rpl --show 5
+  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz --explained in_domain_glue_sets_tc
+  catlab compare recorded --ours knot --zone .=root.zone.xz --trace root-server.pcap.xz
+
+The servers are started on loopback with these zones; nsd, knotd and named are the distribution's, catamaran is the
+one beside this program, or on PATH, or CATAMARAN_BIN. The report goes to the standard output, progress elsewhere.
+Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
+
+const GENERATED_EXAMPLES: &str = "\
+Examples:
+  catlab compare generated --count 2000
+  catlab compare generated --seed 7 --count 100000
+  catlab compare generated --seed 7 --keep run-7
+
+Zones are signed by dnssec-signzone (Debian: bind9-utils): signatures differ from run to run, all else is the same.
+Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
+
+#[derive(Subcommand)]
+pub(crate) enum Compare {
+    /// Recorded queries: captures (.pcap, .pcapng), dnsperf files (.dnsperf), raw messages (.rpl), each also as .xz.
+    #[command(after_help = RECORDED_EXAMPLES)]
+    Recorded(RecordedArguments),
+    /// Zones and queries made from a seed: wildcards, zone cuts, DNAME, aliases, empty non-terminals, NSEC and NSEC3.
+    #[command(after_help = GENERATED_EXAMPLES)]
+    Generated(GeneratedArguments),
+}
+
+#[derive(Args)]
+struct Common {
+    /// The server that is judged: catamaran, nsd, knot or bind.
+    #[arg(long, default_value = "catamaran", value_parser = parse_kind)]
+    ours: Kind,
+    /// How many examples of each class of unexplained differences are printed.
+    #[arg(long, default_value_t = SHOWN_COUNT)]
+    show: usize,
+    /// Print the first messages that this predicate explained, to see whether it is right.
+    #[arg(long, value_name = "PREDICATE")]
+    explained: Option<String>,
+    /// Where zones, configurations and outputs of the servers go, and are kept; otherwise they are removed.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct RecordedArguments {
+    /// A zone and its file, uncompressed or .xz.
+    #[arg(long = "zone", value_name = "APEX=FILE", required = true, value_parser = parse_zone)]
+    zones: Vec<(String, PathBuf)>,
+    /// A trace.
+    #[arg(long = "trace", value_name = "FILE", required = true)]
+    traces: Vec<PathBuf>,
+    /// Only the first so many messages.
+    #[arg(long)]
+    limit: Option<usize>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub(crate) struct GeneratedArguments {
+    /// The same seed gives the same zones and queries.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Queries over all zones together.
+    #[arg(long, default_value_t = 10_000)]
+    count: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+fn parse_kind(label: &str) -> Result<Kind, String> {
+    let kinds = Kind::ALL.map(Kind::label).join(", ");
+    Kind::ALL.into_iter().find(|kind| kind.label() == label).ok_or(format!("one of {kinds}"))
+}
+
+fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
+    let (apex, file) = text.split_once('=').ok_or("APEX=FILE, as in .=root.zone")?;
+    Ok((apex.to_string(), PathBuf::from(file)))
+}
+
+/// Compares, and prints the report.
+pub(crate) fn main(compare: &Compare) -> ExitCode {
+    let common = match compare {
+        Compare::Recorded(arguments) => &arguments.common,
+        Compare::Generated(arguments) => &arguments.common,
+    };
+    let passing = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
+    let folder = common.keep.clone().unwrap_or_else(|| passing.clone());
+    let mut tally = Tally::default();
+    let done = compared(compare, &folder, &mut tally);
+    // A folder that stays behind in the system's temporary folder harms nobody.
+    let _removed = std::fs::remove_dir_all(passing);
+    if let Err(error) = done {
+        eprintln!("catlab: {error}");
+        return ExitCode::from(2);
+    }
+    for (class, cases) in tally.classes() {
+        println!("{} unexplained: {class}", cases.len());
+        for case in cases.iter().take(common.show) {
+            println!("{}", case.text);
+        }
+    }
+    let asked = common.explained.as_deref().and_then(|name| tally.predicates.get(name));
+    asked.iter().flat_map(|needed| &needed.examples).for_each(|example| println!("{example}"));
+    print!("{tally}");
+    if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn compared(compare: &Compare, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // Servers are started in folders of their own, where a relative path would mean another file.
+    let folder = std::fs::canonicalize(folder)?;
+    match compare {
+        Compare::Recorded(arguments) => recorded(arguments, &folder, tally),
+        Compare::Generated(GeneratedArguments { seed, count, common }) => {
+            progress("making and signing zones");
+            let made = run::generate(*seed, *count, &folder)?;
+            let (ours, zones, messages) = (common.ours, made.zones, &made.messages);
+            run::run(&run::Plan { ours, zones, messages, folder: &folder, progress: &progress }, tally)
+        }
+    }
+}
+
+/// Progress goes to the error output: the report alone can be kept.
+fn progress(line: &str) {
+    eprintln!("catlab: {line}");
+}
+
+fn recorded(arguments: &RecordedArguments, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
+    let mut zones = Vec::new();
+    for (index, (apex, path)) in arguments.zones.iter().enumerate() {
+        let file = folder.join(format!("zone{index}"));
+        std::fs::write(&file, trace::read_whole(path).map_err(|error| format!("{}: {error}", path.display()))?)?;
+        zones.push(ServedZone { apex: apex.clone(), file });
+    }
+    let mut messages: Vec<Recorded> = Vec::new();
+    for path in &arguments.traces {
+        messages.extend(trace::read_any(path).map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    messages.truncate(arguments.limit.unwrap_or(usize::MAX));
+    run::run(&run::Plan { ours: arguments.common.ours, zones, messages: &messages, folder, progress: &progress }, tally)
+}

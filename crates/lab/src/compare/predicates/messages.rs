@@ -1,0 +1,149 @@
+//! Messages that are no plain queries.
+
+use super::Exchange;
+use crate::compare::Response;
+use crate::compare::query::Query;
+use crate::compare::response::{Got, flag};
+use crate::peers::Kind;
+use crate::trace::Transport;
+use wire::number::{Class, Opcode, Rcode, Rtype};
+use wire::parse::{Header, Message, ParseError, Section};
+
+/// Whether a response is nothing but flags, an RCODE, and perhaps the question.
+fn is_bare(response: &Response) -> bool {
+    let is_empty = response.answer.is_empty() && response.authority.is_empty() && response.additional.is_empty();
+    is_empty && response.duplicate_count == 0
+}
+
+/// Whether the peer said nothing, or no more than that it cannot do anything with the message.
+fn is_at_a_loss(theirs: &Got) -> bool {
+    match theirs {
+        Got::Silence => true,
+        Got::Response(theirs) => {
+            is_bare(theirs) && matches!(theirs.rcode, Rcode::FORMERR | Rcode::NOTIMP | Rcode::REFUSED)
+        }
+        Got::Garbage(_) => false,
+    }
+}
+
+/// Whether a response has any flag but RD.
+fn has_flags(response: &Response) -> bool {
+    [flag::AA, flag::TC, flag::RA, flag::AD, flag::CD].into_iter().any(|flag| response.flags[flag])
+}
+
+/// Whether ours sent a header with this RCODE, with no flag but RD.
+fn is_header_with(ours: &Got, rcode: Rcode) -> bool {
+    ours.response()
+        .is_some_and(|ours| ours.rcode == rcode && is_bare(ours) && ours.question.is_empty() && !has_flags(ours))
+}
+
+/// RFC 1035 4.1.1: NOTIMP to a kind of query that is not known, whatever stands behind its header (RFC 8490 5.4: DSO
+/// and IQUERY have no question). Knot is silent; NSD sends NOTIMP with the flags as it got them, or what its parser
+/// makes of the rest; BIND says FORMERR where it finds no question.
+pub(super) fn opcode_not_known(exchange: &Exchange<'_>) -> bool {
+    let Some(header) = Header::parse(&exchange.message.octets) else { return false };
+    let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
+    !header.qr && !is_known && is_header_with(exchange.ours, Rcode::NOTIMP) && is_at_a_loss(exchange.theirs)
+}
+
+/// RFC 1035 4.1.1: FORMERR to what cannot be read, header only, since a question that was not understood is not
+/// repeated (RFC 9619 4: nor are several). Knot and NSD are silent to some of it, NSD takes some of it for another
+/// opcode, BIND copies CD, forgets RD, or repeats the question.
+pub(super) fn malformed(exchange: &Exchange<'_>) -> bool {
+    let octets = &exchange.message.octets;
+    let Some(header) = Header::parse(octets) else { return false };
+    let is_malformed = Message::parse(octets).is_err() || header.counts[0] != 1;
+    let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
+    let is_ours = is_header_with(exchange.ours, Rcode::FORMERR);
+    !header.qr && is_known && is_malformed && is_ours && is_at_a_loss(exchange.theirs)
+}
+
+/// RFC 1035 4.1: a message ends with its last section. To a query with octets behind it ours says FORMERR, as Knot
+/// does; NSD and BIND answer it.
+pub(super) fn octets_left_over(exchange: &Exchange<'_>) -> bool {
+    let is_left_over = Message::parse(&exchange.message.octets).err() == Some(ParseError::LeftOver);
+    let answers = exchange.theirs.response().is_some_and(|theirs| {
+        matches!(theirs.rcode, Rcode::NOERROR | Rcode::NXDOMAIN) && matches!(exchange.peer, Kind::Nsd | Kind::Bind)
+    });
+    is_left_over && is_header_with(exchange.ours, Rcode::FORMERR) && answers
+}
+
+/// What both made of a plain query, where ours said nothing but an RCODE.
+fn bare_answer<'a>(exchange: &Exchange<'a>) -> Option<(&'a Query, Rcode, &'a Response)> {
+    let ours = exchange.ours.response().filter(|ours| is_bare(ours) && !has_flags(ours))?;
+    Some((exchange.query?, ours.rcode, exchange.theirs.response()?))
+}
+
+/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR; RFC 1035 4.1.1: NOTIMP for
+/// MAILA and MAILB. BIND says the same; NSD and Knot look the name up as if a zone could have such data.
+pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
+    let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
+    let expected = match query.qtype {
+        Rtype::OPT | Rtype::TSIG | Rtype::TKEY => Rcode::FORMERR,
+        Rtype::MAILA | Rtype::MAILB => Rcode::NOTIMP,
+        _ => return false,
+    };
+    let looks_up = matches!(exchange.peer, Kind::Nsd | Kind::Knot)
+        && matches!(theirs.rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::SERVFAIL | Rcode::YXDOMAIN);
+    rcode == expected && looks_up
+}
+
+/// RFC 3597 3: a type that is not known is looked up like any other. BIND says FORMERR to QTYPE 128, which RFC 6895 3.1
+/// keeps for meta types without saying what for, and Knot NOTIMP to 0.
+pub(super) fn reserved_qtype(exchange: &Exchange<'_>) -> bool {
+    let (Some(query), Some(ours), Some(theirs)) =
+        (exchange.query, exchange.ours.response(), exchange.theirs.response())
+    else {
+        return false;
+    };
+    let expected = match (exchange.peer, query.qtype) {
+        (Kind::Bind, Rtype(128)) => Rcode::FORMERR,
+        (Kind::Knot, Rtype(0)) => Rcode::NOTIMP,
+        _ => return false,
+    };
+    let is_lookup = matches!(ours.rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN);
+    is_lookup && theirs.rcode == expected && is_bare(theirs)
+}
+
+/// RFC 1035 4.1.1: REFUSED where the server has nothing for a class. NSD leaves the question out; BIND says FORMERR,
+/// NOTIMP, NOTAUTH or nothing, Knot NOTIMP to AXFR; for class ANY, NSD and Knot answer from class IN.
+pub(super) fn class_not_in(exchange: &Exchange<'_>) -> bool {
+    let Some(query) = exchange.query.filter(|query| query.qclass != Class::IN) else { return false };
+    let Some(ours) = exchange.ours.response() else { return false };
+    let theirs_is = match (exchange.peer, exchange.theirs) {
+        (Kind::Nsd, Got::Response(theirs)) if theirs.rcode == Rcode::REFUSED => {
+            is_bare(theirs) && theirs.question.is_empty()
+        }
+        (Kind::Nsd | Kind::Knot, Got::Response(_)) if query.qclass == Class::ANY => true,
+        (Kind::Knot, Got::Response(theirs)) => is_bare(theirs) && theirs.rcode == Rcode::NOTIMP,
+        (Kind::Bind, Got::Response(theirs)) => {
+            is_bare(theirs) && matches!(theirs.rcode, Rcode::FORMERR | Rcode::NOTIMP | Rcode::NOTAUTH)
+        }
+        (Kind::Bind, Got::Silence) => true,
+        _ => false,
+    };
+    ours.rcode == Rcode::REFUSED && is_bare(ours) && !has_flags(ours) && theirs_is
+}
+
+/// RFC 5936 4.2: there is no AXFR over UDP, and what to say to one is not laid down: REFUSED here, NOTIMP by NSD and
+/// Knot, NOTAUTH by BIND where the name is no apex.
+pub(super) fn axfr_over_udp(exchange: &Exchange<'_>) -> bool {
+    let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
+    let is_it = query.transport == Transport::Udp && query.qtype == Rtype::AXFR && rcode == Rcode::REFUSED;
+    is_it && is_bare(theirs) && matches!(theirs.rcode, Rcode::NOTIMP | Rcode::NOTAUTH | Rcode::REFUSED)
+}
+
+/// RFC 2136 3.3: an UPDATE that the requestor has no right to is REFUSED; RFC 3007 3: without TSIG nobody has one. NSD
+/// knows no UPDATE and says NOTIMP, Knot says NOTAUTH.
+pub(super) fn unsigned_update(exchange: &Exchange<'_>) -> bool {
+    let Ok(message) = Message::parse(&exchange.message.octets) else { return false };
+    let is_signed = message.records(Section::Additional).flatten().any(|record| record.rtype == Rtype::TSIG);
+    let (Got::Response(ours), Got::Response(theirs)) = (exchange.ours, exchange.theirs) else { return false };
+    let theirs_is = match exchange.peer {
+        Kind::Nsd => theirs.rcode == Rcode::NOTIMP,
+        Kind::Knot => theirs.rcode == Rcode::NOTAUTH,
+        _ => false,
+    };
+    let is_update = message.header().opcode == Opcode::UPDATE && !message.header().qr;
+    is_update && !is_signed && ours.rcode == Rcode::REFUSED && theirs_is && is_bare(ours) && is_bare(theirs)
+}

@@ -1,0 +1,51 @@
+//! What a recorded message asks for, where it is a plain query.
+
+use crate::trace::{Recorded, Transport};
+use wire::number::{Class, Opcode, Rtype};
+use wire::parse::Message;
+
+/// A well-formed QUERY with one question.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// How it travelled.
+    pub transport: Transport,
+    /// QNAME in wire form, lower case.
+    pub qname: Vec<u8>,
+    /// QTYPE.
+    pub qtype: Rtype,
+    /// QCLASS.
+    pub qclass: Class,
+    /// The CD flag (RFC 4035 3.2.2).
+    pub checking_disabled: bool,
+    /// The DO flag (RFC 3225 3).
+    pub dnssec_ok: bool,
+    /// Octets that the response may have as far as the client is concerned (RFC 1035 4.2.1, RFC 6891 6.2.3).
+    pub octets_max: usize,
+}
+
+impl Query {
+    /// Reads a message; `None` when it is something else.
+    #[must_use]
+    pub fn parse(recorded: &Recorded) -> Option<Self> {
+        let message = Message::parse(&recorded.octets).ok()?;
+        let header = message.header();
+        if header.opcode != Opcode::QUERY || header.qr || header.counts[0] != 1 {
+            return None;
+        }
+        let question = message.question()?;
+        let edns = message.edns();
+        let octets_max = match recorded.transport {
+            Transport::Tcp => usize::from(u16::MAX),
+            Transport::Udp => edns.map_or(512, |edns| edns.payload_octets()).max(512),
+        };
+        Some(Self {
+            transport: recorded.transport,
+            qname: question.qname.as_ref().octets().to_ascii_lowercase(),
+            qtype: question.qtype,
+            qclass: question.qclass,
+            checking_disabled: recorded.octets[3] & 0x10 != 0,
+            dnssec_ok: edns.is_some_and(|edns| edns.dnssec_ok),
+            octets_max,
+        })
+    }
+}

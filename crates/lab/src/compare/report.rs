@@ -1,0 +1,140 @@
+//! What a reader sees of a difference.
+
+use super::judge::Case;
+use super::query::Query;
+use super::response::{Got, Response, Section, flag};
+use std::collections::BTreeSet;
+use std::fmt;
+use wire::name::NameRef;
+
+/// Names of the flags, in the order of [`Response::flags`].
+const FLAGS: [&str; 6] = ["aa", "tc", "rd", "ra", "ad", "cd"];
+/// Octets of a message that are shown in full.
+const OCTETS_SHOWN_MAX: usize = 300;
+
+/// A difference that no predicate explains.
+#[derive(Clone, Debug)]
+pub struct Unexplained {
+    /// What kind it is: for each peer, what it has (`+`) or lacks (`-`) beside ours.
+    pub class: String,
+    /// The message, what ours made of it, and in what each peer differs.
+    pub text: String,
+}
+
+impl Unexplained {
+    /// Describes a case.
+    #[must_use]
+    pub fn new(case: &Case<'_>) -> Self {
+        let peers = case.peers.iter().map(|(kind, got)| format!("{}: {}", kind.label(), class(case.ours, got)));
+        Self { class: peers.collect::<Vec<_>>().join("  "), text: case.to_string() }
+    }
+}
+
+/// In what two servers differ, in few words.
+fn class(ours: &Got, theirs: &Got) -> String {
+    let (Got::Response(ours), Got::Response(theirs)) = (ours, theirs) else {
+        return if ours == theirs { "=".into() } else { format!("{} for {}", word(theirs), word(ours)) };
+    };
+    let mut words = BTreeSet::new();
+    if ours.rcode != theirs.rcode {
+        words.insert(format!("{:?} for {:?}", theirs.rcode, ours.rcode));
+    }
+    for (name, (own, their)) in FLAGS.iter().zip(ours.flags.iter().zip(theirs.flags)) {
+        if *own != their {
+            words.insert(format!("{}{name}", if their { '+' } else { '-' }));
+        }
+    }
+    if ours.question != theirs.question {
+        words.insert("question".into());
+    }
+    if ours.edns != theirs.edns {
+        words.insert("edns".into());
+    }
+    for (name, own, their) in sections(ours, theirs) {
+        words.extend(own.difference(their).map(|rr| format!("-{name}:{:?}", rr.rtype)));
+        words.extend(their.difference(own).map(|rr| format!("+{name}:{:?}", rr.rtype)));
+    }
+    if words.is_empty() { "=".into() } else { words.into_iter().collect::<Vec<_>>().join(" ") }
+}
+
+fn word(got: &Got) -> String {
+    match got {
+        Got::Response(response) => format!("{:?}", response.rcode),
+        Got::Silence => "silence".into(),
+        Got::Garbage(_) => "garbage".into(),
+    }
+}
+
+fn sections<'a>(ours: &'a Response, theirs: &'a Response) -> [(&'static str, &'a Section, &'a Section); 3] {
+    [
+        ("answer", &ours.answer, &theirs.answer),
+        ("authority", &ours.authority, &theirs.authority),
+        ("additional", &ours.additional, &theirs.additional),
+    ]
+}
+
+impl fmt::Display for Case<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let octets = &self.message.octets;
+        write!(f, "{:?} ", self.message.transport)?;
+        octets.iter().take(OCTETS_SHOWN_MAX).try_for_each(|octet| write!(f, "{octet:02x}"))?;
+        if octets.len() > OCTETS_SHOWN_MAX {
+            write!(f, "... {} octets", octets.len())?;
+        }
+        if let Some(Query { qname, qclass, qtype, octets_max, .. }) = Query::parse(self.message) {
+            let qname = NameRef::from_octets(&qname).map_err(|_| fmt::Error)?;
+            write!(f, "\n  question {qname} {qclass:?} {qtype:?}, at most {octets_max} octets")?;
+        }
+        write!(f, "\n  ours {}, {} octets", Summary(self.ours), self.ours_octets)?;
+        if self.whole.is_some() {
+            write!(f, ", {} over TCP", self.whole_octets)?;
+        }
+        for (kind, peer) in &self.peers {
+            let name = kind.label();
+            if *peer == self.ours {
+                write!(f, "\n  {name:<4} equal")?;
+                continue;
+            }
+            write!(f, "\n  {name:<4} {}", Summary(peer))?;
+            let (Got::Response(ours), Got::Response(theirs)) = (self.ours, *peer) else { continue };
+            for (section, ours, theirs) in sections(ours, theirs) {
+                ours.difference(theirs).try_for_each(|rr| write!(f, "\n    only ours  {section} {rr:?}"))?;
+                theirs.difference(ours).try_for_each(|rr| write!(f, "\n    only {name} {section} {rr:?}"))?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
+/// One line about what came back.
+struct Summary<'a>(&'a Got);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let response = match self.0 {
+            Got::Response(response) => response,
+            Got::Silence => return f.write_str("silence"),
+            Got::Garbage(octets) => return write!(f, "garbage of {} octets", octets.len()),
+        };
+        write!(f, "{:?}", response.rcode)?;
+        for (name, set) in FLAGS.iter().zip(response.flags) {
+            if set {
+                write!(f, " {name}")?;
+            }
+        }
+        let (answer, authority) = (response.answer.len(), response.authority.len());
+        write!(f, ", {answer} answer, {authority} authority, {} additional", response.additional.len())?;
+        f.write_str(match response.edns {
+            None => ", no OPT",
+            Some(false) => ", OPT",
+            Some(true) => ", OPT with DO",
+        })?;
+        if response.question.is_empty() {
+            f.write_str(", no question")?;
+        }
+        if response.duplicate_count > 0 {
+            write!(f, ", {} twice", response.duplicate_count)?;
+        }
+        if response.flags[flag::TC] { f.write_str(", records of a truncated response are passed over") } else { Ok(()) }
+    }
+}
