@@ -94,7 +94,8 @@ impl Simulation {
         Ok(())
     }
 
-    fn doom_leader(&mut self) {
+    /// The leader dies in the middle of the next write.
+    pub(crate) fn doom_leader(&mut self) {
         let any = 1 + self.faults_rng.below(self.setup.members);
         let id = self.leader().unwrap_or(any);
         self.machine(id).is_doomed = true;

@@ -20,6 +20,8 @@ const CHAOS_US_MAX: u64 = 120_000_000;
 /// Longer than anybody waits for anything.
 const QUIET_US_MAX: u64 = 45_000_000;
 const STEP_US: u64 = 100_000;
+/// Time between two looks whether enough has happened.
+const WAIT_US: u64 = 1_000_000;
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +127,11 @@ impl Simulation {
         let (low, high) = self.setup.fault_pause_us;
         self.setup.fault_pause_us = (3 * low, 3 * high);
         while !is_enough(&self.count) && self.events.now_us() < most_us {
-            self.run_until(self.events.now_us() + STEP_US)?;
+            // A crash that loses something is never left to chance.
+            if self.count.crashes_with_loss < CRASHES_WITH_LOSS_MIN {
+                self.doom_leader();
+            }
+            self.run_until(self.events.now_us() + WAIT_US)?;
         }
         Ok(())
     }

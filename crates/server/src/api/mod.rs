@@ -2,7 +2,7 @@
 //!
 //! | method and path | does | token |
 //! |---|---|---|
-//! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N`: also when its data is older | from elsewhere |
+//! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones | from elsewhere |
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |

@@ -21,7 +21,7 @@ pub(super) struct HealthQuery {
     max_staleness_ms: Option<u64>,
 }
 
-/// A node without a leader goes on answering: who takes all such nodes out of a pool ends a service that has not failed.
+/// A node without a leader goes on answering: a pool that drops all such nodes ends a service that has not failed.
 pub(super) async fn health(
     State(api): State<Arc<Api>>,
     query: Result<Query<HealthQuery>, QueryRejection>,

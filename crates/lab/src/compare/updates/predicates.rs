@@ -68,8 +68,8 @@ const PREDICATES: &[Predicate] = &[
     bind(Quirk::LongWayFails, "fails on a serial half the circle away"),
     // RFC 2136 3.4.2.4: it equals no record, and deletes none.
     bind(Quirk::RdataHasToFit, "cannot read deletions whose rdata does not fit their class"),
-    // RFC 6891 6.1.1: OPT has its place; elsewhere the message is malformed.
-    bind(Quirk::OptAnywhere, "looks at OPT in a wrong section when its turn comes"),
+    // RFC 2136 3.4.1.2 makes it FORMERR; RFC 6895 3.1 reserves the number.
+    bind(Quirk::TypeZeroDeleted, "takes deletions of type 0"),
     // RFC 4034 5.1.4: the length of a digest is that of its kind.
     bind(Quirk::GostUnchecked, "takes GOST digests of any length"),
     knot(Quirk::HugeTtlKept, "keeps a TTL of 32 bits"),
@@ -96,8 +96,6 @@ const PREDICATES: &[Predicate] = &[
     knot(Quirk::RdataUnchecked, "takes malformed CAA, CDS, DS, HINFO, HTTPS, TXT and ZONEMD"),
     // RFC 2136 3.4.1.2 makes it FORMERR; RFC 6895 3.1 has the numbers.
     knot(Quirk::MetaTypesTaken, "takes MAILA, MAILB and other meta types as records"),
-    // RFC 6891 6.1.1: OPT has its place; elsewhere the message is malformed.
-    knot(Quirk::OptAnywhere, "looks at OPT in a wrong section when its turn comes"),
     // RFC 2136 3.4.1.2 makes it FORMERR.
     knot(Quirk::TtlOfDeletionUnchecked, "takes deletions with a TTL"),
 ];

@@ -30,8 +30,8 @@ pub enum Quirk {
     GostUnchecked,
     /// MAILA, MAILB, type 0 and unassigned meta types are types of records.
     MetaTypesTaken,
-    /// OPT in another section than the additional one is met like any record of its type.
-    OptAnywhere,
+    /// An RRset of type 0 may be deleted; there is none.
+    TypeZeroDeleted,
     /// An SOA is taken for newer when its serial is half the circle away, or newer than that of one before it in the
     /// update but not than that of the zone; then the update fails.
     LongWayFails,

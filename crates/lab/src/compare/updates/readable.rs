@@ -18,7 +18,7 @@ fn is_bad(raw: &Raw, quirks: Quirks<'_>) -> bool {
     const UNCHECKED: &[Rtype] =
         &[Rtype::CAA, Rtype::CDS, Rtype::DS, Rtype::HINFO, Rtype::HTTPS, Rtype::TXT, Rtype::ZONEMD];
     // RFC 6891 6.1.1, RFC 8945 5.2: they have their place in the additional section.
-    if matches!(raw.rtype, Rtype::OPT | Rtype::TSIG) && !quirks.has(Quirk::OptAnywhere) {
+    if matches!(raw.rtype, Rtype::OPT | Rtype::TSIG) {
         return true;
     }
     // RFC 5933 6: digest type 3, in the fourth octet of the rdata.
@@ -51,7 +51,8 @@ fn prerequisite_misfits(raw: &Raw) -> bool {
 /// QTYPEs and types of messages only (RFC 6895 3.1).
 pub(super) fn is_meta(rtype: Rtype, quirks: Quirks<'_>) -> bool {
     let is_taken = matches!(rtype.0, 0 | 128..=248 | 253 | 254) && quirks.has(Quirk::MetaTypesTaken);
-    matches!(rtype.0, 0 | 41 | 128..=255) && !is_taken
+    let is_deleted = rtype.0 == 0 && quirks.has(Quirk::TypeZeroDeleted);
+    matches!(rtype.0, 0 | 41 | 128..=255) && !is_taken && !is_deleted
 }
 
 /// A record in the form in which it is compared. RFC 2181 8: a TTL of more than 31 bits is zero.
