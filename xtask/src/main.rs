@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod memory;
 mod peers;
 mod sim;
 mod test;
@@ -17,8 +18,10 @@ cargo xtask COMMAND
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
                   missing peer is a failure), and 300 simulated clusters, each counted as a test.
                   --full sends all of the recorded and generated queries, and simulates 3,000.
-  verify          the whole gate, read-only: format, clippy, tidy, docs, deny, test, 60 s of simulation
+  verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
+                  over the store, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions
+  memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["verify"] => verify::run(),
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
+        ["memory"] => memory::check(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -1,6 +1,7 @@
 //! The gate: read-only, and the same for everybody.
 
 use crate::command::{cargo, has, root};
+use crate::memory;
 use crate::sim::{self, Length};
 use crate::test::{self, Extent};
 use crate::tidy;
@@ -15,6 +16,7 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     docs()?;
     deny()?;
+    memory::check()?;
     test::run(Extent::Subset)?;
     match sim::run(test::PROFILE, SIM)? {
         (_, 0) => Ok(()),

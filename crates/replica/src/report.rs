@@ -215,7 +215,7 @@ impl Replica {
     /// it waits for a leader: a serial never goes back.
     pub(crate) fn serve_stale_when_due(&mut self) {
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
-        let knows_all = self.machine.applied.0 == self.started_last_index.max(self.machine.applied.0);
+        let knows_all = self.machine.applied.0 >= self.started_last_index;
         if self.serving == Serving::No && waited && knows_all && !self.machine.settings.members().is_empty() {
             self.set_serving(Serving::Stale);
         }

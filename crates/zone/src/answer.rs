@@ -202,8 +202,9 @@ fn answer_question(
 
 /// What a question is refused for before any zone is looked at.
 fn refuse_question(question: &Question) -> Option<Refusal> {
+    let refused = |extended| Some(Refusal { rcode: Rcode::REFUSED, kind: AnswerKind::Refused, extended });
     if question.qclass != Class::IN {
-        return Some(Refusal { rcode: Rcode::REFUSED, kind: AnswerKind::Refused, extended: None });
+        return refused(None);
     }
     match question.qtype {
         // RFC 6891 6.1.1, RFC 8945 4.2, RFC 2930 2: no zone has these.
@@ -211,11 +212,13 @@ fn refuse_question(question: &Question) -> Option<Refusal> {
             Some(Refusal { rcode: Rcode::FORMERR, kind: AnswerKind::FormErr, extended: None })
         }
         Rtype::MAILA | Rtype::MAILB => Some(Refusal { rcode: Rcode::NOTIMP, kind: AnswerKind::NotImp, extended: None }),
+        // Transfers are no lookups: whoever can do them has taken the request before.
+        Rtype::AXFR | Rtype::IXFR => refused(Some(ede::NOT_SUPPORTED)),
         _ => None,
     }
 }
 
-/// The zone that answers, or why none does.
+/// The zone that answers.
 fn admit<'a>(
     snapshot: Snapshot<'a>,
     question: &Question,
@@ -224,17 +227,7 @@ fn admit<'a>(
     path: &mut Path<'a>,
 ) -> Result<Zone<'a>, Refusal> {
     let refusal = |rcode, kind, code| Refusal { rcode, kind, extended: Some(code) };
-    let found = snapshot.find_key(qkey, question.qtype, path);
-    if matches!(question.qtype, Rtype::AXFR | Rtype::IXFR) {
-        // Transfers are no lookups: whoever can do them has taken the request before.
-        let is_apex = found.is_some_and(|zone| zone.apex() == question.qname.as_ref());
-        return Err(match context.transport {
-            // RFC 5936 2.2.1: NotAuth for a zone that is not served; over UDP there is no AXFR (4.2).
-            Transport::Tcp if !is_apex => refusal(Rcode::NOTAUTH, AnswerKind::Refused, ede::NOT_AUTHORITATIVE),
-            Transport::Tcp | Transport::Udp => refusal(Rcode::REFUSED, AnswerKind::Refused, ede::NOT_SUPPORTED),
-        });
-    }
-    let Some(zone) = found else {
+    let Some(zone) = snapshot.find_key(qkey, question.qtype, path) else {
         return Err(refusal(Rcode::REFUSED, AnswerKind::Refused, ede::NOT_AUTHORITATIVE));
     };
     let state = if zone.serial().is_none() { Servable::Loading } else { (context.zone_state)(&zone) };

@@ -129,7 +129,7 @@ impl Servers {
             unreachable!("the last attempt returns")
         };
         let ours = start(plan.ours, "ours")?;
-        let installed = PEERS.into_iter().filter(|kind| kind.program().is_some());
+        let installed = PEERS.into_iter().filter(|kind| *kind != plan.ours && kind.program().is_some());
         let peers: Vec<Peer> = installed.map(|kind| start(kind, kind.label())).collect::<Result<_, _>>()?;
         if peers.is_empty() {
             return Err("no peer is installed: apt-get install nsd knot bind9".into());

@@ -33,8 +33,8 @@ impl Served {
         self.rrs.contains(rr)
     }
 
-    /// Whether an answer has the whole of each RRset that it has a part of, as far as peers have sent it; signatures count
-    /// where they were asked for.
+    /// Whether an answer has the whole of each RRset that it has a part of, as far as peers have sent it; signatures
+    /// count where they were asked for.
     #[must_use]
     pub fn is_whole(&self, answer: &Section, dnssec_ok: bool) -> bool {
         // NSD changes the case of some rdata: that is no other RR.

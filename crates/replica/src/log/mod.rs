@@ -49,7 +49,7 @@ use crate::disk::{DiskJob, Tickets};
 use fetch::Fetches;
 use index::{Extents, Terms};
 use limits::*;
-use raft::eraftpb::{Entry, HardState};
+use raft::eraftpb::{Entry, EntryType, HardState};
 use record::entry_bytes;
 use spares::Spares;
 use tail::Tail;
@@ -223,6 +223,22 @@ impl Log {
     /// Index of the last entry; that of the entry before the first when the log is empty.
     pub fn last_index(&self) -> u64 {
         self.terms.last()
+    }
+
+    /// Index of the last entry that is committed or says something: the empty ones after it, with which leaders begin
+    /// their terms, change nothing, whether they are committed or not.
+    pub fn last_said_index(&self) -> u64 {
+        let is_empty = |index| {
+            let found = self.entries(index, index + 1, u64::MAX);
+            found.is_ok_and(|found| {
+                found.iter().all(|entry| entry.data.is_empty() && entry.entry_type == EntryType::EntryNormal)
+            })
+        };
+        let mut last = self.last_index();
+        while last > self.hard_state.commit && is_empty(last) {
+            last -= 1;
+        }
+        last
     }
 
     /// Index of the last durable entry.

@@ -71,7 +71,7 @@ pub struct Replica {
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
     pub(crate) started_ms: u64,
-    /// Last index of the log at start.
+    /// What had been published before the start lies at or below this index.
     pub(crate) started_last_index: u64,
     repairs: Vec<Repair>,
     fatal: Option<FatalReason>,
@@ -95,8 +95,8 @@ pub struct Replica {
 impl Replica {
     fn assemble(config: ReplicaConfig, now: Now, mut log: Log, conf_state: ConfState, machine: Machine) -> Self {
         let applied = machine.applied.0;
+        let started_last_index = log.last_said_index();
         log.set_applied(applied);
-        let started_last_index = log.last_index();
         let recorded_contact_ms = log.contact_wall_ms();
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
         let role = (driver.role(), driver.term(), driver.leader());

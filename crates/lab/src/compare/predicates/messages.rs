@@ -133,6 +133,15 @@ pub(super) fn axfr_over_udp(exchange: &Exchange<'_>) -> bool {
     is_it && is_bare(theirs) && matches!(theirs.rcode, Rcode::NOTIMP | Rcode::NOTAUTH | Rcode::REFUSED)
 }
 
+/// RFC 1035 4.1.1: REFUSED is "for policy reasons", a transfer being the example. Ours asks for a key before it looks
+/// which zones there are, and says no more to who has none; the peers look first, and say NOTAUTH (RFC 5936 2.2.1) of a
+/// name that is no apex.
+pub(super) fn transfer_without_key(exchange: &Exchange<'_>) -> bool {
+    let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
+    let is_it = query.transport == Transport::Tcp && matches!(query.qtype, Rtype::AXFR | Rtype::IXFR);
+    is_it && rcode == Rcode::REFUSED && is_bare(theirs) && theirs.rcode == Rcode::NOTAUTH
+}
+
 /// RFC 2136 3.3: an UPDATE that the requestor has no right to is REFUSED; RFC 3007 3: without TSIG nobody has one. NSD
 /// knows no UPDATE and says NOTIMP, Knot says NOTAUTH.
 pub(super) fn unsigned_update(exchange: &Exchange<'_>) -> bool {

@@ -84,6 +84,7 @@ pub const TABLE: &[Predicate] = &[
     exchange("reserved_qtype", "RFC 3597 3, 6895 3.1", messages::reserved_qtype),
     exchange("class_not_in", "RFC 1035 4.1.1", messages::class_not_in),
     exchange("axfr_over_udp", "RFC 5936 4.2", messages::axfr_over_udp),
+    exchange("transfer_without_key", "RFC 1035 4.1.1, 5936 2.2.1", messages::transfer_without_key),
     pair("bind_copies_cd", "RFC 4035 3.1.6", flags::bind_copies_cd),
     pair("peer_repeats_rrs", "RFC 2181 5", peculiar::peer_repeats_rrs),
     pair("nsd_folds_svcb_target", "RFC 4343 4.1, 4034 6.2", peculiar::nsd_folds_svcb_target),

@@ -62,6 +62,24 @@ fn applied_entries_leave_memory_and_are_read_back() {
 }
 
 #[test]
+fn empty_entries_that_may_not_be_committed_say_nothing() {
+    let mut machine = filled(5);
+    machine.log.append(entries(6..=7, 9, 0), Some(&hard_state(9, 1, 5)), 6);
+    machine.settle();
+    let said = |machine: Machine| {
+        let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
+        (opened.log.last_index(), opened.log.last_said_index(), opened)
+    };
+    let (last, last_said, mut machine) = said(machine);
+    assert_eq!((last, last_said), (7, 5));
+    machine.settle();
+    machine.log.append(vec![entry(8, 9, 10)], Some(&hard_state(9, 1, 5)), 7);
+    machine.settle();
+    let (last, last_said, _) = said(machine);
+    assert_eq!((last, last_said), (8, 8));
+}
+
+#[test]
 fn a_read_that_meets_an_install_brings_nothing() {
     let mut machine = filled(40);
     let Ok(Fetch::Read(read)) = machine.log.fetch(2, 9, &mut machine.tickets) else { panic!("not a read") };

@@ -1,0 +1,50 @@
+//! The checks of the one core crate with `unsafe`: every interleaving (loom), every access (AddressSanitizer, miri).
+//!
+//! Loom runs on any toolchain. The others need nightly, and miri its component; where these are not installed the check
+//! is skipped, in plain sight.
+
+use crate::command::{command, root, run};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs what can be run here.
+///
+/// # Errors
+/// The first check that fails.
+pub(crate) fn check() -> Result<(), String> {
+    let loom = ["test", "-p", "catamaran-store", "--release", "--test", "loom"];
+    run(with_flags("loom", "--cfg loom", &loom))?;
+    if is_there(&["+nightly", "--version"]) && cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        // Documentation tests are not built for a named target.
+        let asan = ["+nightly", "test", "-p", "catamaran-store", "--lib", "--tests", "--target", TARGET];
+        run(with_flags("asan", "-Zsanitizer=address --cfg asan", &asan))?;
+    } else {
+        println!("skipped: AddressSanitizer needs a nightly toolchain");
+    }
+    if is_there(&["+nightly", "miri", "--version"]) {
+        run(with_flags("miri", "", &["+nightly", "miri", "test", "-p", "catamaran-store", "--lib"]))?;
+    } else {
+        println!("skipped: miri is not installed");
+    }
+    Ok(())
+}
+
+/// Flags of the compiler make other artefacts of everything: each check has a target folder of its own.
+fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    // The proxy of rustup, which knows `+nightly`; within `cargo xtask` CARGO names one toolchain's own.
+    let mut cargo = command("cargo", arguments);
+    cargo.env("CARGO_TARGET_DIR", target.join(name)).env_remove("RUSTUP_TOOLCHAIN");
+    if !flags.is_empty() {
+        cargo.env("RUSTFLAGS", flags);
+    }
+    cargo
+}
+
+fn is_there(arguments: &[&str]) -> bool {
+    let mut cargo = command("cargo", arguments);
+    cargo.env_remove("RUSTUP_TOOLCHAIN").stdout(Stdio::null()).stderr(Stdio::null());
+    cargo.status().is_ok_and(|status| status.success())
+}
