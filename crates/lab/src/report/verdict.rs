@@ -84,6 +84,10 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
         format!("p99 of the send lag {}; the limit is {}", super::duration(lag), super::duration(rules.lag_p99_max)),
         format!("{dropped} datagrams dropped at the tool's sockets"),
     ];
+    let refusals: u64 = outcome.workers.iter().map(|worker| worker.refusals).sum();
+    if refusals > 0 {
+        evidence.push(format!("{refusals} times it was said that nobody listens there (ICMP port unreachable)"));
+    }
     if shortages > 0 {
         evidence.push(format!("{shortages} times no ID was free: too many queries wait for each socket"));
     }

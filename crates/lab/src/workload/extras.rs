@@ -125,7 +125,7 @@ fn subnet_option(address: IpAddr, prefix: u8) -> Vec<u8> {
         IpAddr::V6(address) => (2, address.octets().to_vec()),
     };
     let mut octets: Vec<u8> = octets.into_iter().take(usize::from(prefix).div_ceil(8)).collect();
-    if let Some(last) = octets.last_mut().filter(|_| prefix % 8 != 0) {
+    if let Some(last) = octets.last_mut().filter(|_| !prefix.is_multiple_of(8)) {
         *last &= 0xFF << (8 - prefix % 8);
     }
     [&[0, family, prefix, 0], octets.as_slice()].concat()

@@ -127,8 +127,8 @@ impl Generator {
     }
 }
 
-/// Draws from Zipf's distribution by rejection from its inverted integral (Hörmann and Derflinger, 1996): no table, so a
-/// billion names cost no more than ten.
+/// Draws from Zipf's distribution by rejection from its inverted integral (Hörmann and Derflinger, 1996): no table, so
+/// a billion names cost no more than ten.
 #[derive(Clone, Debug)]
 struct Zipf {
     count: f64,

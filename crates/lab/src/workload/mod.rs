@@ -58,7 +58,8 @@ impl Workload {
         }
     }
 
-    /// Writes the next message into `out`, at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX) octets, and gives its length. Its ID is zero.
+    /// Writes the next message into `out`, which is at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX)
+    /// long, and gives its length. Its ID is zero.
     pub fn fill(&mut self, out: &mut [u8]) -> usize {
         match self {
             Self::Listed { messages, next, stride } => {

@@ -84,8 +84,9 @@ impl Outgoing {
             header.msg_iovlen = 1;
         }
         let headers = &mut self.headers[from..self.count];
-        // SAFETY: each header points at its own iovec and that at its own message, set just above with true lengths, all
-        // in memory of `self`, which is borrowed mutably until the call has returned; names and control data are null.
+        // SAFETY: each header points at its own iovec and that at its own message, set just above with true lengths,
+        // all in memory of `self`, which is borrowed mutably until the call has returned; names and control data are
+        // null.
         let count = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -161,7 +162,7 @@ impl Incoming {
     /// When the kernel received it, on the wall clock; `None` when it does not say.
     pub(super) fn stamp(&self, index: usize) -> Option<Duration> {
         // One control message: length of all (a word), level, type, seconds, nanoseconds.
-        let length = self.headers[index].msg_hdr.msg_controllen as usize;
+        let length = self.headers[index].msg_hdr.msg_controllen;
         let control = self.control[index].0.get(..length.min(CONTROL_OCTETS))?;
         let word = |at: usize| Some(i64::from_ne_bytes(control.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(i32::from_ne_bytes(control.get(at..at + 4)?.try_into().ok()?));

@@ -32,7 +32,7 @@ const TICK_NS: u64 = 5_000_000;
 
 /// The worker's own share of the pace.
 enum Due {
-    Planned(Peekable<Times>),
+    Planned(Box<Peekable<Times>>),
     Filling { in_flight: usize, until_ns: u64 },
 }
 
@@ -81,7 +81,7 @@ impl Worker {
             }
         }
         let due = match &plan.pace {
-            Pace::Open(schedule) => Due::Planned(schedule.share(index, plan.worker_count).peekable()),
+            Pace::Open(schedule) => Due::Planned(Box::new(schedule.share(index, plan.worker_count).peekable())),
             Pace::Closed { in_flight, duration } => Due::Filling {
                 in_flight: in_flight / plan.worker_count + usize::from(index < in_flight % plan.worker_count),
                 until_ns: duration.as_nanos() as u64,
