@@ -54,13 +54,13 @@ pub(crate) enum Command {
     /// Say how the cluster does.
     Status(StatusArgs),
     /// Add, replace, list, export, check and remove zones.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = ZONE_EXAMPLES)]
     Zone(ZoneCommand),
     /// Add, list and remove TSIG keys.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = KEY_EXAMPLES)]
     Key(KeyCommand),
     /// Remove nodes; `join` adds them.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(NodeCommand),
 }
 
@@ -68,6 +68,23 @@ pub(crate) enum Command {
 pub(crate) fn program() -> String {
     std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "catamaran".to_owned())
 }
+
+const ZONE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone check db.example
+  catamaran zone add example.org=db.example
+  catamaran zone replace example.org=db.example
+  catamaran zone export example.org > db.example";
+
+const KEY_EXAMPLES: &str = "\
+Examples:
+  catamaran key add dhcp --update --zone example.org > dhcp.key
+  catamaran key list
+  catamaran key remove dhcp";
+
+const NODE_EXAMPLES: &str = "\
+Examples:
+  catamaran node remove 3";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -419,17 +436,14 @@ mod tests {
     #[test]
     fn the_definition_is_consistent_and_every_command_has_examples() {
         fn look(command: &clap::Command, path: &str) {
-            if command.has_subcommands() {
-                command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
-            } else {
-                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(help.contains("Examples:"), "{path} has no examples");
-                // Each example parses as a command line.
-                for example in help.lines().filter(|line| line.trim_start().starts_with("catamaran ")) {
-                    let line =
-                        example.trim().split("  ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
-                    assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
-                }
+            command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(path == "catamaran" || help.contains("Examples:"), "{path} has no examples");
+            // Each example parses as a command line.
+            for example in help.lines().filter(|line| line.trim_start().starts_with("catamaran ")) {
+                let line =
+                    example.trim().split("  ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+                assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
             }
         }
         Cli::command().debug_assert();

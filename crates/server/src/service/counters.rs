@@ -60,6 +60,8 @@ pub(crate) enum Refusal {
     Presigned,
     /// The node has not caught up: SERVFAIL.
     NotServing,
+    /// The zone to be transferred has expired: SERVFAIL.
+    Expired,
     /// The prescan found a fault: its RCODE (RFC 2136 3.4.1).
     Prescan,
     /// The queue for the update threads, or for the replica, is full: SERVFAIL.
@@ -69,12 +71,13 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::ZoneUnknown,
         Self::Unsigned,
         Self::NotGranted,
         Self::Presigned,
         Self::NotServing,
+        Self::Expired,
         Self::Prescan,
         Self::QueueFull,
         Self::TransfersMax,
@@ -86,6 +89,7 @@ impl Refusal {
             Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
             Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
             Self::NotServing => Some(ede::NOT_READY),
+            Self::Expired => Some(ede::INVALID_DATA),
             Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
         }
     }
@@ -97,6 +101,7 @@ impl Refusal {
             Self::NotGranted => "not_granted",
             Self::Presigned => "presigned",
             Self::NotServing => "not_serving",
+            Self::Expired => "expired",
             Self::Prescan => "prescan",
             Self::QueueFull => "queue_full",
             Self::TransfersMax => "transfers_max",

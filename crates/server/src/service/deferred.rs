@@ -262,7 +262,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
         reply: Reply,
     ) {
-        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.service.serving.get());
+        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, &self.service);
         let refused = match admitted {
             Err(refused) => Some(refused),
             // A datagram takes no place among those that run.

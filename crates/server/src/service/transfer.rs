@@ -3,6 +3,7 @@
 //! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
 //! the current SOA, which tells the client whether to come back over TCP.
 
+use super::answer::Service;
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
@@ -64,17 +65,21 @@ pub(super) fn admit(
     wanted: &Wanted,
     key: &Verified,
     rights: &Rights,
-    serving: Serving,
+    service: &Service,
 ) -> Result<(), Refused> {
-    if serving == Serving::No {
+    if service.serving.get() == Serving::No {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
     }
     // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
-    if zones.pin().zone(&wanted.zone).is_none() {
+    let snapshot = zones.pin();
+    let Some(zone) = snapshot.zone(&wanted.zone) else {
         return Err(Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown });
-    }
+    };
     if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
+    }
+    if service.expired.has(&zone) {
+        return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::Expired });
     }
     Ok(())
 }

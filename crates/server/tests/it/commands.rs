@@ -277,6 +277,12 @@ fn a_zone_with_stale_expire_ends_on_a_node_that_hears_no_leader() {
     assert_eq!(ask(&expiring), "NOERROR, question, answer 1, opt", "reads do not stop at once");
     wait_for("the end of the zone", || (ask(&expiring) == "SERVFAIL, question, opt, ede 24").then_some(()));
     assert_eq!(ask(&other), "NOERROR, question, answer 1, opt", "the other zone goes on");
+    // Nor is it given to secondaries, which would count from here (RFC 1035 3.3.13).
+    let key = cluster.update_key();
+    for (zone, whole) in [("zone.test", false), ("example.test", true)] {
+        let said = dig(cluster.dns(1), &["-k", key.to_str().unwrap(), zone, "AXFR"]);
+        assert_eq!(said.contains("SOA"), whole, "{said}");
+    }
     let set = cluster.run(&["zone", "set", "zone.test", "--stale", "serve"]);
     assert_eq!(set.status.code(), Some(4), "nothing changes without a majority: {}", text(&set));
 }

@@ -10,7 +10,7 @@ pub(crate) fn data() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("CATAMARAN_DATA").map_or(beside, PathBuf::from).join("zones");
     if !folder.is_dir() {
-        eprintln!("SKIPPED: no data folder; set CATAMARAN_DATA");
+        eprintln!("skipped: the data folder is not there; set CATAMARAN_DATA");
         return None;
     }
     Some(folder)

@@ -112,12 +112,12 @@ impl Plan {
     }
 
     /// What an operator may have set in the nodes' configurations, by node.
-    fn kept_settings(&self) -> Result<BTreeMap<u64, Dns>, Problem> {
+    fn kept_settings(&self) -> Result<BTreeMap<u64, Config>, Problem> {
         let files = self.nodes.iter().map(|node| (node.id, self.layout.node(node.id).config()));
-        files.filter(|(_, file)| file.exists()).map(|(id, file)| Ok((id, Config::load(&file)?.dns))).collect()
+        files.filter(|(_, file)| file.exists()).map(|(id, file)| Ok((id, Config::load(&file)?))).collect()
     }
 
-    fn write(&self, old: Vec<Member>, kept: &BTreeMap<u64, Dns>, has_ipv6: bool) -> io::Result<()> {
+    fn write(&self, old: Vec<Member>, kept: &BTreeMap<u64, Config>, has_ipv6: bool) -> io::Result<()> {
         let layout = &self.layout;
         let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
         Token::load_or_make(&layout.api_token())?;
@@ -138,7 +138,8 @@ impl Plan {
             let mut config = self.config(node, &members, has_ipv6);
             // Addresses are those of this run; everything else stays as it was set.
             if let Some(kept) = kept.get(&node.id) {
-                config.dns = Dns { listen: config.dns.listen, ..kept.clone() };
+                config.dns = Dns { listen: config.dns.listen, ..kept.dns.clone() };
+                config.log = kept.log.clone();
             }
             write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
         }
@@ -299,12 +300,14 @@ mod tests {
         assert_eq!(Config::load(&again.layout.node(2).config()).unwrap(), config);
         drop(again);
         // What an operator set is kept; a new port is taken over.
-        let text = config.to_text().replace("[dns]\n", "[dns]\nchaos_id = \"two\"\n");
+        let text =
+            config.to_text().replace("[dns]\n", "[dns]\nchaos_id = \"two\"\n") + "\n[log]\nkeep_entries = 5000\n";
         std::fs::write(dir.path().join("node-2/catamaran.toml"), text).unwrap();
         let moved = UpArgs { api_port: base + 14, ..args(dir.path(), base, None) };
         drop(Plan::make(&moved).unwrap());
         let config = Config::load(&dir.path().join("node-2/catamaran.toml")).unwrap();
         assert_eq!((config.dns.chaos_id.as_deref(), config.api.listen.port()), (Some("two"), base + 16));
+        assert_eq!(config.log.keep_entries, 5_000);
         let problem = Plan::make(&args(dir.path(), base, Some(5))).unwrap_err();
         assert!(problem.to_string().contains("a cluster of 3 nodes, not of 5"), "{problem}");
     }
