@@ -45,6 +45,32 @@ fn up_keeps_its_contract() {
     assert!(cluster.cluster_json()["leader"].is_null());
 }
 
+#[test]
+fn a_cluster_resumes_without_a_node_that_was_removed() {
+    let mut cluster = Cluster::start("removed", 3, &[]);
+    cluster.settle();
+    let removed = cluster.run(&["node", "remove", "3"]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert_eq!(cluster.end("INT"), Some(0));
+    cluster.resume(&[]);
+    cluster.wait_for_line("ready: 2 nodes");
+}
+
+#[test]
+fn a_cluster_resumes_without_a_node_that_has_lost_its_data() {
+    let mut cluster = Cluster::start("less", 3, &[]);
+    cluster.settle();
+    assert_eq!(cluster.end("INT"), Some(0));
+    let data = cluster.dir.join("node-3/data");
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    cluster.resume(&[]);
+    cluster.wait_for_line("ready: 2 nodes");
+    // It is said which node ended, and why.
+    cluster.wait_for_line("node 3 ended");
+    cluster.wait_for_line("the node has had data before");
+}
+
 /// Every node answers over UDP and TCP, IPv4 and IPv6, on its own port and on the shared one; an update through each is
 /// seen on each.
 fn contract_with_tools(cluster: &Cluster) {

@@ -25,6 +25,8 @@ struct Node {
     files: NodeLayout,
     child: Option<Child>,
     ended: Option<ExitStatus>,
+    /// Once is enough: one that was started again may end again.
+    has_ended: bool,
     restart_at: Option<Instant>,
 }
 
@@ -38,7 +40,14 @@ impl Children {
                 Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error)
                     .at(files.dir().display())
             })?;
-            children.nodes.push(Node { id: planned.id, files, child: Some(child), ended: None, restart_at: None });
+            children.nodes.push(Node {
+                id: planned.id,
+                files,
+                child: Some(child),
+                ended: None,
+                has_ended: false,
+                restart_at: None,
+            });
         }
         Ok(children)
     }
@@ -51,6 +60,7 @@ impl Children {
             if let Some(status) = ended {
                 node.child = None;
                 node.ended = Some(status);
+                node.has_ended = true;
                 lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(self.supervise)));
                 node.restart_at = self.supervise.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
             }
@@ -73,6 +83,11 @@ impl Children {
     /// The process of a node, while it runs.
     pub(crate) fn pid(&self, id: u64) -> Option<u32> {
         self.nodes.iter().find(|node| node.id == id)?.child.as_ref().map(Child::id)
+    }
+
+    /// Whether a node's process has run without an end so far.
+    pub(crate) fn has_lasted(&self, id: u64) -> bool {
+        self.nodes.iter().any(|node| node.id == id && !node.has_ended)
     }
 
     /// Nodes that run, or are about to be started again.

@@ -56,20 +56,27 @@ fn bring_up(
     let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
     let mut done = None;
     while !stop.wait(Duration::from_millis(LOOK_MS)) {
-        children.look();
+        let ended = children.look();
         watch.look(children);
         if let Some(problem) = children.early_end(plan) {
-            return Err(problem);
+            // A cluster that was there before goes on with a node less, as it would have later.
+            if !plan.resumes || children.running_count() <= plan.nodes.len() / 2 {
+                return Err(problem);
+            }
+            for line in ended {
+                say(&format!("{line}\n{problem}"));
+            }
         }
         if Instant::now() > deadline {
             return Err(watch.not_ready());
         }
-        if done.is_none() && watch.all_agree_on_leader() {
+        if done.is_none() && watch.all_agree_on_leader(children) {
             done = Some(setup::apply(&Client::for_plan(plan)?, plan, zones)?);
             // Large zones take their time to be imported; what counts is the time in which nothing happens.
             deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
-        } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(&done.probes)) {
-            say(&format!("ready: {} nodes, leader {}", plan.nodes.len(), watch.leader().unwrap_or(0)));
+        } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(children, &done.probes)) {
+            let count = watch.expected(children).count();
+            say(&format!("ready: {count} nodes, leader {}", watch.leader().unwrap_or(0)));
             done.lines.iter().for_each(|line| say(line));
             return Ok(());
         }

@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<PlannedNode>,
     /// The port that all nodes share.
     pub(crate) port: u16,
+    /// Whether the directory holds a cluster that has been running before.
+    pub(crate) resumes: bool,
     /// Held as long as the plan is.
     _lock: Arc<File>,
 }
@@ -62,7 +64,7 @@ impl Plan {
         let old = old_members(&layout)?;
         let count = node_count(args, old.len() as u64, &dir)?;
         let nodes = addresses(count, args.port, args.api_port)?;
-        let plan = Self { layout, nodes, port: args.port, _lock: Arc::new(lock) };
+        let plan = Self { layout, nodes, port: args.port, resumes: !old.is_empty(), _lock: Arc::new(lock) };
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
         let kept = plan.kept_settings()?;

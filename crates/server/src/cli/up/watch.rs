@@ -1,7 +1,7 @@
 //! Who leads and who answers: status lines, and `cluster.json` kept current.
 
 use super::children::Children;
-use super::plan::Plan;
+use super::plan::{Plan, PlannedNode};
 use crate::api::types::StatusJson;
 use crate::cli::client::Client;
 use crate::files::cluster_json::ClusterJson;
@@ -30,7 +30,7 @@ impl Watch {
 
     /// Asks all nodes; gives a line if something changed.
     pub(crate) fn look(&mut self, children: &Children) -> Vec<String> {
-        let ask = |node: &super::plan::PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
+        let ask = |node: &PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
         self.statuses = self.plan.nodes.iter().filter_map(ask).collect();
         // A node that was started again by hand is no child of ours, but it says its process.
         let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
@@ -51,19 +51,26 @@ impl Watch {
         leader.filter(|id| self.statuses.contains_key(id))
     }
 
-    /// Whether all nodes are there and follow one leader.
-    pub(crate) fn all_agree_on_leader(&self) -> bool {
-        let leader = self.leader();
-        leader.is_some()
-            && self.statuses.len() == self.plan.nodes.len()
-            && self.statuses.values().all(|s| s.leader == leader)
+    /// Nodes that are to answer: those whose processes have not ended, and that the leader counts as members.
+    pub(crate) fn expected<'p>(&'p self, children: &'p Children) -> impl Iterator<Item = &'p PlannedNode> {
+        let members = self.leader().and_then(|id| self.statuses.get(&id)).map(|status| &status.members);
+        let is_member = move |id| members.is_none_or(|members| members.iter().any(|member| member.node == id));
+        self.plan.nodes.iter().filter(move |node| children.has_lasted(node.id) && is_member(node.id))
     }
 
-    /// Whether all nodes have applied the same and answer queries for these zones, over UDP.
-    pub(crate) fn all_answer(&self, zones: &[String]) -> bool {
-        let Some(applied) = self.statuses.values().map(|status| status.applied_index).max() else { return false };
-        self.all_agree_on_leader()
-            && self.plan.nodes.iter().all(|node| {
+    /// Whether all nodes that are to answer follow one leader.
+    pub(crate) fn all_agree_on_leader(&self, children: &Children) -> bool {
+        let leader = self.leader();
+        leader.is_some()
+            && self.expected(children).all(|node| self.statuses.get(&node.id).is_some_and(|s| s.leader == leader))
+    }
+
+    /// Whether these have applied the same and answer queries for these zones, over UDP.
+    pub(crate) fn all_answer(&self, children: &Children, zones: &[String]) -> bool {
+        let applied = self.expected(children).filter_map(|node| self.statuses.get(&node.id)).map(|s| s.applied_index);
+        let Some(applied) = applied.max() else { return false };
+        self.all_agree_on_leader(children)
+            && self.expected(children).all(|node| {
                 let status = &self.statuses[&node.id];
                 status.applied_index == applied
                     && status.serving == "yes"
