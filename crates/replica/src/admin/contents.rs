@@ -238,51 +238,6 @@ mod tests {
         assert!(!is_serial_alone(&diff(&old, &more)));
     }
 
-    fn zone_of(machine: &mut crate::machine::Machine, records: &[Record]) {
-        let mut edit = machine.zones.edit();
-        edit.add_records(&zone(), records).unwrap();
-        edit.commit_stage(&zone()).unwrap();
-        let version = edit.seal();
-        machine.zones.publish(version);
-    }
-
-    fn empty() -> crate::machine::Machine {
-        let mut config = crate::ReplicaConfig::new([1; 16], 1, 1, 1, crate::DataKey::new(1, &[0; 32]));
-        config.store = zone::set::StoreConfig { reserve_bytes: 1 << 30, huge_pages: true };
-        crate::machine::empty_machine(&config, crate::state::Settings::empty([1; 16])).unwrap()
-    }
-
-    #[test]
-    #[ignore = "figures: run by hand with --profile gate --nocapture"]
-    fn figures_of_a_replacement() {
-        const COUNT: u32 = 1_000_000;
-        let records = |salt: u32| -> Vec<Record> {
-            let mut all = vec![soa(7)];
-            all.extend((0..COUNT).map(|number| {
-                let scattered = number.wrapping_mul(0x9E37_79B1);
-                record(&format!("h{scattered:08x}.a."), Rtype::A, 60, &(number ^ salt).to_be_bytes())
-            }));
-            all
-        };
-        let mut machine = empty();
-        let before = records(0);
-        let start = clock();
-        zone_of(&mut machine, &before);
-        println!("loaded into the zone set in {} ms", clock() - start);
-        for (what, salt) in [("the same", 0), ("all others", 1)] {
-            let after = records(salt);
-            let start = clock();
-            let published = machine.zones.published();
-            let replacement = Replacement::new(&published.zone(&zone()).unwrap(), after).unwrap();
-            println!("{what}: compared in {} ms, unchanged {}", clock() - start, replacement.is_unchanged());
-        }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "figures of a test that is run by hand")]
-    fn clock() -> u128 {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
-    }
-
     #[test]
     fn serial_is_replaced_in_place() {
         let mut records = vec![soa(1), record("x.a.", Rtype::A, 5, &[1; 4])];

@@ -156,22 +156,6 @@ fn print_golden() {
     }
 }
 
-/// A leader decodes its own entries again when it applies them: is it worth an exception?
-#[test]
-#[ignore = "figures: run by hand with --profile gate --nocapture"]
-#[expect(clippy::disallowed_methods, reason = "figures of a test that is run by hand")]
-fn figures_of_decoding() {
-    const COUNT: u32 = 1_000_000;
-    for (label, body) in samples().into_iter().take(2) {
-        let octets = Entry { group: 0, time_ms: 1_700_000_000_123, body }.encode();
-        let start = std::time::Instant::now();
-        for _ in 0..COUNT {
-            std::hint::black_box(Entry::decode(std::hint::black_box(&octets)).unwrap());
-        }
-        println!("{label}, {} octets: {} ns", octets.len(), start.elapsed().as_nanos() / u128::from(COUNT));
-    }
-}
-
 #[test]
 fn unknown_versions_and_kinds_are_told_apart() {
     let entry = Entry { group: 0, time_ms: 0, body: Body::ImportAbandon(StageId([0; 16])) };
