@@ -3,13 +3,13 @@
 use clap::{ArgGroup, Args, ValueEnum};
 use lab::engine::{self, Pace, Plan, Progress};
 use lab::measure::Second;
-use lab::report::{Manifest, Rules, Summary, duration, outline};
+use lab::report::{Account, Manifest, Recording, Row, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use lab::workload::{self, Dialect, Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,9 +106,12 @@ pub(crate) struct Arguments {
     /// The same seed draws the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for summary.json and manifest.json.
+    /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print dnsperf's statistics too, for scripts that read them.
+    #[arg(long)]
+    dnsperf_text: bool,
     /// The target is mine, though it is neither on loopback nor in a private range.
     #[arg(long)]
     i_own_this_target: bool,
@@ -146,9 +149,11 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
     let is_terminal = std::io::stderr().is_terminal();
+    let mut recording = Recording::new(std::time::SystemTime::now(), arguments.timeout);
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
             show_second(index, second, is_terminal);
+            recording.rows.push(Row::new(index, second));
         }
         stops()
     })?;
@@ -157,10 +162,15 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     }
     let rules = Rules { lag_p99_max: arguments.lag_limit, ..Rules::default() };
     let summary = Summary::new(&plan, "udp", &outcome, &rules);
+    recording.started = outcome.started;
+    let account = Account { rows: recording.rows.clone(), connections: Vec::new() };
+    recording.transports.insert("udp".to_owned(), account);
+    if arguments.dnsperf_text {
+        println!("{}", dnsperf_text(&recording));
+    }
     print!("{}", outline(&summary));
     if let Some(out) = &arguments.out {
-        write_json(&out.join("summary.json"), &summary)?;
-        write_json(&out.join("manifest.json"), &Manifest::new(outcome.started, arguments.seed))?;
+        folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.seed))?;
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -182,12 +192,6 @@ fn show_second(index: u64, second: &Second, is_terminal: bool) {
     } else {
         eprintln!("{line}");
     }
-}
-
-fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-    text.push('\n');
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {

@@ -6,10 +6,24 @@ mod verdict;
 mod summary;
 // manifest.json.
 mod manifest;
-// The terminal.
+// The terminal, in our words and in dnsperf's.
+mod dnsperf_text;
 mod text;
+// What was recorded, second by second.
+mod distribution;
+mod lines;
+mod recording;
+// The run folder, and what other programs left.
+pub mod folder;
+mod import;
+mod run;
 
+pub use distribution::Distribution;
+pub use dnsperf_text::dnsperf_text;
+pub use lines::{Client, Event, Sample};
 pub use manifest::Manifest;
+pub use recording::{Account, ConnectionRow, Recording, Row};
+pub use run::Run;
 pub use summary::{Quantiles, Summary, TransportSummary};
 pub use text::{duration, outline};
 pub use verdict::{Limit, LimitSide, Rules, Validity, judge};

@@ -1,10 +1,10 @@
 //! `summary.json`: a run in figures.
 
-use super::{Limit, Rules, Validity, judge};
+use super::{Distribution, Limit, Row, Rules, Validity, judge};
 use crate::engine::{Outcome, Plan};
 use crate::measure::Second;
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::number::Rcode;
 
@@ -12,12 +12,12 @@ use wire::number::Rcode;
 const SCHEMA_VERSION: u32 = 20_261_121;
 
 /// The whole of `summary.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of the form, as a date.
     pub schema_version: u32,
     /// Each transport on its own.
-    pub transports: BTreeMap<&'static str, TransportSummary>,
+    pub transports: BTreeMap<String, TransportSummary>,
     /// All transports together.
     #[serde(flatten)]
     pub total: TransportSummary,
@@ -36,7 +36,8 @@ pub struct Summary {
 }
 
 /// One transport.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TransportSummary {
     /// Queries sent.
     pub sent: u64,
@@ -69,7 +70,8 @@ pub struct TransportSummary {
 }
 
 /// A distribution in ten figures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Quantiles {
     /// Smallest.
     pub min: f64,
@@ -107,7 +109,7 @@ impl Summary {
         let right = total.answered - total.unexpected;
         Self {
             schema_version: SCHEMA_VERSION,
-            transports: BTreeMap::from([(transport, total.clone())]),
+            transports: BTreeMap::from([(transport.to_owned(), total.clone())]),
             offered_rate: offered / duration_seconds,
             achieved_rate: right as f64 / duration_seconds,
             total,
@@ -139,6 +141,46 @@ impl TransportSummary {
             latency_us: Quantiles::of(&total.latency),
             service_us: Quantiles::of(&total.service),
             send_lag_us: Quantiles::of(&total.send_lag),
+        }
+    }
+}
+
+impl From<&Row> for TransportSummary {
+    fn from(row: &Row) -> Self {
+        Self {
+            sent: row.sent,
+            answered: row.answered,
+            late: row.late,
+            timed_out: row.timed_out,
+            mismatched: row.mismatched,
+            duplicate: row.duplicate,
+            stray: row.stray,
+            unexpected: row.unexpected,
+            truncated: row.truncated,
+            interrupted: row.interrupted,
+            rcodes: row.rcodes.clone(),
+            latency_us: Quantiles::from(&row.latency),
+            service_us: Quantiles::from(&row.service),
+            send_lag_us: Quantiles::from(&row.send_lag),
+        }
+    }
+}
+
+impl From<&Distribution> for Quantiles {
+    /// From nanoseconds to microseconds.
+    fn from(distribution: &Distribution) -> Self {
+        let at = |quantile| distribution.quantile(quantile) as f64 / 1e3;
+        Self {
+            min: distribution.min() as f64 / 1e3,
+            q1: at(0.25),
+            p50: at(0.5),
+            q3: at(0.75),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: distribution.max() as f64 / 1e3,
+            n: distribution.n(),
         }
     }
 }
