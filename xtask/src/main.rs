@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test"] => test::run(test::Extent::Subset),
         ["test", "--full"] => test::run(test::Extent::Full),
-        ["verify"] => verify::run(),
+        ["verify"] => verify::verify(),
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),

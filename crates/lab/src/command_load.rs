@@ -1,9 +1,9 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use clap::{ArgGroup, Args, ValueEnum};
-use lab::engine::{self, Pace, Plan, Progress};
+use lab::engine::{self, Pace, Plan, Progress, Transport};
 use lab::measure::Second;
-use lab::report::{Account, Manifest, Recording, Row, Rules, Summary, dnsperf_text, duration, folder, outline};
+use lab::report::{Manifest, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use lab::workload::{self, Dialect, Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Whom to ask, with or without a port; queries take turns.
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     server: Vec<SocketAddr>,
+    /// How: udp, tcp, dot, doh or doq.
+    #[arg(long, default_value = "udp")]
+    transport: Transport,
     /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
@@ -144,16 +147,17 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     allow_targets(arguments)?;
+    if arguments.transport != Transport::Udp {
+        return Err(format!("{} is not among the transports of this build; there is udp", arguments.transport).into());
+    }
     let plan = plan(arguments)?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
     let is_terminal = std::io::stderr().is_terminal();
-    let mut recording = Recording::new(std::time::SystemTime::now(), arguments.timeout);
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
             show_second(index, second, is_terminal);
-            recording.rows.push(Row::new(index, second));
         }
         stops()
     })?;
@@ -161,10 +165,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         eprintln!();
     }
     let rules = Rules { lag_p99_max: arguments.lag_limit, ..Rules::default() };
-    let summary = Summary::new(&plan, "udp", &outcome, &rules);
-    recording.started = outcome.started;
-    let account = Account { rows: recording.rows.clone(), connections: Vec::new() };
-    recording.transports.insert("udp".to_owned(), account);
+    let summary = Summary::new(&plan, &outcome, &rules);
+    let recording = Recording::of(&outcome, plan.timeout);
     if arguments.dnsperf_text {
         println!("{}", dnsperf_text(&recording));
     }
@@ -205,6 +207,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Plan {
         servers: arguments.server.clone(),
+        transport: arguments.transport,
         workload,
         pace,
         timeout: arguments.timeout,

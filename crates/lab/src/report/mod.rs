@@ -24,6 +24,6 @@ pub use lines::{Client, Event, Sample};
 pub use manifest::Manifest;
 pub use recording::{Account, ConnectionRow, Recording, Row};
 pub use run::Run;
-pub use summary::{Quantiles, Summary, TransportSummary};
+pub use summary::{ConnectionSummary, Quantiles, Summary, TransportSummary};
 pub use text::{duration, outline};
 pub use verdict::{Limit, LimitSide, Rules, Validity, judge};

@@ -1,7 +1,8 @@
 //! What a run recorded, second by second: what the run folder is written from, and what it is read into.
 
 use super::{Client, Distribution, Event, Sample};
-use crate::measure::Second;
+use crate::engine::Outcome;
+use crate::measure::{ConnectionSecond, Second};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -50,6 +51,8 @@ pub struct Row {
     pub timed_out: u64,
     /// Of these: not answered when the run was broken off.
     pub interrupted: u64,
+    /// Of these: their connection could not be opened, or ended before the answer came.
+    pub connection_lost: u64,
     /// Of the answered: with TC.
     pub truncated: u64,
     /// Of the answered: with an RCODE that was not expected.
@@ -108,6 +111,8 @@ pub struct ConnectionRow {
     pub handshake_us: super::Quantiles,
     /// TCP connect alone, microseconds.
     pub tcp_connect_us: super::Quantiles,
+    /// How long each closed connection had been open, microseconds.
+    pub lifetime_us: super::Quantiles,
 }
 
 impl Recording {
@@ -125,10 +130,53 @@ impl Recording {
         }
     }
 
+    /// Of a run that has ended.
+    #[must_use]
+    pub fn of(outcome: &Outcome, timeout: Duration) -> Self {
+        let mut recording = Self::new(outcome.started, timeout);
+        for (transport, account) in &outcome.transports {
+            let rows = (0..).zip(&account.seconds).map(|(index, second)| Row::new(index, second)).collect();
+            let connections = (0..).zip(&account.connections);
+            let connections =
+                connections.map(|(index, second)| ConnectionRow::new(index, transport.label(), second)).collect();
+            let has_any = account.connection_total.opened + account.connection_total.failed > 0;
+            let connections = if has_any { connections } else { Vec::new() };
+            recording.transports.insert(transport.label().to_owned(), Account { rows, connections });
+        }
+        for index in 0..outcome.second_count as usize {
+            let parts: Vec<_> =
+                recording.transports.values().filter_map(|account| account.rows.get(index).cloned()).collect();
+            recording.rows.push(Row { start_seconds: index as f64, span_seconds: 1.0, ..Row::sum(&parts) });
+        }
+        recording
+    }
+
     /// All intervals in one.
     #[must_use]
     pub fn total(&self) -> Row {
         Row::sum(&self.rows)
+    }
+}
+
+impl ConnectionRow {
+    /// The second `index` of a run.
+    #[must_use]
+    pub fn new(index: u64, transport: &str, second: &ConnectionSecond) -> Self {
+        Self {
+            at: index as f64,
+            transport: transport.to_owned(),
+            opened: second.opened,
+            failed: second.failed,
+            resumed: second.resumed,
+            early_data: second.early_data,
+            closed_by_peer: second.closed_by_peer,
+            closed_by_us: second.closed_by_us,
+            reused_queries: second.reused_queries,
+            open: second.open,
+            handshake_us: super::Quantiles::of(&second.handshake),
+            tcp_connect_us: super::Quantiles::of(&second.tcp_connect),
+            lifetime_us: super::Quantiles::of(&second.lifetime),
+        }
     }
 }
 
@@ -144,6 +192,7 @@ impl Row {
             answered: second.answered,
             timed_out: second.timed_out,
             interrupted: second.interrupted,
+            connection_lost: second.connection_lost,
             truncated: second.truncated,
             unexpected: second.unexpected,
             rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
@@ -178,6 +227,7 @@ impl Row {
             answered: of(|row| row.answered),
             timed_out: of(|row| row.timed_out),
             interrupted: of(|row| row.interrupted),
+            connection_lost: of(|row| row.connection_lost),
             truncated: of(|row| row.truncated),
             unexpected: of(|row| row.unexpected),
             rcodes,

@@ -89,6 +89,7 @@ fn stats(
             "duplicate": row.duplicate,
             "mismatched": row.mismatched,
             "stray": row.stray,
+            "connection_lost": row.connection_lost,
             "truncated": row.truncated,
             "unexpected_rcode": row.unexpected,
             "octets_sent": row.octets_sent,
@@ -224,6 +225,7 @@ fn counts(value: &Value, per_second: f64) -> Row {
         answered,
         timed_out: number(&value["timeouts"]),
         interrupted: number(&value["interrupted"]),
+        connection_lost: number(&more["connection_lost"]),
         truncated: number(&more["truncated"]),
         unexpected: number(&more["unexpected_rcode"]),
         rcodes: rcodes

@@ -1,6 +1,7 @@
 //! What is written is what was measured, in the forms that others defined.
 
 use super::*;
+use crate::engine::Transport;
 use crate::measure::Second;
 use crate::report::{Account, ConnectionRow, Event, Limit, LimitSide, Row, Run, TransportSummary, Validity};
 use serde_json::Value;
@@ -81,7 +82,7 @@ fn summary(recording: &Recording) -> Summary {
     let total = TransportSummary::from(&recording.total());
     Summary {
         schema_version: 20_261_121,
-        transports: BTreeMap::from([("udp".to_owned(), total.clone())]),
+        transports: BTreeMap::from([(Transport::Udp, total.clone())]),
         total,
         offered_rate: 3.0,
         achieved_rate: 2.5,

@@ -84,13 +84,7 @@ impl Watch {
 
     /// Why the cluster did not become ready in time.
     pub(crate) fn not_ready(&self) -> Problem {
-        let silent: Vec<String> = self
-            .plan
-            .nodes
-            .iter()
-            .filter(|node| !self.statuses.contains_key(&node.id))
-            .map(|node| node.id.to_string())
-            .collect();
+        let silent = self.silent();
         let why = match (silent.is_empty(), self.leader()) {
             (false, _) => format!("node {} does not answer on its API", silent.join(", ")),
             (true, None) => "the nodes found no leader".to_owned(),
@@ -115,14 +109,14 @@ impl Watch {
         }
     }
 
+    /// Numbers of the nodes that do not answer on their API.
+    fn silent(&self) -> Vec<String> {
+        let is_silent = |id: &_| !self.statuses.contains_key(id);
+        self.plan.nodes.iter().filter(|node| is_silent(&node.id)).map(|node| node.id.to_string()).collect()
+    }
+
     fn line(&self) -> String {
-        let down: Vec<String> = self
-            .plan
-            .nodes
-            .iter()
-            .filter(|node| !self.statuses.contains_key(&node.id))
-            .map(|node| node.id.to_string())
-            .collect();
+        let down = self.silent();
         let term = self.statuses.values().map(|status| status.term).max().unwrap_or(0);
         let leader = self.leader().map_or("none".to_owned(), |id| id.to_string());
         let mut line = format!(
