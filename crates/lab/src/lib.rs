@@ -19,5 +19,8 @@ pub mod engine;
 pub mod measure;
 pub mod report;
 
+// What the server did meanwhile.
+pub mod monitor;
+
 // What came back, side by side.
 pub mod compare;
