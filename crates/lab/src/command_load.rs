@@ -1,7 +1,7 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use clap::{ArgGroup, Args, ValueEnum};
-use lab::engine::{self, Pace, Plan, Progress};
+use lab::engine::{self, Pace, Plan, Progress, Transport};
 use lab::measure::Second;
 use lab::report::{Manifest, Rules, Summary, duration, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Whom to ask, with or without a port; queries take turns.
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     server: Vec<SocketAddr>,
+    /// How: udp, tcp, dot, doh or doq.
+    #[arg(long, default_value = "udp")]
+    transport: Transport,
     /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
@@ -141,6 +144,9 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     allow_targets(arguments)?;
+    if arguments.transport != Transport::Udp {
+        return Err(format!("{} is not among the transports of this build; there is udp", arguments.transport).into());
+    }
     let plan = plan(arguments)?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
@@ -156,7 +162,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         eprintln!();
     }
     let rules = Rules { lag_p99_max: arguments.lag_limit, ..Rules::default() };
-    let summary = Summary::new(&plan, "udp", &outcome, &rules);
+    let summary = Summary::new(&plan, &outcome, &rules);
     print!("{}", outline(&summary));
     if let Some(out) = &arguments.out {
         write_json(&out.join("summary.json"), &summary)?;
@@ -201,6 +207,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Plan {
         servers: arguments.server.clone(),
+        transport: arguments.transport,
         workload,
         pace,
         timeout: arguments.timeout,

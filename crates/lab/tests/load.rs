@@ -1,5 +1,5 @@
 //! The load engine against a server whose every fault is known.
-use lab::engine::{Outcome, Pace, Plan, Progress, run};
+use lab::engine::{Outcome, Pace, Plan, Progress, Transport, run};
 use lab::measure::Second;
 use lab::report::{Rules, Summary};
 use lab::schedule::{Arrivals, Schedule};
@@ -82,6 +82,7 @@ fn plan(server: SocketAddr, pace: Pace) -> Plan {
     let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
     Plan {
         servers: vec![server],
+        transport: Transport::Udp,
         workload: Workload::Generated(Box::new(generator)),
         pace,
         timeout: Duration::from_millis(800),
@@ -135,7 +136,7 @@ fn every_query_is_accounted_for() {
     let sent: u64 = seconds.iter().map(|second| second.sent).sum();
     assert_eq!(sent, 3_000);
     // What is wrong is no capacity.
-    let summary = Summary::new(&plan, "udp", &outcome, &Rules::default());
+    let summary = Summary::new(&plan, &outcome, &Rules::default());
     assert!((summary.achieved_rate - 920.0).abs() < 0.01, "{}", summary.achieved_rate);
 }
 
@@ -192,7 +193,7 @@ fn nobody_there_is_said() {
     let plan = open(closed, 100.0, 1);
     let (outcome, _) = measure(&plan);
     assert_eq!((outcome.total.answered, outcome.total.sent), (0, 100));
-    let summary = Summary::new(&plan, "udp", &outcome, &Rules::default());
+    let summary = Summary::new(&plan, &outcome, &Rules::default());
     assert!(summary.limit.evidence.iter().any(|line| line.contains("nobody listens")), "{:?}", summary.limit);
 }
 

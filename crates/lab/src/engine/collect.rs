@@ -1,10 +1,10 @@
 //! Starts the workers and makes one account of theirs.
 
-use super::Plan;
 use super::clock::Clock;
 use super::udp::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
+use super::{Plan, Transport};
 use crate::limits::REPORTS_WAITING_MAX;
-use crate::measure::Second;
+use crate::measure::{ConnectionSecond, Moment, Second};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 /// From a worker to the collector.
 pub(super) enum Report {
-    /// A second that changes no more.
-    Second(u64, Box<Second>),
+    /// A second of each transport that changes no more.
+    Second(u64, Vec<(Transport, Moment)>),
     /// The worker has ended.
     Done(Tail),
 }
@@ -54,12 +54,39 @@ pub struct Outcome {
     pub started: SystemTime,
     /// All seconds together.
     pub total: Second,
-    /// Each second on its own, in order, from 0.
+    /// How many seconds there are, from 0.
     pub second_count: u64,
+    /// Each transport that was used.
+    pub transports: BTreeMap<Transport, Account>,
     /// What each worker counted.
     pub workers: Vec<Tail>,
     /// Whether it was broken off.
     pub is_interrupted: bool,
+}
+
+/// One transport's part of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Its queries, each second on its own, in order, from 0.
+    pub seconds: Vec<Second>,
+    /// All seconds together.
+    pub total: Second,
+    /// Its connections, each second on its own; without any, as over UDP, all are zero.
+    pub connections: Vec<ConnectionSecond>,
+    /// All seconds together; `open` is that of the end.
+    pub connection_total: ConnectionSecond,
+}
+
+impl Account {
+    /// Adds the next second.
+    fn push(&mut self, mut moment: Moment) {
+        moment.connections.follow(self.connection_total.open);
+        self.total.merge(&moment.queries);
+        self.connection_total.merge(&moment.connections);
+        self.connection_total.open = moment.connections.open;
+        self.seconds.push(moment.queries);
+        self.connections.push(moment.connections);
+    }
 }
 
 /// How often the caller is asked whether to go on.
@@ -91,6 +118,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         started,
         total: collector.total,
         second_count: collector.next,
+        transports: collector.transports,
         workers: collector.tails,
         is_interrupted,
     })
@@ -99,8 +127,9 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
 #[derive(Default)]
 struct Collector {
     worker_count: usize,
-    /// Seconds that not every worker has reported: how many have, and their sum.
-    open: BTreeMap<u64, (usize, Second)>,
+    /// Seconds that not every worker has reported: how many have, and their sums.
+    open: BTreeMap<u64, (usize, BTreeMap<Transport, Moment>)>,
+    transports: BTreeMap<Transport, Account>,
     next: u64,
     total: Second,
     tails: Vec<Tail>,
@@ -110,10 +139,14 @@ impl Collector {
     fn collect(&mut self, inbox: &Receiver<Report>, stop: &AtomicU8, progress: &mut impl FnMut(Progress<'_>) -> u8) {
         loop {
             let wish = match inbox.recv_timeout(PATIENCE) {
-                Ok(Report::Second(index, second)) => {
-                    let (count, sum) = self.open.entry(index).or_default();
+                Ok(Report::Second(index, moments)) => {
+                    let (count, sums) = self.open.entry(index).or_default();
                     *count += 1;
-                    sum.merge(&second);
+                    for (transport, moment) in moments {
+                        let sum = sums.entry(transport).or_default();
+                        sum.queries.merge(&moment.queries);
+                        sum.connections.merge(&moment.connections);
+                    }
                     self.close(false, progress)
                 }
                 Ok(Report::Done(tail)) => {
@@ -137,7 +170,17 @@ impl Collector {
             if !is_end && (*entry.key() != self.next || entry.get().0 < self.worker_count) {
                 break;
             }
-            let (index, (_, second)) = entry.remove_entry();
+            let (index, (_, moments)) = entry.remove_entry();
+            let mut second = Second::default();
+            for (transport, moment) in moments {
+                second.merge(&moment.queries);
+                let account = self.transports.entry(transport).or_default();
+                // A transport that joins late was not used before.
+                while (account.seconds.len() as u64) < index {
+                    account.push(Moment::default());
+                }
+                account.push(moment);
+            }
             self.total.merge(&second);
             self.next = index + 1;
             wish = Some(progress(Progress::Second(index, &second)));

@@ -3,6 +3,8 @@
 //! IDs are given out in order, so that queries time out in order and neighbours in time are neighbours in memory. An
 //! entry stays as it ended until its ID is needed again; that is how late and second answers are known.
 
+use crate::measure::Sent;
+
 /// IDs of a socket (RFC 1035 4.1.1).
 const ID_COUNT: usize = 1 << 16;
 /// Octets of a message header.
@@ -25,13 +27,6 @@ struct Entry {
     question: u32,
     question_octets: u16,
     state: State,
-}
-
-/// When a query was to be sent, and when it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sent {
-    pub(super) planned_ns: u64,
-    pub(super) sent_ns: u64,
 }
 
 /// What a datagram or message turned out to be.

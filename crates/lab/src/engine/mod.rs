@@ -6,6 +6,8 @@
 //!              +-> worker ...                       +-> strays, late, duplicate --------+
 //! ```
 
+// How queries travel.
+mod transport;
 // Nanoseconds since the start of the run.
 mod clock;
 // Whose answer it is.
@@ -17,7 +19,8 @@ mod collect;
 // What the operating system counted meanwhile.
 mod usage;
 
-pub use collect::{Outcome, Progress, Tail, run};
+pub use collect::{Account, Outcome, Progress, Tail, run};
+pub use transport::Transport;
 
 use crate::schedule::Schedule;
 use crate::workload::Workload;
@@ -54,6 +57,8 @@ impl Pace {
 pub struct Plan {
     /// Whom to ask; queries take turns.
     pub servers: Vec<SocketAddr>,
+    /// How.
+    pub transport: Transport,
     /// What to ask.
     pub workload: Workload,
     /// When.

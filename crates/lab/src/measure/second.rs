@@ -22,6 +22,8 @@ pub struct Second {
     pub timed_out: u64,
     /// Of these: not answered when the run was broken off.
     pub interrupted: u64,
+    /// Of these: their connection could not be opened, or ended before the answer came.
+    pub connection_lost: u64,
     /// Of the answered: with TC.
     pub truncated: u64,
     /// Of the answered: with an RCODE that was not expected.
@@ -54,16 +56,12 @@ pub struct Second {
 
 impl Default for Second {
     fn default() -> Self {
-        let histogram = || {
-            let mut histogram = Histogram::new_with_bounds(1, 1_000_000, DIGITS).expect("bounds that fit");
-            histogram.auto(true);
-            histogram
-        };
         Self {
             sent: 0,
             answered: 0,
             timed_out: 0,
             interrupted: 0,
+            connection_lost: 0,
             truncated: 0,
             unexpected: 0,
             rcodes: [0; RCODE_COUNT],
@@ -102,6 +100,7 @@ impl Second {
         self.answered += other.answered;
         self.timed_out += other.timed_out;
         self.interrupted += other.interrupted;
+        self.connection_lost += other.connection_lost;
         self.truncated += other.truncated;
         self.unexpected += other.unexpected;
         for (own, more) in self.rcodes.iter_mut().zip(other.rcodes) {
@@ -125,7 +124,14 @@ impl Second {
     }
 }
 
-fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
+/// An empty one that grows; nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, 1_000_000, DIGITS).expect("bounds that fit");
+    histogram.auto(true);
+    histogram
+}
+
+pub(super) fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
     // It grows by itself; a value beyond the bound, hours of latency, is kept at the bound.
     histogram.record(nanoseconds.clamp(1, LATENCY_MAX_NS)).expect("histograms that grow take any value");
 }

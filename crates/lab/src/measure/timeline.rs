@@ -1,23 +1,32 @@
 //! A worker's seconds: those that may still change, in a window that moves on.
 
-use super::Second;
+use super::{ConnectionSecond, Second};
 use std::collections::VecDeque;
 
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// One second of one transport.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    /// Its queries.
+    pub queries: Second,
+    /// Its connections.
+    pub connections: ConnectionSecond,
+}
 
 /// Seconds from the oldest that may still change.
 #[derive(Debug, Default)]
 pub struct Timeline {
     /// Index of the first second of the window.
     first: u64,
-    window: VecDeque<Box<Second>>,
+    window: VecDeque<Box<Moment>>,
 }
 
 impl Timeline {
     /// The second of `at_ns`, nanoseconds from the start of the run. One that has been given away lives on in the
     /// oldest of the window.
-    pub fn at(&mut self, at_ns: u64) -> &mut Second {
+    pub fn at(&mut self, at_ns: u64) -> &mut Moment {
         let index = (at_ns / SECOND_NS).saturating_sub(self.first) as usize;
         while self.window.len() <= index {
             self.window.push_back(Box::default());
@@ -26,7 +35,7 @@ impl Timeline {
     }
 
     /// Gives the next second that ended before `before_ns`, with its index.
-    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Box<Second>)> {
+    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Box<Moment>)> {
         if (self.first + 1) * SECOND_NS > before_ns {
             return None;
         }
@@ -35,8 +44,14 @@ impl Timeline {
         Some((index, self.window.pop_front().unwrap_or_default()))
     }
 
+    /// Whether nothing is in the window.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty()
+    }
+
     /// What is left, at the end of the run.
-    pub fn finish(self) -> impl Iterator<Item = (u64, Box<Second>)> {
+    pub fn finish(self) -> impl Iterator<Item = (u64, Box<Moment>)> {
         self.window.into_iter().enumerate().map(move |(offset, second)| (self.first + offset as u64, second))
     }
 }
@@ -48,13 +63,13 @@ mod tests {
     #[test]
     fn seconds_leave_in_order() {
         let mut timeline = Timeline::default();
-        timeline.at(2_500_000_000).sent += 1;
-        timeline.at(0).sent += 2;
+        timeline.at(2_500_000_000).queries.sent += 1;
+        timeline.at(0).queries.sent += 2;
         assert!(timeline.retire(999_999_999).is_none());
-        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.sent)), Some((0, 2)));
-        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.sent)), Some((1, 0)));
+        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.queries.sent)), Some((0, 2)));
+        assert_eq!(timeline.retire(2_000_000_000).map(|(index, second)| (index, second.queries.sent)), Some((1, 0)));
         assert!(timeline.retire(2_000_000_000).is_none());
-        let rest: Vec<_> = timeline.finish().map(|(index, second)| (index, second.sent)).collect();
+        let rest: Vec<_> = timeline.finish().map(|(index, second)| (index, second.queries.sent)).collect();
         assert_eq!(rest, [(2, 1)]);
     }
 }

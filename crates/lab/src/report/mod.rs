@@ -10,6 +10,6 @@ mod manifest;
 mod text;
 
 pub use manifest::Manifest;
-pub use summary::{Quantiles, Summary, TransportSummary};
+pub use summary::{ConnectionSummary, Quantiles, Summary, TransportSummary};
 pub use text::{duration, outline};
 pub use verdict::{Limit, LimitSide, Rules, Validity, judge};

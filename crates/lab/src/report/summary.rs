@@ -1,8 +1,8 @@
 //! `summary.json`: a run in figures.
 
 use super::{Limit, Rules, Validity, judge};
-use crate::engine::{Outcome, Plan};
-use crate::measure::Second;
+use crate::engine::{Account, Outcome, Plan, Transport};
+use crate::measure::{ConnectionSecond, Second};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct Summary {
     /// Version of the form, as a date.
     pub schema_version: u32,
     /// Each transport on its own.
-    pub transports: BTreeMap<&'static str, TransportSummary>,
+    pub transports: BTreeMap<Transport, TransportSummary>,
     /// All transports together.
     #[serde(flatten)]
     pub total: TransportSummary,
@@ -58,6 +58,8 @@ pub struct TransportSummary {
     pub truncated: u64,
     /// Queries that waited when the run was broken off.
     pub interrupted: u64,
+    /// Queries whose connection could not be opened, or ended before the answer came.
+    pub connection_lost: u64,
     /// Answered, by RCODE.
     pub rcodes: BTreeMap<String, u64>,
     /// From the planned time to the answer, time-outs among them; microseconds.
@@ -66,6 +68,36 @@ pub struct TransportSummary {
     pub service_us: Quantiles,
     /// From the planned time to the sending; microseconds.
     pub send_lag_us: Quantiles,
+    /// Its connections; of transports that have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionSummary>,
+}
+
+/// Connections of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionSummary {
+    /// Handshakes that came to an end.
+    pub opened: u64,
+    /// Refused, or not opened in time.
+    pub failed: u64,
+    /// Of the opened: with an earlier TLS session.
+    pub resumed: u64,
+    /// Of the opened: the server took early data.
+    pub early_data: u64,
+    /// Closed by the server.
+    pub closed_by_peer: u64,
+    /// Closed by this side.
+    pub closed_by_us: u64,
+    /// Queries on connections that others had been sent on, or were waiting for.
+    pub reused_queries: u64,
+    /// Most that were open at the end of any second.
+    pub open_max: u64,
+    /// From the first packet until it could be used; microseconds.
+    pub handshake_us: Quantiles,
+    /// Until TCP was connected; microseconds.
+    pub tcp_connect_us: Quantiles,
+    /// How long closed connections had been open; microseconds.
+    pub lifetime_us: Quantiles,
 }
 
 /// A distribution in ten figures.
@@ -96,7 +128,7 @@ pub struct Quantiles {
 impl Summary {
     /// Sums a run up.
     #[must_use]
-    pub fn new(plan: &Plan, transport: &'static str, outcome: &Outcome, rules: &Rules) -> Self {
+    pub fn new(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Self {
         let (validity, limit) = judge(plan, outcome, rules);
         let total = TransportSummary::new(&outcome.total);
         let duration_seconds = plan.pace.duration().as_secs_f64().min(outcome.second_count as f64);
@@ -107,7 +139,7 @@ impl Summary {
         let right = total.answered - total.unexpected;
         Self {
             schema_version: SCHEMA_VERSION,
-            transports: BTreeMap::from([(transport, total.clone())]),
+            transports: outcome.transports.iter().map(|(own, account)| (*own, TransportSummary::of(account))).collect(),
             offered_rate: offered / duration_seconds,
             achieved_rate: right as f64 / duration_seconds,
             total,
@@ -135,10 +167,39 @@ impl TransportSummary {
             unexpected: total.unexpected,
             truncated: total.truncated,
             interrupted: total.interrupted,
+            connection_lost: total.connection_lost,
             rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
             latency_us: Quantiles::of(&total.latency),
             service_us: Quantiles::of(&total.service),
             send_lag_us: Quantiles::of(&total.send_lag),
+            connections: None,
+        }
+    }
+
+    /// Sums up one transport, its connections with it.
+    #[must_use]
+    pub fn of(account: &Account) -> Self {
+        let total = &account.connection_total;
+        let open_max = account.connections.iter().map(|second| second.open).max().unwrap_or_default();
+        let has_any = total.opened + total.failed > 0;
+        Self { connections: has_any.then(|| ConnectionSummary::new(total, open_max)), ..Self::new(&account.total) }
+    }
+}
+
+impl ConnectionSummary {
+    fn new(total: &ConnectionSecond, open_max: u64) -> Self {
+        Self {
+            opened: total.opened,
+            failed: total.failed,
+            resumed: total.resumed,
+            early_data: total.early_data,
+            closed_by_peer: total.closed_by_peer,
+            closed_by_us: total.closed_by_us,
+            reused_queries: total.reused_queries,
+            open_max,
+            handshake_us: Quantiles::of(&total.handshake),
+            tcp_connect_us: Quantiles::of(&total.tcp_connect),
+            lifetime_us: Quantiles::of(&total.lifetime),
         }
     }
 }

@@ -44,6 +44,7 @@ pub fn outline(summary: &Summary) -> String {
         ("unexpected RCODE", total.unexpected),
         ("truncated", total.truncated),
         ("interrupted", total.interrupted),
+        ("connection lost", total.connection_lost),
     ];
     let others: Vec<_> =
         others.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();

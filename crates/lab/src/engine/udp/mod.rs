@@ -5,11 +5,11 @@ mod channel;
 
 use super::clock::{Clock, StampClock};
 use super::collect::{Report, Tail};
-use super::matching::{Arrival, Sent};
+use super::matching::Arrival;
 use super::usage::thread_cpu;
-use super::{Pace, Plan};
+use super::{Pace, Plan, Transport};
 use crate::limits::BATCH_COUNT;
-use crate::measure::Timeline;
+use crate::measure::{Ledger, Sent};
 use crate::schedule::Times;
 use crate::workload::Workload;
 use batch::{Incoming, Outgoing};
@@ -54,7 +54,7 @@ pub(super) struct Worker {
     next_receive: usize,
     last_receive_ns: u64,
     next_tick_ns: u64,
-    timeline: Timeline,
+    ledger: Ledger,
     timeout_ns: u64,
     expected: Option<[bool; 16]>,
     outgoing: Outgoing,
@@ -100,7 +100,7 @@ impl Worker {
             next_receive: 0,
             last_receive_ns: 0,
             next_tick_ns: TICK_NS,
-            timeline: Timeline::default(),
+            ledger: Ledger::new([Transport::Udp], plan.timeout.as_nanos() as u64),
             timeout_ns: plan.timeout.as_nanos() as u64,
             expected,
             outgoing: Outgoing::new(),
@@ -175,7 +175,7 @@ impl Worker {
         self.next_send = (index + 1) % count;
         let channel = &mut self.channels[index];
         let room = room.min(channel.in_flight.room());
-        let second = self.timeline.at(now);
+        let second = self.ledger.at(Transport::Udp, now);
         self.outgoing.clear();
         let mut lags = [0u64; BATCH_COUNT];
         while self.outgoing.count() < room {
@@ -238,7 +238,7 @@ impl Worker {
                 }
             };
             let arrival = channel.in_flight.arrive(message);
-            let second = self.timeline.at(at);
+            let second = self.ledger.at(Transport::Udp, at);
             second.octets_received += message.len() as u64;
             match arrival {
                 Arrival::Late => second.late += 1,
@@ -247,11 +247,11 @@ impl Worker {
                 Arrival::Stray => second.stray += 1,
                 Arrival::Answer { sent, .. } if at.saturating_sub(sent.sent_ns) > self.timeout_ns => {
                     second.late += 1;
-                    time_out(&mut self.timeline, sent, self.timeout_ns);
+                    self.ledger.time_out(Transport::Udp, sent);
                 }
                 Arrival::Answer { sent, rcode, is_truncated } => {
                     second.arrived += 1;
-                    let second = self.timeline.at(sent.sent_ns);
+                    let second = self.ledger.at(Transport::Udp, sent.sent_ns);
                     second.answered += 1;
                     second.rcodes[usize::from(rcode)] += 1;
                     second.truncated += u64::from(is_truncated);
@@ -272,13 +272,13 @@ impl Worker {
             if self.channels[index].in_flight.oldest_sent_ns().is_some_and(|sent| sent < before) {
                 while self.receive(index)? == BATCH_COUNT {}
                 while let Some(sent) = self.channels[index].in_flight.expire(before) {
-                    time_out(&mut self.timeline, sent, self.timeout_ns);
+                    self.ledger.time_out(Transport::Udp, sent);
                 }
             }
         }
-        while let Some((index, second)) = self.timeline.retire(before) {
+        while let Some((index, moments)) = self.ledger.retire(before) {
             // A collector that is gone has ended the run.
-            let _sent = self.reports.send(Report::Second(index, second));
+            let _sent = self.reports.send(Report::Second(index, moments));
         }
         Ok(())
     }
@@ -311,26 +311,19 @@ impl Worker {
             let is_broken_off = self.stop.load(Ordering::Relaxed) == STOP_AT_ONCE;
             while let Some(sent) = self.channels[index].in_flight.expire(u64::MAX) {
                 if is_broken_off {
-                    self.timeline.at(sent.sent_ns).interrupted += 1;
+                    self.ledger.at(Transport::Udp, sent.sent_ns).interrupted += 1;
                 } else {
-                    time_out(&mut self.timeline, sent, self.timeout_ns);
+                    self.ledger.time_out(Transport::Udp, sent);
                 }
             }
             self.tail.dropped += u64::from(batch::dropped(&self.channels[index].socket));
         }
         self.tail.cpu = cpu;
         self.tail.wall = Duration::from_nanos(self.clock.now_ns());
-        for (index, second) in self.timeline.finish() {
-            let _sent = self.reports.send(Report::Second(index, second));
+        for (index, moments) in self.ledger.finish() {
+            let _sent = self.reports.send(Report::Second(index, moments));
         }
         let _sent = self.reports.send(Report::Done(self.tail));
         Ok(())
     }
-}
-
-/// A time-out stands in the distributions, in the second in which its query was sent.
-fn time_out(timeline: &mut Timeline, sent: Sent, timeout_ns: u64) {
-    let second = timeline.at(sent.sent_ns);
-    second.timed_out += 1;
-    second.took(sent.sent_ns - sent.planned_ns + timeout_ns, timeout_ns);
 }

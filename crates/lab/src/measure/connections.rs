@@ -1,0 +1,111 @@
+//! What happened to connections in one second.
+
+use super::second::record;
+use hdrhistogram::Histogram;
+
+/// Connections of one second: counted in the second in which it happened. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct ConnectionSecond {
+    /// Handshakes that came to an end: the connection could be used.
+    pub opened: u64,
+    /// Connections that were refused, or whose handshake failed or took too long.
+    pub failed: u64,
+    /// Of the opened: with a TLS session of an earlier connection (RFC 8446 2.2).
+    pub resumed: u64,
+    /// Of the opened: the server took early data (RFC 8446 2.3).
+    pub early_data: u64,
+    /// Opened connections that the server closed.
+    pub closed_by_peer: u64,
+    /// Opened connections that this side closed: silent for too long, or after their last query.
+    pub closed_by_us: u64,
+    /// Queries that found a connection open, or being opened, when they were due.
+    pub reused_queries: u64,
+    /// Connections that were open when the second ended.
+    pub open: u64,
+    /// From the first packet of each connection until it could be used.
+    pub handshake: Histogram<u64>,
+    /// Of that, until TCP was connected.
+    pub tcp_connect: Histogram<u64>,
+    /// How long each closed connection had been open.
+    pub lifetime: Histogram<u64>,
+}
+
+impl Default for ConnectionSecond {
+    fn default() -> Self {
+        Self {
+            opened: 0,
+            failed: 0,
+            resumed: 0,
+            early_data: 0,
+            closed_by_peer: 0,
+            closed_by_us: 0,
+            reused_queries: 0,
+            open: 0,
+            handshake: super::second::histogram(),
+            tcp_connect: super::second::histogram(),
+            lifetime: super::second::histogram(),
+        }
+    }
+}
+
+impl ConnectionSecond {
+    /// Notes a connection that can be used, and how long that took.
+    pub fn opened(&mut self, handshake_ns: u64) {
+        self.opened += 1;
+        record(&mut self.handshake, handshake_ns);
+    }
+
+    /// Notes how long it took until TCP was connected.
+    pub fn tcp_connected(&mut self, connect_ns: u64) {
+        record(&mut self.tcp_connect, connect_ns);
+    }
+
+    /// Notes the end of a connection that had been opened.
+    pub fn closed(&mut self, is_by_peer: bool, lifetime_ns: u64) {
+        *(if is_by_peer { &mut self.closed_by_peer } else { &mut self.closed_by_us }) += 1;
+        record(&mut self.lifetime, lifetime_ns);
+    }
+
+    /// Adds another worker's connections of the same second. `open` is left: [`ConnectionSecond::follow`] counts it.
+    pub fn merge(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.failed += other.failed;
+        self.resumed += other.resumed;
+        self.early_data += other.early_data;
+        self.closed_by_peer += other.closed_by_peer;
+        self.closed_by_us += other.closed_by_us;
+        self.reused_queries += other.reused_queries;
+        for (own, more) in [
+            (&mut self.handshake, &other.handshake),
+            (&mut self.tcp_connect, &other.tcp_connect),
+            (&mut self.lifetime, &other.lifetime),
+        ] {
+            own.add(more).expect("histograms that grow take any value");
+        }
+    }
+
+    /// Counts how many are open at the end, from how many were open before.
+    pub fn follow(&mut self, open_before: u64) {
+        self.open = (open_before + self.opened).saturating_sub(self.closed_by_peer + self.closed_by_us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_follows_from_what_was_opened_and_closed() {
+        let mut first = ConnectionSecond::default();
+        first.opened(300_000);
+        first.opened(400_000);
+        first.follow(1);
+        let mut second = ConnectionSecond::default();
+        second.closed(true, 1_000_000_000);
+        second.closed(false, 2_000_000_000);
+        second.follow(first.open);
+        assert_eq!((first.open, second.open), (3, 1));
+        first.merge(&second);
+        assert_eq!((first.opened, first.closed_by_peer, first.handshake.len(), first.lifetime.len()), (2, 1, 2, 2));
+    }
+}

@@ -1,0 +1,103 @@
+//! A worker's account of all its transports, second by second.
+
+use super::{ConnectionSecond, Moment, Second, Timeline};
+use crate::engine::Transport;
+
+/// One timeline for each transport of a run.
+#[derive(Debug)]
+pub struct Ledger {
+    timelines: Vec<(Transport, Timeline)>,
+    timeout_ns: u64,
+}
+
+/// When a query was to be sent, and when it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// When the plan wanted it.
+    pub planned_ns: u64,
+    /// When the sender turned to it: the second that it is charged to.
+    pub sent_ns: u64,
+}
+
+impl Ledger {
+    /// An empty account of these transports; a query times out after `timeout_ns`.
+    #[must_use]
+    pub fn new(transports: impl IntoIterator<Item = Transport>, timeout_ns: u64) -> Self {
+        Self {
+            timelines: transports.into_iter().map(|transport| (transport, Timeline::default())).collect(),
+            timeout_ns,
+        }
+    }
+
+    fn timeline(&mut self, transport: Transport) -> &mut Timeline {
+        let index = self.timelines.iter().position(|(own, _)| *own == transport);
+        let index = index.unwrap_or_else(|| {
+            self.timelines.push((transport, Timeline::default()));
+            self.timelines.len() - 1
+        });
+        &mut self.timelines[index].1
+    }
+
+    /// The queries of a second.
+    pub fn at(&mut self, transport: Transport, at_ns: u64) -> &mut Second {
+        &mut self.timeline(transport).at(at_ns).queries
+    }
+
+    /// The connections of a second.
+    pub fn connections(&mut self, transport: Transport, at_ns: u64) -> &mut ConnectionSecond {
+        &mut self.timeline(transport).at(at_ns).connections
+    }
+
+    /// After how long a query has timed out.
+    #[must_use]
+    pub const fn timeout_ns(&self) -> u64 {
+        self.timeout_ns
+    }
+
+    /// A time-out stands in the distributions, in the second in which its query was sent.
+    pub fn time_out(&mut self, transport: Transport, sent: Sent) {
+        let timeout_ns = self.timeout_ns;
+        let second = self.at(transport, sent.sent_ns);
+        second.timed_out += 1;
+        second.took(sent.sent_ns - sent.planned_ns + timeout_ns, timeout_ns);
+    }
+
+    /// Gives the next second that ended before `before_ns`, with its index, of every transport.
+    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Vec<(Transport, Moment)>)> {
+        let mut index = None;
+        let mut moments = Vec::new();
+        for (transport, timeline) in &mut self.timelines {
+            let (own, moment) = timeline.retire(before_ns)?;
+            debug_assert!(index.is_none_or(|index| index == own));
+            index = Some(own);
+            moments.push((*transport, *moment));
+        }
+        index.map(|index| (index, moments))
+    }
+
+    /// What is left, at the end of the run.
+    pub fn finish(mut self) -> impl Iterator<Item = (u64, Vec<(Transport, Moment)>)> {
+        std::iter::from_fn(move || {
+            let is_left = self.timelines.iter().any(|(_, timeline)| !timeline.is_empty());
+            is_left.then(|| self.retire(u64::MAX)).flatten()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transports_leave_together_and_each_with_its_own() {
+        let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
+        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000 });
+        ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
+        let (index, moments) = ledger.retire(1_000_000_000).unwrap();
+        let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();
+        assert_eq!((index, timed_out), (0, vec![(Transport::Udp, 0), (Transport::Dot, 1)]));
+        assert!(ledger.retire(1_999_999_999).is_none());
+        let rest: Vec<_> = ledger.finish().map(|(index, moments)| (index, moments.len())).collect();
+        assert_eq!(rest, [(1, 2)]);
+    }
+}
