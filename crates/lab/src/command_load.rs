@@ -2,7 +2,9 @@
 
 use clap::{ArgGroup, Args, ValueEnum};
 use lab::engine::{self, Pace, Plan, Progress, Transport};
+use lab::limits::MONITOR_INTERVAL_MIN;
 use lab::measure::Second;
+use lab::monitor::Monitor;
 use lab::report::{Manifest, Rules, Summary, duration, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use lab::workload::{self, Dialect, Extras, Generator, NameDistribution, Popularity, Workload};
@@ -112,6 +114,12 @@ pub(crate) struct Arguments {
     /// Folder for summary.json and manifest.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    monitor: Vec<String>,
+    /// How often they are read.
+    #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
+    monitor_interval: Duration,
     /// The target is mine, though it is neither on loopback nor in a private range.
     #[arg(long)]
     i_own_this_target: bool,
@@ -152,6 +160,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
     let is_terminal = std::io::stderr().is_terminal();
+    let monitor = watch(arguments)?;
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
             show_second(index, second, is_terminal);
@@ -166,6 +175,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     print!("{}", outline(&summary));
     if let Some(out) = &arguments.out {
         write_json(&out.join("summary.json"), &summary)?;
+        if let Some(monitor) = monitor {
+            write_lines(&out.join("monitor.jsonl"), &monitor.finish(outcome.start))?;
+        }
         write_json(&out.join("manifest.json"), &Manifest::new(outcome.started, arguments.seed))?;
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -188,6 +200,21 @@ fn show_second(index: u64, second: &Second, is_terminal: bool) {
     } else {
         eprintln!("{line}");
     }
+}
+
+fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
+    if arguments.monitor.is_empty() {
+        return Ok(None);
+    }
+    let sources = arguments.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
+    Ok(Some(Monitor::start(sources, arguments.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
+}
+
+fn write_lines(path: &Path, values: &[impl serde::Serialize]) -> Result<(), String> {
+    let lines: Result<Vec<String>, _> = values.iter().map(serde_json::to_string).collect();
+    let mut text = lines.map_err(|error| error.to_string())?.join("\n");
+    text.push('\n');
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), String> {

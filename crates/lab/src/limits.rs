@@ -21,6 +21,8 @@ pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
 pub const REPORTS_WAITING_MAX: usize = 64;
 /// The longest latency told apart: 100 minutes.
 pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;
+/// Closer together, readings would load the machine that is measured.
+pub const MONITOR_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Descriptors of a watched process that are looked at.
 pub const DESCRIPTORS_READ_MAX: usize = 100_000;
 /// Samples for which the list of a process's sockets holds.
