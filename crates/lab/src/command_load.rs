@@ -115,7 +115,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
     monitor: Vec<String>,
     /// How often they are read.
     #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]

@@ -5,6 +5,9 @@
 //!   workload, schedule --> engine (send, match) --> measure --> report
 //! ```
 
+// Whether this machine can measure.
+pub mod doctor;
+
 // What is sent, and to whom.
 pub mod limits;
 pub mod peers;
