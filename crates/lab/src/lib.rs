@@ -21,6 +21,8 @@ pub mod engine;
 // How long it took.
 pub mod measure;
 pub mod report;
+// What is told while it goes on.
+pub mod live;
 
 // What the server did meanwhile.
 pub mod monitor;

@@ -35,3 +35,5 @@ pub const METRICS_MAX: usize = 500;
 pub const METRICS_BODY_OCTETS_MAX: u64 = 4 << 20;
 /// How long such a reading may take at each step.
 pub const METRICS_TIMEOUT_MS: u64 = 500;
+/// How long a client of the run's own endpoint may take at each step.
+pub const EXPORTER_WAIT_MS: u64 = 500;
