@@ -2,14 +2,16 @@
 
 use clap::{ArgGroup, Args, ValueEnum};
 use lab::engine::{self, Pace, Plan, Progress, Transport};
-use lab::measure::Second;
-use lab::report::{Manifest, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
+use lab::limits::MONITOR_INTERVAL_MIN;
+use lab::live::{Events, Exporter, Live, View};
+use lab::monitor::Monitor;
+use lab::report::{Manifest, Recording, Rules, Summary, dnsperf_text, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use lab::workload::{self, Dialect, Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +117,21 @@ pub(crate) struct Arguments {
     /// Print dnsperf's statistics too, for scripts that read them.
     #[arg(long)]
     dnsperf_text: bool,
+    /// Say nothing while it runs.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Each second as a line of JSON on standard output.
+    #[arg(long)]
+    json_events: bool,
+    /// Serve the run so far as Prometheus metrics at this address.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prometheus: Option<SocketAddr>,
+    /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
+    monitor: Vec<String>,
+    /// How often they are read.
+    #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
+    monitor_interval: Duration,
     /// The target is mine, though it is neither on loopback nor in a private range.
     #[arg(long)]
     i_own_this_target: bool,
@@ -154,46 +171,63 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
-    let is_terminal = std::io::stderr().is_terminal();
+    let mut live = live(arguments, plan.pace.duration())?;
+    let monitor = watch(arguments)?;
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
-            show_second(index, second, is_terminal);
+            live.second(index, second);
         }
         stops()
     })?;
-    if is_terminal {
-        eprintln!();
-    }
+    live.finish();
     let rules = Rules { lag_p99_max: arguments.lag_limit, ..Rules::default() };
     let summary = Summary::new(&plan, &outcome, &rules);
     let recording = Recording::of(&outcome, plan.timeout);
-    if arguments.dnsperf_text {
-        println!("{}", dnsperf_text(&recording));
+    // Standard output is the events' alone when they are wanted.
+    if arguments.json_events {
+        eprint!("{}", outline(&summary));
+    } else {
+        if arguments.dnsperf_text {
+            println!("{}", dnsperf_text(&recording));
+        }
+        print!("{}", outline(&summary));
     }
-    print!("{}", outline(&summary));
     if let Some(out) = &arguments.out {
         folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.seed))?;
+        if let Some(monitor) = monitor {
+            write_lines(&out.join("monitor.jsonl"), &monitor.finish(outcome.start))?;
+        }
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show_second(index: u64, second: &Second, is_terminal: bool) {
-    let at = |quantile| duration(Duration::from_nanos(second.latency.value_at_quantile(quantile)));
-    let line = format!(
-        "{:>5} s  sent {:>8}  answered {:>8}  timed out {:>6}  p50 {:>8}  p99 {:>8}  max {:>8}",
-        index + 1,
-        second.sent,
-        second.answered,
-        second.timed_out,
-        at(0.5),
-        at(0.99),
-        at(1.0),
-    );
-    if is_terminal {
-        eprint!("\r{line}");
-    } else {
-        eprintln!("{line}");
+fn live(arguments: &Arguments, planned: Duration) -> Result<Live, String> {
+    let events = arguments.json_events.then(|| Events::new(Box::new(std::io::stdout())));
+    let exporter = match arguments.prometheus {
+        Some(address) => {
+            let exporter = Exporter::start(address).map_err(|error| format!("--prometheus {address}: {error}"))?;
+            eprintln!("metrics at http://{}/metrics", exporter.address());
+            Some(exporter)
+        }
+        None => None,
+    };
+    let view = (!arguments.quiet).then(|| View::new(std::io::stderr().is_terminal(), planned));
+    Ok(Live::new(view, events, exporter))
+}
+
+fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
+    if arguments.monitor.is_empty() {
+        return Ok(None);
     }
+    let sources = arguments.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
+    Ok(Some(Monitor::start(sources, arguments.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
+}
+
+fn write_lines(path: &Path, values: &[impl serde::Serialize]) -> Result<(), String> {
+    let lines: Result<Vec<String>, _> = values.iter().map(serde_json::to_string).collect();
+    let mut text = lines.map_err(|error| error.to_string())?.join("\n");
+    text.push('\n');
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {

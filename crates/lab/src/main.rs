@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod command_answers;
+mod command_doctor;
 mod command_load;
 mod command_updates;
 
@@ -36,6 +37,9 @@ enum Command {
     /// Sends the same messages to several servers and explains or reports every difference.
     #[command(subcommand, after_help = COMPARE_EXAMPLES)]
     Compare(Comparison),
+    /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
+    #[command(after_help = command_doctor::EXAMPLES)]
+    Doctor(command_doctor::Arguments),
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
         Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
+        Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
     }
 }
