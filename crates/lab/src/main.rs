@@ -1,6 +1,7 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod command_answers;
 mod command_doctor;
 mod command_load;

@@ -45,7 +45,8 @@ fn ports(needs: &Needs) -> Finding {
     let seen = format!("{count} ({low} to {high}); this run needs {needed} on each");
     let sources = (needs.connection_count.div_ceil(count.max(1) * servers)).max(1);
     let remedy = format!(
-        "use {sources} source addresses (--source with a list), or sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\""
+        "use {sources} source addresses (--source with a list), or sysctl -w \
+         net.ipv4.ip_local_port_range=\"1024 65535\""
     );
     Finding::unless(needed <= count, Severity::Failure, "ports per address", seen, remedy)
 }

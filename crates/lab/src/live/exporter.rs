@@ -57,7 +57,8 @@ fn respond(mut stream: TcpStream, page: &str) -> io::Result<()> {
     let is_metrics = request[..len].starts_with(b"GET /metrics");
     let (status, body) = if is_metrics { ("200 OK", page) } else { ("404 Not Found", "the metrics are at /metrics\n") };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes())?;

@@ -114,10 +114,12 @@ mod tests {
 
     #[test]
     fn rows_are_read() {
-        let tcp = "   0: 0100007F:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 ffff 100 0 0 10 0";
+        let tcp = "   0: 0100007F:14B5 00000000:0000 0A 00000000:00000000 00:00000000 \
+                   00000000     0        0 4711 1 ffff 100 0 0 10 0";
         let row = Row::read(tcp).unwrap();
         assert_eq!((row.port, row.state, row.inode), (5301, LISTEN, 4711));
-        let udp = "  123: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 ffff 987";
+        let udp = "  123: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 \
+                   00000000     0        0 4712 2 ffff 987";
         let row = Row::read(udp).unwrap();
         assert_eq!((row.port, row.inode, row.drops), (53, 4712, 987));
         assert!(Row::read("  sl  local_address rem_address").is_none());

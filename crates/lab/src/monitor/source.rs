@@ -51,7 +51,8 @@ impl fmt::Display for SourceError {
             Self::Form(text) => {
                 write!(
                     f,
-                    "{text} is nothing to watch; write pid:4711, cgroup:/system.slice/nsd.service, or http://127.0.0.1:8054/metrics"
+                    "{text} is nothing to watch; write pid:4711, cgroup:/system.slice/nsd.service, \
+                     or http://127.0.0.1:8054/metrics"
                 )
             }
             Self::Unreadable(text, error) => write!(f, "{text} cannot be watched: {error}"),

@@ -1,0 +1,9 @@
+//! Options that several commands share.
+
+mod asking;
+mod parse;
+mod target;
+
+pub(crate) use asking::{Asking, Types};
+pub(crate) use parse::parse_duration;
+pub(crate) use target::Target;
