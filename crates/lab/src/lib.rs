@@ -24,6 +24,9 @@ pub mod report;
 // What is told while it goes on.
 pub mod live;
 
+// What rate a server bears.
+pub mod capacity;
+
 // What the server did meanwhile.
 pub mod monitor;
 

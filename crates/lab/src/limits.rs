@@ -37,3 +37,5 @@ pub const METRICS_BODY_OCTETS_MAX: u64 = 4 << 20;
 pub const METRICS_TIMEOUT_MS: u64 = 500;
 /// How long a client of the run's own endpoint may take at each step.
 pub const EXPORTER_WAIT_MS: u64 = 500;
+/// How often a rate is tried again that this tool could not send.
+pub const TOOL_RETRIES_MAX: usize = 2;

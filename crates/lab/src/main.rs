@@ -3,6 +3,7 @@
 
 mod arguments;
 mod command_answers;
+mod command_capacity;
 mod command_doctor;
 mod command_load;
 mod command_updates;
@@ -38,6 +39,9 @@ enum Command {
     /// Sends the same messages to several servers and explains or reports every difference.
     #[command(subcommand, after_help = COMPARE_EXAMPLES)]
     Compare(Comparison),
+    /// Finds the highest rate at which a server keeps an objective, with an interval.
+    #[command(after_help = command_capacity::EXAMPLES)]
+    Capacity(Box<command_capacity::Arguments>),
     /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
     #[command(after_help = command_doctor::EXAMPLES)]
     Doctor(command_doctor::Arguments),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
         Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
+        Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
     }
