@@ -4,6 +4,7 @@ use super::Types;
 use lab::workload::{self, Popularity};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use wire::name::Name;
 
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     text.parse()
@@ -57,4 +58,8 @@ pub(crate) fn parse_rcode(text: &str) -> Result<u8, String> {
 
 pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
     workload::read_subnet(text).ok_or_else(|| format!("{text} is no subnet; write 192.0.2.0/24"))
+}
+
+pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
 }
