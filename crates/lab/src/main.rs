@@ -3,6 +3,7 @@
 
 mod command_answers;
 mod command_load;
+mod command_report;
 mod command_updates;
 
 use clap::{Parser, Subcommand};
@@ -15,7 +16,8 @@ Examples:
   catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
-  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1";
+  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
+  catlab report run1";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -39,6 +41,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Draws runs: figures and pictures on one page that needs no network.
+    #[command(after_help = command_report::EXAMPLES)]
+    Report(command_report::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
         Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Report(arguments) => command_report::main(&arguments),
     }
 }
 
