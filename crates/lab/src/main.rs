@@ -6,6 +6,7 @@ mod command_answers;
 mod command_capacity;
 mod command_doctor;
 mod command_load;
+mod command_report;
 mod command_updates;
 
 use clap::{Parser, Subcommand};
@@ -18,7 +19,8 @@ Examples:
   catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
-  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1";
+  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
+  catlab report run1";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -48,6 +50,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Draws runs: figures and pictures on one page that needs no network.
+    #[command(after_help = command_report::EXAMPLES)]
+    Report(command_report::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -66,6 +71,7 @@ fn main() -> ExitCode {
         Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Report(arguments) => command_report::main(&arguments),
     }
 }
 

@@ -17,11 +17,14 @@ mod recording;
 pub mod folder;
 mod import;
 mod run;
+// The page with the pictures.
+mod page;
 
 pub use distribution::Distribution;
 pub use dnsperf_text::dnsperf_text;
 pub use lines::{Client, Event, Sample};
 pub use manifest::Manifest;
+pub use page::page;
 pub use recording::{Account, ConnectionRow, Recording, Row};
 pub use run::Run;
 pub use summary::{ConnectionSummary, Quantiles, Summary, TransportSummary};
