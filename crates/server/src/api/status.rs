@@ -70,6 +70,7 @@ pub(super) async fn status(
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: match role {
+            _ if api.handle.shared().removal.is_removed() => "removed",
             Role::Leader => "leader",
             Role::Follower => "follower",
             Role::Candidate => "candidate",

@@ -1,15 +1,16 @@
 //! How the other threads talk to the replica thread.
 
+use super::removal::Removal;
 use super::rights::Rights;
 use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::service::deferred::Submit;
 use replica::Status;
-use replica::io::{AdminCommand, AdminError, AdminReply, Input, NodeId, UpdateRequest};
+use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, UpdateRequest};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use zone::set::Frozen;
 
 /// What the replica thread gets.
@@ -60,6 +61,10 @@ pub(crate) struct Shared {
     /// Events that wait.
     pub(crate) waiting: Gauge,
     rights: RwLock<Arc<Rights>>,
+    /// Who belongs to the cluster, for the connections between nodes.
+    pub(super) membership: watch::Sender<Arc<Membership>>,
+    /// Whether this node does.
+    pub(crate) removal: Removal,
 }
 
 impl Shared {
@@ -152,5 +157,13 @@ impl PeerEvents for ReplicaHandle {
 
     fn gone(&self, id: NodeId, refused: bool) {
         self.send(Event::Input(Input::PeerGone { id, refused }));
+    }
+
+    fn told_removed(&self, by: NodeId) {
+        self.send(Event::Input(Input::ToldRemoved { by }));
+    }
+
+    fn membership(&self) -> watch::Receiver<Arc<Membership>> {
+        self.shared.membership.subscribe()
     }
 }

@@ -13,8 +13,9 @@
 //! ```
 //! No packet worker ever waits for one of the others.
 
-// Who this node is.
+// Who this node is, and how it ends when it is a member no more.
 mod identity;
+mod removal;
 // Getting all sockets.
 mod sockets;
 // Starting all threads.
@@ -75,8 +76,10 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     if node.wait_until_serving(stop) {
         node.listen()?;
     }
-    while !stop.wait(Duration::from_secs(3_600)) {}
-    node.stop()
+    node.handle.shared.removal.wait(stop);
+    let (shared, id) = (node.handle.shared.clone(), node.config.id);
+    node.stop()?;
+    shared.removal.problem(id)
 }
 
 /// A node that runs.
@@ -151,7 +154,7 @@ impl Node {
             expired: expired.clone(),
             desk: desk.clone(),
         });
-        let mut counters = Counters::default();
+        let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
         let reader = || readers.add(replica.zone_reader());
         threads::updates(&service, reader, &handle, &mut counters, desk_queues)?;
@@ -175,6 +178,7 @@ impl Node {
             serving: serving.clone(),
             readers,
             expiry: ExpiryClock::new(expired),
+            stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
             admins: Default::default(),
             next_admin: 0,
@@ -192,15 +196,16 @@ impl Node {
             join: threads::join_offer(config, &identity),
         };
         let runtimes = vec![peers, threads::api(sockets.api, api)?];
-        let (config, stop_workers) = (config.clone(), Stop::default());
+        let config = config.clone();
         Ok(Self { config, service, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
     }
 
-    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop.
+    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and for
+    /// a node that was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
         let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
         while self.service.serving.get() == Serving::No && Instant::now() < deadline {
-            if stop.wait(Duration::from_millis(2)) {
+            if stop.wait(Duration::from_millis(2)) || self.handle.shared.removal.is_removed() {
                 return false;
             }
         }
@@ -211,7 +216,7 @@ impl Node {
     fn listen(&mut self) -> Result<(), Problem> {
         let sockets = ClientSockets::bind(&self.config)?;
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
-        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp))
+        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp), &self.stop_workers)
     }
 
     /// Hands over, lets the disk finish, and ends all threads.

@@ -11,6 +11,7 @@ use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
 use crate::service::deferred::Desk;
 use crate::service::serving::ServingState;
+use crate::stop::Stop;
 use replica::Replica;
 use replica::disk::DiskQueue;
 use replica::io::{AdminError, AdminReply, Input, Output};
@@ -49,6 +50,8 @@ pub(crate) struct ReplicaThread {
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) expiry: ExpiryClock,
+    /// Ends those who answer clients.
+    pub(crate) stop_workers: Stop,
     pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
     pub(crate) next_admin: u64,
 }
@@ -148,8 +151,16 @@ impl ReplicaThread {
             Output::PeersChanged { members } => {
                 // A node that joins knows its members from its configuration until it has a state of its own.
                 if !members.is_empty() {
-                    self.links.set_members(&members);
+                    let membership = self.replica.membership();
+                    self.links.set_members(&members, &membership);
+                    self.shared.membership.send_replace(Arc::new(membership));
                 }
+            }
+            Output::Removed { is_out } => {
+                tracing::error!(is_out, "this node was removed from the cluster; it answers nobody any more");
+                self.shared.removal.set(is_out);
+                // On a port that others share, a socket that is left open swallows the queries of its share of clients.
+                self.stop_workers.order();
             }
             Output::KeysChanged => self.publish_rights(),
             Output::ZonesChanged => self.expiry.zones_changed(&self.replica),

@@ -23,7 +23,7 @@ use crate::service::answer::Service;
 use crate::service::counters::UpdateCounters;
 use crate::service::deferred::{UpdateThread, Work};
 use crate::stop::Stop;
-use replica::io::{Input, Member};
+use replica::io::{Input, Member, Membership};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,6 +32,8 @@ use std::time::Duration;
 
 /// Threads of the runtime for connections between nodes: a heartbeat never waits for the encryption of a checkpoint.
 const PEER_THREADS: usize = 2;
+/// How often a TCP runtime looks for the order to stop.
+const TCP_STOP_LOOK: Duration = Duration::from_millis(100);
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
@@ -83,12 +85,14 @@ pub(super) fn tcp(
     config: &Config,
     listeners: Vec<Vec<std::net::TcpListener>>,
     workers: Vec<Worker>,
+    stop: &Stop,
 ) -> Result<(), Problem> {
     let limits = &config.dns.tcp;
     let clients = Clients::new(limits.connections_max, limits.connections_per_client_max);
     for (index, (listeners, Worker { responder, listen })) in listeners.into_iter().zip(workers).enumerate() {
         let (clients, idle) = (clients.clone(), Duration::from_millis(limits.idle_ms));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
+        let stop = stop.clone();
         let serve = move || {
             let service = TcpService::new(responder, clients, listen, idle);
             tokio::task::LocalSet::new().block_on(&runtime, async move {
@@ -98,8 +102,10 @@ pub(super) fn tcp(
                         Err(error) => tracing::error!(%error, "a listener cannot be used"),
                     }
                 }
-                // The process ends this thread.
-                std::future::pending::<()>().await;
+                while !stop.is_ordered() {
+                    tokio::time::sleep(TCP_STOP_LOOK).await;
+                }
+                // Listeners and connections end with the tasks that hold them.
             });
         };
         spawn(format!("tcp-{index}"), serve)?;
@@ -165,7 +171,7 @@ pub(super) fn peers(
     runtime.spawn(acceptor.run(listener));
     let tls = identity.tls.clone();
     let mut links = Links::new(own, identity.boot_id, tls, runtime.handle().clone(), events, counters.peer.clone());
-    links.set_members(&members(config));
+    links.set_members(&members(config), &Membership::default());
     Ok((runtime, links))
 }
 

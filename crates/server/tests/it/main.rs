@@ -10,6 +10,8 @@ mod order_of_answers;
 mod scenarios;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
+// Nodes that are removed from their cluster.
+mod removed;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
