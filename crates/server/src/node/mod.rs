@@ -60,6 +60,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use zone::answer::Batch;
 
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
@@ -161,7 +162,15 @@ impl Node {
         let mut workers = |of: fn(&mut Counters) -> &mut Vec<Arc<WorkerCounters>>| -> Vec<Worker> {
             let worker = |_| {
                 let (counters, listen) = counters.worker(of);
-                Worker { responder: QueryResponder { service: service.clone(), zones: reader(), counters }, listen }
+                Worker {
+                    responder: QueryResponder {
+                        service: service.clone(),
+                        zones: reader(),
+                        counters,
+                        batch: Batch::new(),
+                    },
+                    listen,
+                }
             };
             (0..sockets::worker_count(config)).map(worker).collect()
         };

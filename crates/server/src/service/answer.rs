@@ -10,10 +10,12 @@ use replica::io::Serving;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
+use wire::NameRef;
 use wire::compose::{Composer, EdnsOut};
+use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, Chaos, Servable, answer};
+use zone::answer::{AnswerContext, Batch, Chaos, Servable, answer};
 use zone::set::{Snapshot, Zone};
 
 /// What the operator configured about answers.
@@ -50,6 +52,7 @@ pub(crate) struct QueryResponder {
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) batch: Batch,
 }
 
 /// As [`QueryResponder`], from one version of all zones.
@@ -58,6 +61,7 @@ pub(crate) struct PinnedQueryResponder<'a> {
     counters: &'a WorkerCounters,
     snapshot: Snapshot<'a>,
     serving: Serving,
+    batch: &'a mut Batch,
 }
 
 impl Responder for QueryResponder {
@@ -66,7 +70,8 @@ impl Responder for QueryResponder {
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
         // The flag is read first: zones are published before it is set.
         let serving = self.service.serving.get();
-        PinnedQueryResponder { service: &self.service, counters: &self.counters, snapshot: self.zones.pin(), serving }
+        let Self { service, zones, counters, batch } = self;
+        PinnedQueryResponder { service, counters, snapshot: zones.pin(), serving, batch }
     }
 
     fn offline(&mut self) {
@@ -104,6 +109,10 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
     }
 
+    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
+        self.batch.warm(self.snapshot, messages.filter_map(qname_of));
+    }
+
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
         let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
         if self.service.desk.put(deferred) {
@@ -118,6 +127,14 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             None => Action::Silent,
         }
     }
+}
+
+/// The name that a message asks for, where a glance finds it: nothing is decided by it.
+fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
+    let (header, body) = message.split_at_checked(HEADER_OCTETS)?;
+    // QR and opcode are zero, and there is one question, which so begins with a name without a pointer.
+    let asks = header[2] & 0xF8 == 0 && header[4..6] == [0, 1];
+    if asks { NameRef::split_from(body).ok().map(|(qname, _)| qname) } else { None }
 }
 
 /// Answers a QUERY; gives the octets of the response, which leaves `tsig_reserve` octets free behind it.
@@ -210,6 +227,7 @@ mod tests {
             service: Arc::new(service),
             zones: readers.add(zones.reader()),
             counters: counters.clone(),
+            batch: Batch::new(),
         };
         let page = move || {
             let mut page = Page::default();
@@ -229,6 +247,43 @@ mod tests {
         assert_eq!(pinned.respond(&query, from(0), Transport::Udp, &mut out), Action::Silent);
         assert!(matches!(pinned.respond(&query, from(1), Transport::Udp, &mut out), Action::Respond(_)));
         assert!(page().contains("catamaran_drops_total{transport=\"udp\",reason=\"source_port_zero\"} 1\n"));
+    }
+
+    #[test]
+    fn a_glance_finds_the_name_of_a_query_and_of_nothing_else() {
+        let name: wire::Name = "www.example.test.".parse().unwrap();
+        let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).edns(1232, true).build();
+        assert_eq!(qname_of(&query), Some(name.as_ref()));
+        for end in 0..query.len() {
+            // A name that is there whole is enough, whatever is cut off behind it.
+            assert_eq!(qname_of(&query[..end]).is_some(), end >= 12 + name.octets().len(), "{end}");
+        }
+        for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
+            let mut other = query.clone();
+            other[at] = octet;
+            assert_eq!(qname_of(&other), None, "{octet:#x} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_answered_as_its_messages_are_alone() {
+        let (mut responder, _) = responder();
+        let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
+        let messages: Vec<&[u8]> = vec![&query, b"", b"short", &query, &[0xFF; 512], &query[..14]];
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let mut answers = |prepared: bool| {
+            let mut pinned = responder.pin();
+            if prepared {
+                pinned.prepare(messages.iter().copied());
+            }
+            let mut answer = |message: &&[u8]| {
+                let mut out = [0; 512];
+                let action = pinned.respond(message, peer, Transport::Udp, &mut out);
+                (action, out)
+            };
+            messages.iter().map(&mut answer).collect::<Vec<_>>()
+        };
+        assert_eq!(answers(true), answers(false));
     }
 
     #[test]
