@@ -45,7 +45,7 @@ use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::cookie::CookieSecret;
 use crate::service::counters::{TransportCounters, WorkerCounters};
 use crate::service::deferred::Desk;
-use crate::service::serving::{ExpiredZones, ServingState};
+use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
 use crate::stop::Stop;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
@@ -86,7 +86,7 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
 /// A node that runs.
 struct Node {
     config: Config,
-    service: Arc<Service>,
+    serving: Arc<ServingState>,
     /// Those who will answer clients; empty once they do.
     udp: Vec<Worker>,
     tcp: Vec<Worker>,
@@ -149,33 +149,21 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(Service {
-            options: answer_options(config, &identity),
-            serving: serving.clone(),
-            expired: expired.clone(),
-            desk: desk.clone(),
-        });
+        let service = Arc::new(Service { options: answer_options(config, &identity), desk: desk.clone() });
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
-        let reader = || readers.add(replica.zone_reader());
+        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         threads::updates(&service, reader, &handle, &mut counters, desk_queues)?;
         let mut workers = |of: fn(&mut Counters) -> &mut Vec<Arc<WorkerCounters>>| -> Vec<Worker> {
             let worker = |_| {
                 let (counters, listen) = counters.worker(of);
-                Worker {
-                    responder: QueryResponder {
-                        service: service.clone(),
-                        zones: reader(),
-                        counters,
-                        batch: Batch::new(),
-                    },
-                    listen,
-                }
+                let (service, (zones, serving)) = (service.clone(), reader());
+                Worker { responder: QueryResponder { service, zones, serving, counters, batch: Batch::new() }, listen }
             };
             (0..sockets::worker_count(config)).map(worker).collect()
         };
         let (udp, tcp) = (workers(|counters| &mut counters.udp), workers(|counters| &mut counters.tcp));
-        let api_reader = reader();
+        let (api_reader, _) = reader();
         let (disks, writers) = threads::disks(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
@@ -199,21 +187,21 @@ impl Node {
             started_at,
             token: identity.token.clone(),
             handle: handle.clone(),
-            serving,
+            serving: serving.clone(),
             metrics: counters.into_metrics(desk),
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
         };
         let runtimes = vec![peers, threads::api(sockets.api, api)?];
         let config = config.clone();
-        Ok(Self { config, service, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
+        Ok(Self { config, serving, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
     }
 
     /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and for
     /// a node that was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
         let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
-        while self.service.serving.get() == Serving::No && Instant::now() < deadline {
+        while self.serving.get() == Serving::No && Instant::now() < deadline {
             if stop.wait(Duration::from_millis(2)) || self.handle.shared.removal.is_removed() {
                 return false;
             }

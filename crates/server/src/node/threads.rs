@@ -22,6 +22,7 @@ use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::counters::UpdateCounters;
 use crate::service::deferred::{UpdateThread, Work};
+use crate::service::serving::ServingReader;
 use crate::stop::Stop;
 use replica::io::{Input, Member, Membership};
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ fn runtime_failed(error: std::io::Error) -> Problem {
 
 pub(super) fn updates(
     service: &Arc<Service>,
-    reader: impl Fn() -> Zones,
+    reader: impl Fn() -> (Zones, ServingReader),
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -56,11 +57,13 @@ pub(super) fn updates(
     for (index, queue) in queues.into_iter().enumerate() {
         let (udp, listen) = counters.worker(|counters| &mut counters.udp);
         let (tcp, _) = counters.worker(|counters| &mut counters.tcp);
+        let (zones, serving) = reader();
         let thread = UpdateThread {
             index: index as u64,
             threads,
             service: service.clone(),
-            zones: reader(),
+            zones,
+            serving,
             counters: UpdateCounters { udp, tcp },
             listen,
             submit: Arc::new(handle.clone()),

@@ -3,10 +3,9 @@
 use super::cookie::CookieSecret;
 use super::counters::{Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk, now_s};
-use super::serving::{ExpiredZones, ServingState};
+use super::serving::{ServingNow, ServingReader};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
-use replica::io::Serving;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +14,7 @@ use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, Batch, Chaos, Servable, answer};
+use zone::answer::{AnswerContext, Batch, Chaos, answer};
 use zone::set::{Snapshot, Zone};
 
 /// What the operator configured about answers.
@@ -39,11 +38,9 @@ pub(crate) struct Client {
     pub(crate) transport: Transport,
 }
 
-/// What every worker answers with. Nothing in it changes but `serving`.
+/// What every worker answers with. Nothing in it changes.
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
-    pub(crate) serving: Arc<ServingState>,
-    pub(crate) expired: Arc<ExpiredZones>,
     pub(crate) desk: Desk,
 }
 
@@ -51,6 +48,7 @@ pub(crate) struct Service {
 pub(crate) struct QueryResponder {
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
+    pub(crate) serving: ServingReader,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) batch: Batch,
 }
@@ -60,7 +58,7 @@ pub(crate) struct PinnedQueryResponder<'a> {
     service: &'a Service,
     counters: &'a WorkerCounters,
     snapshot: Snapshot<'a>,
-    serving: Serving,
+    serving: ServingNow<'a>,
     batch: &'a mut Batch,
 }
 
@@ -68,9 +66,9 @@ impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
+        let Self { service, zones, serving, counters, batch } = self;
         // The flag is read first: zones are published before it is set.
-        let serving = self.service.serving.get();
-        let Self { service, zones, counters, batch } = self;
+        let serving = serving.now();
         PinnedQueryResponder { service, counters, snapshot: zones.pin(), serving, batch }
     }
 
@@ -143,18 +141,14 @@ pub(crate) fn answer_query(
     service: &Service,
     counters: &WorkerCounters,
     snapshot: Snapshot<'_>,
-    serving: Serving,
+    serving: ServingNow<'_>,
     request: &Request<'_>,
     client: Client,
     tsig_reserve: usize,
     out: &mut [u8],
 ) -> usize {
     let options = &service.options;
-    let zone_state = |zone: &Zone<'_>| match serving {
-        Serving::No => Servable::Loading,
-        _ if service.expired.has(zone) => Servable::Expired,
-        _ => Servable::Ready,
-    };
+    let zone_state = |zone: &Zone<'_>| serving.of(zone);
     let cookie = request.edns.as_ref().and_then(EdnsIn::cookie).zip(options.cookies.as_ref());
     let cookie = cookie.map(|(cookie, secret)| secret.cookie_for(&cookie, client.address, now_s()));
     let context = AnswerContext {
@@ -216,16 +210,13 @@ mod tests {
         let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
         let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
         let counters = Arc::<WorkerCounters>::default();
-        let service = Service {
-            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
-            serving: Arc::default(),
-            expired: Arc::default(),
-            desk: Desk::new(1).0,
-        };
+        let service =
+            Service { options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() }, desk: Desk::new(1).0 };
         let readers = Arc::<Readers>::default();
         let responder = QueryResponder {
             service: Arc::new(service),
             zones: readers.add(zones.reader()),
+            serving: ServingReader::new(Arc::default(), Arc::default()),
             counters: counters.clone(),
             batch: Batch::new(),
         };
