@@ -178,7 +178,8 @@ impl Node {
             stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
             admins: Default::default(),
-            next_admin: 0,
+            reads: Default::default(),
+            last_request: 0,
         };
         let replica_ended = threads::replica(thread, event_queue)?;
         let started_at = Instant::now();

@@ -16,6 +16,8 @@ mod removed;
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// Reads over the API that see everything.
+mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
 // Debian's clients, through each node.
