@@ -60,8 +60,8 @@ pub enum Input {
         /// Whether connecting again was refused: nobody listens there, the process is gone.
         refused: bool,
     },
-    /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears of
-    /// it only so: it is sent nothing any more.
+    /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
+    /// of it only so: it is sent nothing any more.
     ToldRemoved {
         /// Who says so.
         by: NodeId,

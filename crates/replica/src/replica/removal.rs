@@ -1,5 +1,5 @@
-//! The end of a membership: the removed member stops answering as soon as it hears of it, and goes once raft counts it no
-//! more. Until then the others may need it for the majority that takes it out.
+//! The end of a membership: the removed member stops answering as soon as it hears of it, and goes once raft counts it
+//! no more. Until then the others may need it for the majority that takes it out.
 //!
 //! It hears of it by applying the entries, or, when it was away, from a peer that it connects to.
 

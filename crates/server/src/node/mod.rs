@@ -198,8 +198,8 @@ impl Node {
         Ok(Self { config, serving, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
     }
 
-    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and for
-    /// a node that was removed.
+    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and
+    /// for a node that was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
         let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
         while self.serving.get() == Serving::No && Instant::now() < deadline {

@@ -1,5 +1,5 @@
-//! The end of a node that was removed from its cluster: it stops answering clients at once and ends when the others need
-//! it no more, or after a while.
+//! The end of a node that was removed from its cluster: it stops answering clients at once and ends when the others
+//! need it no more, or after a while.
 
 use crate::problem::{Exit, Problem};
 use crate::stop::Stop;

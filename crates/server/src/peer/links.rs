@@ -45,8 +45,8 @@ impl<E: PeerEvents> Links<E> {
         Self { own, boot_id, tls, runtime, events, counters, peers: BTreeMap::new() }
     }
 
-    /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked to:
-    /// the majority that takes it out may need it.
+    /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
+    /// to: the majority that takes it out may need it.
     pub(crate) fn set_members(&mut self, members: &[Member], membership: &Membership) {
         self.peers.retain(|id, peer| match members.iter().find(|member| member.id == *id) {
             Some(member) => member.address == peer.address,

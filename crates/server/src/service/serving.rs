@@ -42,8 +42,8 @@ pub(crate) const fn label(serving: Serving) -> &'static str {
     }
 }
 
-/// Zones that may no longer be served (RFC 1035 3.3.13 EXPIRE). Hardly ever is there one, and hardly ever does it change:
-/// each reader has its own copy and looks at one number.
+/// Zones that may no longer be served (RFC 1035 3.3.13 EXPIRE). Hardly ever is there one, and hardly ever does it
+/// change: each reader has its own copy and looks at one number.
 #[derive(Default, Debug)]
 pub(crate) struct ExpiredZones {
     generation: AtomicU64,
