@@ -12,6 +12,7 @@
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
+pub use crate::replica::Membership;
 use core::net::SocketAddr;
 use wire::name::Name;
 use wire::number::Rcode;
@@ -58,6 +59,12 @@ pub enum Input {
         id: NodeId,
         /// Whether connecting again was refused: nobody listens there, the process is gone.
         refused: bool,
+    },
+    /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
+    /// of it only so: it is sent nothing any more.
+    ToldRemoved {
+        /// Who says so.
+        by: NodeId,
     },
     /// All operations of a disk job are done.
     Persisted {
@@ -465,7 +472,8 @@ pub enum Output {
         /// The leader, as far as it is known.
         leader: Option<NodeId>,
     },
-    /// The members or their addresses changed, or are known for the first time.
+    /// The members or their addresses changed, or are known for the first time; or one that was removed is counted no
+    /// more, see [`Membership`].
     PeersChanged {
         /// All members, this one included, by id.
         members: Vec<Member>,
@@ -478,6 +486,11 @@ pub enum Output {
     ServingChanged {
         /// The new state.
         serving: Serving,
+    },
+    /// This member was removed from the cluster: it never answers again.
+    Removed {
+        /// Whether raft has ceased to count it; until then the others may need its acknowledgements.
+        is_out: bool,
     },
     /// What [`Input::Stop`] asked for is done: nothing more is waited for.
     Stopped,

@@ -202,8 +202,8 @@ impl Replica {
     }
 
     pub(crate) fn set_serving(&mut self, serving: Serving) {
-        // A fenced replica never answers again; one that answered does so whatever becomes of the leader.
-        let serving = if self.fenced { Serving::No } else { serving };
+        // One that is fenced or removed never answers again; one that answered does so whatever becomes of the leader.
+        let serving = if self.fenced || self.is_removed() { Serving::No } else { serving };
         if self.serving != serving {
             self.serving = serving;
             self.out.push_back(Output::ServingChanged { serving });

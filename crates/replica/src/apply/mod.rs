@@ -45,7 +45,8 @@ impl Replica {
                 self.driver.apply_conf_change(&change);
             }
             self.machine.apply_empty(index, term);
-            return Some(Applied::Other);
+            // Who was removed is out by this.
+            return Some(Applied::Settings(SettingsEffect { members: true, ..SettingsEffect::default() }));
         }
         if entry.data.is_empty() {
             self.machine.apply_empty(index, term);
@@ -74,6 +75,7 @@ impl Replica {
         if effect.members {
             let members = self.machine.settings.members();
             self.out.push_back(Output::PeersChanged { members });
+            self.note_removal();
         }
     }
 }

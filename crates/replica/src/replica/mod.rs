@@ -8,10 +8,13 @@
 mod disk;
 mod frames;
 mod open;
+mod removal;
 mod stop;
 mod tick;
 
 pub use open::OpenError;
+pub use removal::Membership;
+pub(crate) use removal::Removal;
 
 use crate::admin::AdminJobs;
 use crate::config::ReplicaConfig;
@@ -66,6 +69,7 @@ pub struct Replica {
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
+    pub(crate) removal: Removal,
     /// The highest feature level that this software knows; tests raise it.
     pub(crate) feature_level: u32,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
@@ -119,6 +123,7 @@ impl Replica {
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
+            removal: Removal::No,
             feature_level: FEATURE_LEVEL,
             is_installing: false,
             started_ms: now.monotonic_ms,
@@ -145,6 +150,7 @@ impl Replica {
         self.out.push_back(Output::KeysChanged);
         self.out.push_back(Output::ZonesChanged);
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
+        self.note_removal();
     }
 
     /// What opening put right, for the operator to know.
@@ -177,6 +183,7 @@ impl Replica {
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
+            Input::ToldRemoved { by } => self.handle_told_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),
             Input::Update(request) => self.handle_update(request),

@@ -32,6 +32,8 @@ pub(super) struct Machine {
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
     pub(super) serving: Option<Serving>,
+    /// Whether raft has ceased to count it, once it knows that it was removed.
+    pub(super) removed: Option<bool>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
     pub(super) zones_replaced: usize,
@@ -242,6 +244,7 @@ impl Cluster {
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => machine.fatal = Some(reason),
             Output::Stopped => machine.is_stopped = true,
+            Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
             Output::Published { .. }
             | Output::RoleChanged { .. }

@@ -11,9 +11,10 @@ use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
 use crate::service::deferred::Desk;
 use crate::service::serving::ServingState;
+use crate::stop::Stop;
 use replica::Replica;
 use replica::disk::DiskQueue;
-use replica::io::{AdminError, AdminReply, Input, Output};
+use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -49,8 +50,13 @@ pub(crate) struct ReplicaThread {
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) expiry: ExpiryClock,
+    /// Ends those who answer clients.
+    pub(crate) stop_workers: Stop,
     pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
-    pub(crate) next_admin: u64,
+    /// Readers that wait for an index; their number is bounded by the replica.
+    pub(crate) reads: HashMap<u64, oneshot::Sender<Result<u64, ReadIndexError>>>,
+    /// The last number given to a command or a reader.
+    pub(crate) last_request: u64,
 }
 
 /// Whether the thread goes on.
@@ -108,9 +114,14 @@ impl ReplicaThread {
                 drop(permit);
             }
             Event::Admin(command, done) => {
-                self.next_admin += 1;
-                self.admins.insert(self.next_admin, done);
-                self.replica.handle(Input::Admin { request_id: self.next_admin, command }, system::now());
+                self.last_request += 1;
+                self.admins.insert(self.last_request, done);
+                self.replica.handle(Input::Admin { request_id: self.last_request, command }, system::now());
+            }
+            Event::ReadIndex(done) => {
+                self.last_request += 1;
+                self.reads.insert(self.last_request, done);
+                self.replica.handle(Input::ReadIndex { request_id: self.last_request }, system::now());
             }
             // Who asked may have gone away meanwhile.
             Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
@@ -138,8 +149,11 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            // Nobody asks for it yet: the API has no linearizable read.
-            Output::ReadIndexDone { .. } => {}
+            Output::ReadIndexDone { request_id, result } => {
+                if let Some(done) = self.reads.remove(&request_id) {
+                    let _ = done.send(result);
+                }
+            }
             Output::Published { .. } => self.counters.published.one(),
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
@@ -148,8 +162,16 @@ impl ReplicaThread {
             Output::PeersChanged { members } => {
                 // A node that joins knows its members from its configuration until it has a state of its own.
                 if !members.is_empty() {
-                    self.links.set_members(&members);
+                    let membership = self.replica.membership();
+                    self.links.set_members(&members, &membership);
+                    self.shared.membership.send_replace(Arc::new(membership));
                 }
+            }
+            Output::Removed { is_out } => {
+                tracing::error!(is_out, "this node was removed from the cluster; it answers nobody any more");
+                self.shared.removal.set(is_out);
+                // On a port that others share, a socket that is left open swallows the queries of its share of clients.
+                self.stop_workers.order();
             }
             Output::KeysChanged => self.publish_rights(),
             Output::ZonesChanged => self.expiry.zones_changed(&self.replica),

@@ -119,6 +119,11 @@ impl Settings {
         self.members.contains_key(&id)
     }
 
+    /// Next incarnation of each node number that was ever in use.
+    pub(crate) const fn incarnations(&self) -> &BTreeMap<u32, u32> {
+        &self.incarnations
+    }
+
     /// Whether a key may do something in a zone.
     pub(crate) fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
         // Two look-ups instead of a scan: a grant for all zones, and one for this.
