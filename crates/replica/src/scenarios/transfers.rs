@@ -6,16 +6,20 @@ use crate::log::LogConfig;
 use crate::peer::Frame;
 use raft::eraftpb::MessageType;
 
-/// A cluster whose third member is down and needs a checkpoint; the leader, and that member.
-fn with_lagging() -> (Cluster, NodeId, NodeId) {
-    let log = LogConfig {
+/// Logs so small that who was away needs a checkpoint.
+fn small_log() -> LogConfig {
+    LogConfig {
         segment_bytes: 1 << 16,
         entries_behind_checkpoint: 5,
         bytes_behind_checkpoint: 4_096,
         checkpoint_due_bytes: 1 << 15,
         ..LogConfig::default()
-    };
-    let mut cluster = Cluster::with_log(3, log);
+    }
+}
+
+/// A cluster whose third member is down and needs a checkpoint; the leader, and that member.
+fn with_lagging() -> (Cluster, NodeId, NodeId) {
+    let mut cluster = Cluster::with_log(3, small_log());
     cluster.prepare();
     let leader = cluster.elect();
     let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -62,6 +66,42 @@ fn a_manifest_that_is_lost_is_sent_again_soon() {
     cluster.lose = |_| false;
     cluster.run(4_000);
     assert_caught_up(&cluster, leader, lagging);
+}
+
+#[test]
+fn a_checkpoint_of_its_own_that_is_late_takes_nothing_from_the_one_that_was_installed() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let late = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let writing = |cluster: &Cluster| cluster.machines[&late].writing_hung.as_ref().map_or(0, Vec::len);
+    cluster.machines.get_mut(&late).unwrap().writing_hung = Some(Vec::new());
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    assert!(writing(&cluster) > 0, "it has begun a checkpoint");
+    cluster.cut = cluster.machines.keys().flat_map(|&id| [(id, late), (late, id)]).collect();
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    cluster.cut.clear();
+    cluster.run(4_000);
+    let leader = cluster.elect();
+    assert_caught_up(&cluster, leader, late);
+    cluster.unhang_writing(late);
+    // Enough for the log to let go of what it no longer needs.
+    for last in 1..=10u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    cluster.kill(late);
+    cluster.start(late);
+    cluster.run(1_000);
+    cluster.assert_same();
 }
 
 fn add_zone(serial: u32) -> AdminCommand {
