@@ -4,8 +4,10 @@
 //! once it has itself applied the entry. An answer of SERVFAIL means that it was certainly not proposed (RFC 2136
 //! 3.4.2); when that is not certain the client hears nothing and repeats its octets.
 
+mod seen;
 mod waiter;
 
+pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
@@ -73,20 +75,23 @@ impl Replica {
         let leader = if self.driver.is_leader() { Some(own) } else { self.driver.leader() };
         let Some(leader) = leader else { return };
         let command = waiter.command.clone();
+        let attempt = self.waiters.attempt(token);
         if leader == own {
-            if !self.head.enqueue(Origin { peer: None, token }, command) {
+            if !self.head.enqueue(Origin { peer: None, token: attempt }, command) {
+                self.waiters.answered(attempt);
                 return;
             }
         } else {
-            self.send(leader, &Frame::Forward { token, command });
+            self.send(leader, &Frame::Forward { token: attempt, command });
         }
         if let Some(waiter) = self.waiters.get_mut(token) {
-            waiter.sent(leader, self.now.monotonic_ms);
+            waiter.sent(leader, attempt, self.now.monotonic_ms);
         }
     }
 
-    /// The leader's word on a command of ours.
-    pub(crate) fn handle_answer(&mut self, token: u64, answer: Answer) {
+    /// The leader's word on an attempt at a command of ours; the first one counts.
+    pub(crate) fn handle_answer(&mut self, attempt: u64, answer: Answer) {
+        let Some(token) = self.waiters.answered(attempt) else { return };
         let Some(waiter) = self.waiters.get_mut(token) else { return };
         match answer {
             Answer::Proposed { index, term } => waiter.place = Some((index, term)),
