@@ -1,10 +1,10 @@
 //! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminReply, Contents, NodeId, Serving, ZoneOptions};
+use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
-use raft::eraftpb::MessageType;
+use raft::eraftpb::{Message, MessageType};
 
 /// Logs so small that who was away needs a checkpoint.
 fn small_log() -> LogConfig {
@@ -102,6 +102,34 @@ fn a_checkpoint_of_its_own_that_is_late_takes_nothing_from_the_one_that_was_inst
     cluster.start(late);
     cluster.run(1_000);
     cluster.assert_same();
+}
+
+#[test]
+fn a_member_between_its_old_state_and_an_installed_one_does_not_campaign() {
+    let (mut cluster, leader, lagging) = with_lagging();
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.get_msg_type() == MessageType::MsgSnapshot,
+        _ => false,
+    };
+    cluster.start(lagging);
+    cluster.lose = |_| false;
+    // The checkpoint comes, and the record that puts it in force does not reach the disk.
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    cluster.run(4_000);
+    assert!(cluster.replica(lagging).is_installing);
+    let term = cluster.replica(lagging).status().term;
+    // Its leader is known to be gone, its time limit passes, and it is asked to take over.
+    cluster.kill(leader);
+    let mut message = Message { from: leader, to: lagging, term, ..Message::default() };
+    message.set_msg_type(MessageType::MsgTimeoutNow);
+    let frame = Frame::Raft(Box::new(message)).encode(0);
+    cluster.input(lagging, Input::Peer { from: leader, frame });
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(lagging).status().role, Role::Follower);
+    cluster.unhang(lagging);
+    cluster.run(4_000);
+    let leader = cluster.elect();
+    assert_caught_up(&cluster, leader, lagging);
 }
 
 fn add_zone(serial: u32) -> AdminCommand {
