@@ -104,7 +104,7 @@ impl Replica {
                 waiter.done_at = Some(index);
                 waiter.rcode = Some(rcode);
             }
-            Answer::BadTime => return self.finish_update(token, Verdict::BadTime),
+            Answer::BadTime => return self.bad_time(token),
             Answer::NotProposed => return waiter.not_proposed(),
             Answer::Refused(error) => {
                 return match self.waiters.remove(token) {
@@ -119,6 +119,28 @@ impl Replica {
             }
         }
         self.settle(token);
+    }
+
+    /// The leader takes the address that it was told for another than the first: those who asked from it hear so. Who
+    /// asked from elsewhere may be the first, and is asked for anew.
+    fn bad_time(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        let (Purpose::Update { clients, .. }, Command::Update(command)) = (&mut waiter.purpose, &mut waiter.command)
+        else {
+            return;
+        };
+        let (others, rest): (Vec<_>, Vec<_>) = clients.iter().partition(|client| client.source == command.source);
+        let Some(next) = rest.first().map(|client: &Client| client.source).filter(|_| !others.is_empty()) else {
+            return self.finish_update(token, Verdict::BadTime);
+        };
+        command.source = next;
+        *clients = rest;
+        waiter.not_proposed();
+        self.waiters.forget_attempts(token);
+        for Client { request_id, .. } in others {
+            self.verdict(request_id, Verdict::BadTime);
+        }
+        self.dispatch(token);
     }
 
     /// Tells a waiter whose place or index is applied here.

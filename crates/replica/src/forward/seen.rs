@@ -1,8 +1,8 @@
 //! Which forwarded commands came already: each is taken once, even if its frame comes again.
 //!
-//! A connection repeats nothing, yet what a repeated frame would do is too bad to lean on that: a zone that was removed,
-//! and made again, would be removed again. Every attempt of a peer has a number of its own, drawn one after the other from
-//! where its process began (its boot id); a window over the latest of them tells the new from the old.
+//! A connection repeats nothing, yet what a repeated frame would do is too bad to lean on that: a zone that was
+//! removed, and made again, would be removed again. Every attempt of a peer has a number of its own, drawn one after
+//! the other from where its process began (its boot id); a window over the latest of them tells the new from the old.
 
 use crate::io::NodeId;
 use crate::limits::{FORWARDS_SEEN_MAX, FORWARDS_SEEN_PEERS_MAX};

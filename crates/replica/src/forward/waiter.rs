@@ -163,6 +163,14 @@ impl Waiters {
         Some(has_room)
     }
 
+    /// No answer to an attempt so far counts any more; what is not known of them stays unknown.
+    pub(crate) fn forget_attempts(&mut self, token: u64) {
+        let attempts = self.waiters.get_mut(&token).map(|waiter| core::mem::take(&mut waiter.attempts));
+        for attempt in attempts.into_iter().flatten() {
+            self.attempts.remove(&attempt);
+        }
+    }
+
     pub(crate) fn get(&self, token: u64) -> Option<&Waiter> {
         self.waiters.get(&token)
     }

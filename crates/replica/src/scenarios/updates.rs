@@ -356,3 +356,26 @@ fn an_answer_that_comes_again_makes_nothing_certain() {
     cluster.run(5_000);
     assert_eq!(cluster.verdict(request), Some(Verdict::Unknown), "the first attempt may have been carried out");
 }
+
+#[test]
+fn a_sender_that_comes_after_a_stranger_to_a_member_that_lags_hears_its_outcome() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // Its disk hangs: it does not apply what the others have.
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(leader, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let stranger = cluster.update_octets(lagging, message.clone(), "192.0.2.201:4000");
+    let again = cluster.update_octets(lagging, message.clone(), "192.0.2.200:4001");
+    let other = cluster.update_octets(lagging, message, "192.0.2.202:4001");
+    cluster.settle();
+    cluster.unhang(lagging);
+    cluster.run(500);
+    cluster.assert_done(again);
+    assert_eq!(cluster.verdict(stranger), Some(Verdict::BadTime));
+    assert_eq!(cluster.verdict(other), Some(Verdict::BadTime));
+    cluster.assert_same();
+}
