@@ -8,7 +8,8 @@
 //! - One [`Input::Tick`] each [`TICK_MS`] of monotonic time; after a pause of the process, frames that wait
 //!   are handled before at most one tick, lost ticks are not made up for.
 //! - Disk jobs follow the contract of [`crate::disk`].
-//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held.
+//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held. That is
+//!   for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};

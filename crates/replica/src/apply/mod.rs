@@ -73,7 +73,9 @@ impl Replica {
             self.out.push_back(Output::ZonesChanged);
         }
         if effect.members {
-            let members = self.machine.settings.members();
+            let settings = &self.machine.settings;
+            self.seen_forwards.retain(|id| settings.is_member(id));
+            let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
             self.note_removal();
         }

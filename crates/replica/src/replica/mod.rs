@@ -20,7 +20,7 @@ use crate::admin::AdminJobs;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
 use crate::failover::Evidence;
-use crate::forward::Waiters;
+use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
@@ -49,6 +49,8 @@ pub struct Counters {
     pub checkpoints_installed: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
+    /// Forwarded commands whose frame came again, and was not taken again.
+    pub forwards_repeated: u64,
 }
 
 /// One member of a cluster.
@@ -61,6 +63,7 @@ pub struct Replica {
     pub(crate) machine: Machine,
     pub(crate) head: Head,
     pub(crate) waiters: Waiters,
+    pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
     pub(crate) reports: Reports,
@@ -115,6 +118,7 @@ impl Replica {
             machine,
             head: Head::default(),
             waiters: Waiters::new(first_token),
+            seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
             reports: Reports::default(),

@@ -27,6 +27,7 @@ mod open;
 pub(crate) mod readers;
 pub(crate) mod replica_thread;
 pub(crate) mod rights;
+mod rounds;
 // The disk of the replica.
 pub(crate) mod disk;
 // All metrics on one page.

@@ -5,6 +5,7 @@ use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Shared, WithZones};
 use super::readers::Readers;
 use super::rights::Rights;
+use super::rounds::Rounds;
 use super::system;
 use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
 use crate::metrics::{Counter, DurationHistogram};
@@ -70,30 +71,26 @@ impl ReplicaThread {
     /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
     pub(crate) fn run(mut self, events: &Receiver<Event>) {
         self.publish_rights();
-        let tick = Duration::from_millis(TICK_MS);
-        let mut next_tick = Instant::now() + tick;
+        let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
         loop {
-            let event = events.recv_timeout(next_tick.saturating_duration_since(Instant::now()));
+            let event = events.recv_timeout(rounds.wait(Instant::now()));
             let start = Instant::now();
+            let mut taken = 0;
             match event {
+                // What else waits shares the round: proposals become one batch.
                 Ok(event) => {
-                    self.take(event);
-                    // What else waits shares the round: proposals become one batch, and after a pause frames come
-                    // before the tick.
-                    for event in events.try_iter().take(REPLICA_BATCH_COUNT) {
+                    for event in std::iter::once(event).chain(events.try_iter().take(REPLICA_BATCH_COUNT)) {
                         self.take(event);
+                        taken += 1;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            let now = Instant::now();
-            if now >= next_tick {
+            if rounds.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
                 self.counters.ticks.one();
                 self.replica.handle(Input::Tick, system::now());
                 self.expiry.tick(&self.replica);
-                // Ticks that were lost are not made up for: an election limit counts time that was lived through.
-                next_tick = if now > next_tick + tick { now + tick } else { next_tick + tick };
             }
             while let Some(output) = self.replica.poll() {
                 if self.carry_out(output) == Go::Stop {

@@ -95,6 +95,12 @@ impl Settings {
         self.epoch
     }
 
+    /// A level that the software of none is at; the hash does not follow.
+    #[cfg(test)]
+    pub(crate) const fn pretend_feature_level(&mut self, level: u32) {
+        self.feature_level = level;
+    }
+
     pub(crate) const fn feature_level(&self) -> u32 {
         self.feature_level
     }
