@@ -19,6 +19,8 @@ mod import;
 mod run;
 // The page with the pictures.
 mod page;
+// Single pictures.
+pub mod svg;
 // Whether one run is slower than another.
 pub mod regression;
 

@@ -139,6 +139,8 @@ pub struct Comparison {
     pub a: String,
     /// Name of the second.
     pub b: String,
+    /// Why the runs are not valid, of each; compared all the same because that was asked for.
+    pub reasons_invalid: [Vec<String>; 2],
     /// How much worse B may be: 0.05 is 5 %. Loss may grow by a hundredth of it: by 0.05 % of the queries.
     pub threshold: f64,
     /// Level of the intervals.
@@ -203,6 +205,7 @@ pub fn compare(a: &Run, b: &Run, terms: &Terms) -> Result<Comparison, String> {
     Ok(Comparison {
         a: a.label.clone(),
         b: b.label.clone(),
+        reasons_invalid: [a, b].map(|run| run.reasons_invalid().to_vec()),
         threshold: terms.threshold,
         level: LEVEL,
         blocks: [&own, &other].map(|blocks| (blocks.count(), blocks.seconds_each())),
@@ -260,8 +263,12 @@ impl Comparison {
             // Writing into a string cannot fail.
             let _written = writeln!(out, "{}", text.trim_end());
         };
-        line(format!("A  {}", self.a));
-        line(format!("B  {}", self.b));
+        for (letter, name, reasons) in
+            [("A", &self.a, &self.reasons_invalid[0]), ("B", &self.b, &self.reasons_invalid[1])]
+        {
+            let mark = if reasons.is_empty() { String::new() } else { format!("  INVALID: {}", reasons.join("; ")) };
+            line(format!("{letter}  {name}{mark}"));
+        }
         line(format!("{:<14} {:>12} {:>12} {:>9}  {:<20} verdict", "", "A", "B", "B/A", "95 % interval"));
         for Difference { figure, a, b, change, interval: [low, high], verdict } in &self.differences {
             let (change, interval) = if *figure == Figure::Loss {
