@@ -1,8 +1,11 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod command_answers;
+mod command_capacity;
 mod command_compare_runs;
+mod command_doctor;
 mod command_load;
 mod command_report;
 mod command_updates;
@@ -45,6 +48,12 @@ enum Command {
     /// Tells whether run B is slower than run A; with a word, sends the same messages to several servers instead.
     #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
+    /// Finds the highest rate at which a server keeps an objective, with an interval.
+    #[command(after_help = command_capacity::EXAMPLES)]
+    Capacity(Box<command_capacity::Arguments>),
+    /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
+    #[command(after_help = command_doctor::EXAMPLES)]
+    Doctor(command_doctor::Arguments),
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
@@ -79,6 +88,8 @@ fn main() -> ExitCode {
             command_updates::main(&arguments)
         }
         Command::Compare(Compare { servers: None, runs }) => command_compare_runs::main(&runs),
+        Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
+        Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Report(arguments) => command_report::main(&arguments),
     }

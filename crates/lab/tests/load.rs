@@ -83,7 +83,7 @@ fn plan(server: SocketAddr, pace: Pace) -> Plan {
     Plan {
         servers: vec![server],
         transport: Transport::Udp,
-        workload: Workload::Generated(Box::new(generator)),
+        workload: Workload::generated(generator),
         pace,
         timeout: Duration::from_millis(800),
         worker_count: 1,

@@ -17,6 +17,11 @@ impl Clock {
         Self { start: Instant::now() + LEAD }
     }
 
+    /// Its zero.
+    pub(super) const fn start(&self) -> Instant {
+        self.start
+    }
+
     /// Now; zero as long as the start has not come.
     pub(super) fn now_ns(&self) -> u64 {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64

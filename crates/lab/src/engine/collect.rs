@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// From a worker to the collector.
 pub(super) enum Report {
@@ -52,6 +52,8 @@ pub enum Progress<'a> {
 pub struct Outcome {
     /// When it began.
     pub started: SystemTime,
+    /// The same moment, on the clock of the run.
+    pub start: Instant,
     /// All seconds together.
     pub total: Second,
     /// How many seconds there are, from 0.
@@ -101,7 +103,8 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
     let clock = Clock::soon();
-    let started = SystemTime::now();
+    let start = clock.start();
+    let started = SystemTime::now() + start.saturating_duration_since(Instant::now());
     let mut threads = Vec::new();
     for index in 0..plan.worker_count {
         let worker = Worker::new(plan, index, clock, Arc::clone(&stop), reports.clone())?;
@@ -116,6 +119,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
     let is_interrupted = stop.load(Ordering::Relaxed) != GO_ON;
     Ok(Outcome {
         started,
+        start,
         total: collector.total,
         second_count: collector.next,
         transports: collector.transports,

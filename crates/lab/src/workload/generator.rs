@@ -84,6 +84,11 @@ impl Generator {
         generator.name("nx0123456789abcdef").map(|_| generator)
     }
 
+    /// The types that are drawn.
+    pub(super) fn rtypes(&self) -> impl Iterator<Item = Rtype> {
+        self.types.iter().map(|&(rtype, _)| rtype)
+    }
+
     /// Another stream of the same distribution.
     #[must_use]
     pub fn fork(&self, index: u64) -> Self {

@@ -10,7 +10,7 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
     // Updates have the same lines, under another name.
     let count = |what: &str| {
         let line = ["Queries", "Updates"].into_iter().find_map(|kind| word(&format!("{kind} {what}:")));
-        line.map(|number| parse::<u64>(number)).transpose().map(Option::unwrap_or_default)
+        line.map(parse::<u64>).transpose().map(Option::unwrap_or_default)
     };
     let seconds = parse::<f64>(word("Run time (s):").ok_or("the line with the run time is missing")?)?;
     let (latency, mean) = (histogram(text)?, word("Average Latency (s):").unwrap_or_default());

@@ -1,0 +1,19 @@
+//! Options that several commands share.
+
+mod asking;
+mod parse;
+mod target;
+
+pub(crate) use asking::{Asking, Types};
+pub(crate) use parse::parse_duration;
+pub(crate) use target::Target;
+
+/// Writes a file of a run's folder.
+///
+/// # Errors
+/// With the file's name.
+pub(crate) fn write_json(path: &std::path::Path, value: &impl serde::Serialize) -> Result<(), String> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    text.push('\n');
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
