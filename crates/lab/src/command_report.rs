@@ -49,5 +49,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let out = &arguments.out;
     std::fs::write(out, report::page(&runs, &title)).map_err(|error| format!("{}: {error}", out.display()))?;
     println!("{}", out.display());
+    if let Some(folder) = &arguments.svg {
+        report::svg::write(&runs, folder)?.iter().for_each(|path| println!("{}", path.display()));
+    }
     Ok(())
 }

@@ -60,7 +60,6 @@ impl Monitor {
         // The thread waits for nothing else, so it hears this at once.
         let _heard = self.stop.send(());
         let entries = self.thread.join().unwrap_or_default();
-        let mut first: Vec<Option<Reading>> = vec![None; self.names.len()];
         let mut last: Vec<Option<(Instant, Reading)>> = vec![None; self.names.len()];
         let mut samples = Vec::with_capacity(entries.len());
         for (when, index, reading) in entries {
@@ -71,8 +70,7 @@ impl Monitor {
             let told = match reading {
                 Ok(reading) => {
                     let before = last[index].replace((when, reading.clone()));
-                    let first = first[index].get_or_insert_with(|| reading.clone());
-                    sample(reading, when, first, before.as_ref())
+                    sample(reading, when, before.as_ref())
                 }
                 Err(error) => Sample { error: Some(error), ..Sample::default() },
             };
@@ -82,24 +80,26 @@ impl Monitor {
     }
 }
 
-/// What a reading says beside the first and the last one before it.
-fn sample(reading: Reading, when: Instant, first: &Reading, last: Option<&(Instant, Reading)>) -> Sample {
-    let since = |new: Option<f64>, old: Option<f64>| Some((new? - old?).max(0.0));
+/// What a reading says beside the one before it; counters of the first say nothing.
+fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) -> Sample {
+    let since = |pick: fn(&Reading) -> Option<f64>| Some((pick(&reading)? - pick(&last?.1)?).max(0.0));
     // A thread that ended took its counts with it.
-    let more = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?));
-    let cpu_cores = last.and_then(|(then, last)| {
-        let seconds = when.duration_since(*then).as_secs_f64().max(1e-9);
-        since(reading.cpu_seconds, last.cpu_seconds).map(|used| used / seconds)
-    });
+    let more = |pick: fn(&Reading) -> Option<u64>| Some(pick(&reading)?.saturating_sub(pick(&last?.1)?));
+    let seconds = last.map_or(1.0, |(then, _)| when.duration_since(*then).as_secs_f64().max(1e-9));
+    let cpu_cores = since(|reading| reading.cpu_seconds).map(|used| used / seconds);
+    let throttled_seconds = since(|reading| reading.throttled_seconds);
+    let voluntary_switches = more(|reading| reading.voluntary_switches);
+    let involuntary_switches = more(|reading| reading.involuntary_switches);
+    let udp_drops = more(|reading| reading.udp_drops);
     Sample {
         cpu_cores,
         rss_bytes: reading.rss_bytes.map(|octets| octets as f64),
         threads: reading.threads,
-        voluntary_switches: more(reading.voluntary_switches, first.voluntary_switches),
-        involuntary_switches: more(reading.involuntary_switches, first.involuntary_switches),
-        throttled_seconds: since(reading.throttled_seconds, first.throttled_seconds),
+        voluntary_switches,
+        involuntary_switches,
+        throttled_seconds,
         tcp_states: reading.tcp_states.into_iter().map(|(state, count)| (state.to_owned(), count)).collect(),
-        udp_drops: more(reading.udp_drops, first.udp_drops),
+        udp_drops,
         metrics: reading.metrics,
         ..Sample::default()
     }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
-    /// Seconds from the start of the run.
+    /// Seconds from the start of the run; below zero before it.
     pub at: f64,
     /// `pid 4711`, `cgroup x` or the URL of an endpoint.
     pub source: String,
-    /// Why it could not be read; then nothing else is told.
+    /// Why nothing could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Cores in use since the sample before.
@@ -24,22 +24,22 @@ pub struct Sample {
     /// Threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u64>,
-    /// Context switches since the start that the process asked for.
+    /// Context switches since the sample before that the process asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voluntary_switches: Option<u64>,
-    /// Context switches since the start that it was forced to.
+    /// Context switches since the sample before that it was forced to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub involuntary_switches: Option<u64>,
-    /// Seconds since the start in which the cgroup was denied CPU.
+    /// Seconds since the sample before in which the cgroup was denied CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
     /// TCP sockets by state.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tcp_states: BTreeMap<String, u64>,
-    /// Datagrams since the start that the server's sockets dropped.
+    /// Datagrams since the sample before that the server's sockets dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_drops: Option<u64>,
-    /// Metrics by name; those that differ from the sample before.
+    /// Metrics by name, as they stand; those that the sample before did not have, or not so.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }

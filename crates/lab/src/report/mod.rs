@@ -19,6 +19,10 @@ mod import;
 mod run;
 // The page with the pictures.
 mod page;
+// Single pictures.
+pub mod svg;
+// Whether one run is slower than another.
+pub mod regression;
 
 pub use distribution::Distribution;
 pub use dnsperf_text::dnsperf_text;

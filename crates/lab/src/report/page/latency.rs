@@ -135,7 +135,7 @@ pub(super) fn heat(index: usize, run: &Run, intervals: &[Interval], is_alone: bo
     let decades: Vec<i32> = (0..=most.log10().floor() as i32).collect();
     let mut figure = Figure::new(&format!("heat-{index}"), &titled("Latency over time", run, is_alone), &[run])
         .caption(format!(
-            "Each column is {}: the darker, the more of its queries took that long (logarithmic).",
+            "Each column is {}: the stronger the colour, the more of its queries took that long (logarithmic).",
             span(intervals)
         ));
     figure.traces.push(json!({

@@ -50,8 +50,16 @@
     }).then(() => { if (figure.is_timed) place.on('plotly_relayout', (change) => follow(figure, change)); });
   }
   dark.addEventListener('change', () => paint(scheme()));
-  addEventListener('beforeprint', () => paint('light'));
-  addEventListener('afterprint', () => paint(scheme()));
+  // Paper has a width of its own, which no window has: A4 within its margins.
+  const size = (of) => figures.forEach((figure) => Plotly.relayout(figure.id, of(figure)));
+  addEventListener('beforeprint', () => {
+    paint('light');
+    size((figure) => ({ autosize: false, width: 700, height: Math.min(280, figure.layout.height || 280), 'legend.y': -0.32 }));
+  });
+  addEventListener('afterprint', () => {
+    paint(scheme());
+    size((figure) => ({ autosize: true, width: null, height: figure.layout.height || 380, 'legend.y': -0.17 }));
+  });
   for (const time of document.querySelectorAll('time[data-unix]')) {
     time.textContent = new Date(1000 * Number(time.dataset.unix)).toISOString().replace('T', ' ').replace('Z', ' UTC');
   }

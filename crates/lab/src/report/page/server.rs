@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Server: metrics that are drawn; the others are in `monitor.jsonl`.
 const METRICS_MAX: usize = 40;
+/// Of these: shown at once; the others wait in the legend.
+const METRICS_SHOWN: usize = 4;
 
 /// One picture for each kind of thing that was watched; nothing for runs that watched nothing.
 pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
@@ -98,20 +100,17 @@ fn levels(run: &Run, what: &str, value: impl Fn(&Sample) -> Option<f64>) -> Vec<
     series.filter(|series| !series.x.is_empty()).collect()
 }
 
-/// Growth a second of what is counted since the start.
+/// What is told of the time since the sample before, by the second. A source's first sample has none before it.
 fn rates(run: &Run, what: &str, value: impl Fn(&Sample) -> Option<f64>) -> Vec<Series> {
-    let mut series = levels(run, what, value);
-    for Series { x, y, .. } in &mut series {
-        let growth = |index: usize| {
-            let span = x[index] - x[index - 1];
-            Some((y[index]? - y[index - 1]?) / span).filter(|_| span > 0.0)
-        };
-        let rates: Vec<_> = (1..x.len()).map(growth).collect();
-        *x = x.split_off(x.len().min(1));
-        *y = rates;
-    }
-    series.retain(|series| !series.x.is_empty());
-    series
+    let series = by_source(run).into_iter().map(|(source, samples)| {
+        let pairs = samples.windows(2).filter_map(|pair| {
+            let span = pair[1].at - pair[0].at;
+            Some((pair[1].at, Some(value(pair[1])? / span))).filter(|_| span > 0.0)
+        });
+        let (x, y) = pairs.unzip();
+        Series { name: named(source, what), x, y }
+    });
+    series.filter(|series| !series.x.is_empty()).collect()
 }
 
 fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) -> Figure {
@@ -123,8 +122,12 @@ fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) ->
             let (colour, dash) = if is_alone { (colour(at), dash(at / 6)) } else { (colour(index), dash(at)) };
             let mut trace = line(&name, series.x.clone(), series.y.clone(), colour, dash);
             trace["hovertemplate"] = "%{y:,.3~s}".into();
-            if id == "metrics" && at >= 4 {
-                trace["visible"] = "legendonly".into();
+            if id == "metrics" {
+                // A metric that stands still is not told again.
+                trace["line"]["shape"] = "hv".into();
+                if at >= METRICS_SHOWN {
+                    trace["visible"] = "legendonly".into();
+                }
             }
             figure.traces.push(trace);
         }
