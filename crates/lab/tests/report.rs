@@ -56,7 +56,7 @@ fn measured(
     let plan = Plan {
         servers: vec![receive.recv().unwrap()],
         transport: Transport::Udp,
-        workload: Workload::Generated(Box::new(generator)),
+        workload: Workload::generated(generator),
         pace: Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
         timeout: Duration::from_millis(700),
         worker_count: 1,

@@ -1,11 +1,14 @@
 //! Whom to load, and from where.
 
-use super::parse::{parse_duration, parse_rcode, parse_server};
+use super::parse::{parse_duration, parse_rcode, parse_server, parse_subnet};
 use clap::Args;
 use lab::engine::{Pace, Plan, Transport};
 use lab::workload::Workload;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
+/// Addresses and subnets that may be loaded besides, with commas between.
+const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
 
 #[derive(Args)]
 pub(crate) struct Target {
@@ -73,11 +76,39 @@ impl Target {
                 address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
             }
         };
-        match servers.find(|server| !is_own(server.ip())) {
+        let listed = std::env::var(ALLOW_VARIABLE).unwrap_or_default();
+        let allowed = listed.split(',').filter(|word| !word.trim().is_empty()).map(|word| parse_subnet(word.trim()));
+        let allowed = allowed.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{ALLOW_VARIABLE}: {error}"))?;
+        let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
+        match servers.find(|server| !is_allowed(server.ip())) {
             Some(server) if !self.i_own_this_target => Err(format!(
-                "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load"
+                "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is \
+                 yours to load, or name it in {ALLOW_VARIABLE}"
             )),
             _ => Ok(()),
         }
+    }
+}
+
+fn is_in(address: IpAddr, (subnet, length): (IpAddr, u8)) -> bool {
+    let (one, other, width) = match (address, subnet) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (u128::from(u32::from(one)), u128::from(u32::from(other)), 32),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (u128::from(one), u128::from(other), 128),
+        _ => return false,
+    };
+    length == 0 || (one ^ other) >> (width - u32::from(length)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subnets_hold_their_addresses_only() {
+        let is_in = |address: &str, subnet: &str| is_in(address.parse().unwrap(), parse_subnet(subnet).unwrap());
+        assert!(is_in("198.51.100.7", "198.51.100.0/24") && !is_in("198.51.101.7", "198.51.100.0/24"));
+        assert!(is_in("198.51.100.7", "198.51.100.7") && !is_in("198.51.100.8", "198.51.100.7"));
+        assert!(is_in("2001:db8::1", "2001:db8::/32") && !is_in("2001:db9::1", "2001:db8::/32"));
+        assert!(!is_in("198.51.100.7", "::/0") && is_in("198.51.100.7", "0.0.0.0/0"));
     }
 }
