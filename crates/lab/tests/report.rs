@@ -1,6 +1,7 @@
 //! The report of real runs, as a browser draws it.
 #![cfg(target_os = "linux")]
 
+#[expect(dead_code, reason = "the rest of it is for tests that start servers")]
 mod support;
 
 use lab::engine::{Pace, Plan, Transport, run};
@@ -56,7 +57,7 @@ fn measured(
     let plan = Plan {
         servers: vec![receive.recv().unwrap()],
         transport: Transport::Udp,
-        workload: Workload::Generated(Box::new(generator)),
+        workload: Workload::generated(generator),
         pace: Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
         timeout: Duration::from_millis(700),
         worker_count: 1,

@@ -19,6 +19,7 @@ mod import;
 mod run;
 // The page with the pictures.
 mod page;
+mod palette;
 // Single pictures.
 pub mod svg;
 // Whether one run is slower than another.

@@ -3,7 +3,7 @@
 use super::figure::{BAD, Figure, GREY, colour, dash, escape, line, linear, log_seconds};
 use super::intervals::Interval;
 use super::latency::titled;
-use crate::report::{ConnectionRow, Row, Run};
+use crate::report::{ConnectionRow, Row, Run, palette};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
         intervals.iter().map(|interval| interval.row.rcodes.get(rcode).copied().unwrap_or(0)).collect::<Vec<_>>()
     };
     for rcode in rcodes {
-        bar(rcode, count(rcode), rcode_colour(rcode), "");
+        bar(rcode, count(rcode), palette::rcode(rcode), "");
     }
     let none: Vec<u64> = intervals
         .iter()
@@ -51,19 +51,6 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
     figure.layout["barmode"] = "stack".into();
     figure.layout["bargap"] = 0.into();
     Some(figure)
-}
-
-/// Always the same, in every run.
-fn rcode_colour(rcode: &str) -> &'static str {
-    match rcode {
-        "NOERROR" => "#4477AA",
-        "NXDOMAIN" => "#66CCEE",
-        "SERVFAIL" => "#EE6677",
-        "REFUSED" => "#AA3377",
-        "FORMERR" => "#CCBB44",
-        "NOTIMP" => "#228833",
-        _ => "#BBBBBB",
-    }
 }
 
 /// What went wrong: how often in each second.
