@@ -1,17 +1,18 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, Target, parse_duration};
+use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration, write_json, write_lines};
 use clap::Args;
 use lab::engine::{self, Pace, Plan, Progress};
+use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::MONITOR_INTERVAL_MIN;
 use lab::live::{Events, Exporter, Live, View};
 use lab::monitor::Monitor;
-use lab::report::{Manifest, Recording, Rules, Summary, dnsperf_text, folder, outline};
+use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     asking: Asking,
+    #[command(flatten)]
+    freshness: FreshnessArguments,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length.
     #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
     rate: Rates,
@@ -88,6 +91,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     }
     let mut live = live(arguments, plan.pace.duration())?;
     let monitor = watch(arguments)?;
+    arguments.target.allow(arguments.freshness.servers())?;
+    let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
             live.second(index, second);
@@ -95,9 +100,11 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         stops()
     })?;
     live.finish();
+    let freshness = probe.map(|probe| probe.finish(outcome.start));
     let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
     let summary = Summary::new(&plan, &outcome, &rules);
-    let recording = Recording::of(&outcome, plan.timeout);
+    let mut recording = Recording::of(&outcome, plan.timeout);
+    recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
     // Standard output is the events' alone when they are wanted.
     if arguments.json_events {
         eprint!("{}", outline(&summary));
@@ -107,11 +114,15 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         }
         print!("{}", outline(&summary));
     }
+    if let Some(freshness) = &freshness {
+        eprint!("{}", freshness_lines(freshness));
+    }
     if let Some(out) = &arguments.out {
-        folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
-        if let Some(monitor) = monitor {
-            write_lines(&out.join("monitor.jsonl"), &monitor.finish(outcome.start))?;
+        if let Some(freshness) = &freshness {
+            write_json(&out.join("freshness.json"), freshness)?;
+            write_lines(&out.join("freshness.jsonl"), &freshness.lines)?;
         }
+        folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -130,19 +141,27 @@ fn live(arguments: &Arguments, planned: Duration) -> Result<Live, String> {
     Ok(Live::new(view, events, exporter))
 }
 
+fn freshness_lines(freshness: &Freshness) -> String {
+    let Freshness { sent, acknowledged, refused, unanswered, .. } = freshness;
+    let us = |us: f64| duration(Duration::from_nanos((us * 1e3) as u64));
+    let quantiles = |of: &Quantiles| format!("p50 {}  p99 {}  max {}", us(of.p50), us(of.p99), us(of.max));
+    let head = format!(
+        "freshness  {sent} updates, {acknowledged} acknowledged ({}), {refused} refused, {unanswered} unanswered\n",
+        quantiles(&freshness.acknowledged_us)
+    );
+    let server = |server: &ServerFreshness| {
+        let told = quantiles(&server.visible_us);
+        format!("           seen at {} after {told}, never {}\n", server.server, server.unseen)
+    };
+    head + &freshness.servers.iter().map(server).collect::<String>()
+}
+
 fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
     if arguments.monitor.is_empty() {
         return Ok(None);
     }
     let sources = arguments.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
     Ok(Some(Monitor::start(sources, arguments.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
-}
-
-fn write_lines(path: &Path, values: &[impl serde::Serialize]) -> Result<(), String> {
-    let lines: Result<Vec<String>, _> = values.iter().map(serde_json::to_string).collect();
-    let mut text = lines.map_err(|error| error.to_string())?.join("\n");
-    text.push('\n');
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {

@@ -27,6 +27,9 @@ pub mod live;
 // What rate a server bears.
 pub mod capacity;
 
+// How soon an update is seen.
+pub mod freshness;
+
 // What the server did meanwhile.
 pub mod monitor;
 

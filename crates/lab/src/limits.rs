@@ -39,3 +39,11 @@ pub const METRICS_TIMEOUT_MS: u64 = 500;
 pub const EXPORTER_WAIT_MS: u64 = 500;
 /// How often a rate is tried again that this tool could not send.
 pub const TOOL_RETRIES_MAX: usize = 2;
+/// From one look of the freshness probe to the next.
+pub const FRESHNESS_POLL: std::time::Duration = std::time::Duration::from_micros(300);
+/// Updates of a freshness probe.
+pub const FRESHNESS_ROUNDS_MAX: usize = 1_000_000;
+/// How long the probe waits for the answer to an update.
+pub const FRESHNESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(6);
+/// After how long it sends the same octets again.
+pub const FRESHNESS_RETRY: std::time::Duration = std::time::Duration::from_secs(3);

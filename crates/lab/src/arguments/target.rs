@@ -44,7 +44,7 @@ impl Target {
     /// # Errors
     /// When the target is a stranger's.
     pub(crate) fn plan(&self, workload: Workload, pace: Pace) -> Result<Plan, String> {
-        self.allow()?;
+        self.allow(self.server.iter().copied())?;
         if self.transport != Transport::Udp {
             return Err(format!("{} is not among the transports of this build; there is udp", self.transport));
         }
@@ -63,14 +63,17 @@ impl Target {
     }
 
     /// A load generator is a weapon: strangers' servers need a word more.
-    fn allow(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// A sentence that names the first of them that is a stranger's.
+    pub(crate) fn allow(&self, mut servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
         let is_own = |address: IpAddr| match address {
             IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
             IpAddr::V6(address) => {
                 address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
             }
         };
-        match self.server.iter().find(|server| !is_own(server.ip())) {
+        match servers.find(|server| !is_own(server.ip())) {
             Some(server) if !self.i_own_this_target => Err(format!(
                 "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load"
             )),

@@ -11,7 +11,7 @@ mod sampler;
 mod sockets;
 mod source;
 
-pub use sampler::{Monitor, Sample};
+pub use sampler::Monitor;
 pub use source::{Source, SourceError};
 
 use std::collections::BTreeMap;

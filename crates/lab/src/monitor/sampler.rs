@@ -2,50 +2,11 @@
 
 use super::{Reading, Source};
 use crate::limits::SAMPLES_MAX;
-use serde::Serialize;
+use crate::report::Sample;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// What one source did in one interval; `monitor.jsonl` has one a line.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Sample {
-    /// Seconds since the start of the run; below zero before it.
-    pub at: f64,
-    /// What was read.
-    pub source: String,
-    /// Why it could not be read; then nothing else is told.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Cores in use since the sample before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_cores: Option<f64>,
-    /// Memory in use, in octets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rss_bytes: Option<u64>,
-    /// Threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threads: Option<u64>,
-    /// Context switches because a thread waited, since the sample before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub voluntary_switches: Option<u64>,
-    /// Context switches because a thread's time was up, since the sample before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub involuntary_switches: Option<u64>,
-    /// Time that a CPU quota held it back since the sample before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub throttled_seconds: Option<f64>,
-    /// TCP connections by state.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tcp_states: BTreeMap<&'static str, u64>,
-    /// Datagrams that its sockets threw away since the sample before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub udp_drops: Option<u64>,
-    /// Its Prometheus metrics, as they stand: those that differ from the sample before.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, f64>,
-}
 
 /// One source's reading at one moment, or why there is none.
 type Entry = (Instant, usize, Result<Reading, String>);
@@ -99,61 +60,48 @@ impl Monitor {
         // The thread waits for nothing else, so it hears this at once.
         let _heard = self.stop.send(());
         let entries = self.thread.join().unwrap_or_default();
-        let mut before: Vec<Option<(Instant, Reading)>> = vec![None; self.names.len()];
+        let mut first: Vec<Option<Reading>> = vec![None; self.names.len()];
+        let mut last: Vec<Option<(Instant, Reading)>> = vec![None; self.names.len()];
         let mut samples = Vec::with_capacity(entries.len());
         for (when, index, reading) in entries {
             let at = match when.checked_duration_since(start) {
                 Some(since) => since.as_secs_f64(),
                 None => -start.duration_since(when).as_secs_f64(),
             };
-            let mut sample = Sample::empty(at, self.names[index].clone());
-            match reading {
+            let told = match reading {
                 Ok(reading) => {
-                    sample.fill(&reading, when, before[index].as_ref());
-                    before[index] = Some((when, reading));
+                    let before = last[index].replace((when, reading.clone()));
+                    let first = first[index].get_or_insert_with(|| reading.clone());
+                    sample(reading, when, first, before.as_ref())
                 }
-                Err(error) => sample.error = Some(error),
-            }
-            samples.push(sample);
+                Err(error) => Sample { error: Some(error), ..Sample::default() },
+            };
+            samples.push(Sample { at, source: self.names[index].clone(), ..told });
         }
         samples
     }
 }
 
-impl Sample {
-    fn empty(at: f64, source: String) -> Self {
-        Self {
-            at,
-            source,
-            error: None,
-            cpu_cores: None,
-            rss_bytes: None,
-            threads: None,
-            voluntary_switches: None,
-            involuntary_switches: None,
-            throttled_seconds: None,
-            tcp_states: BTreeMap::new(),
-            udp_drops: None,
-            metrics: BTreeMap::new(),
-        }
-    }
-
-    fn fill(&mut self, reading: &Reading, when: Instant, before: Option<&(Instant, Reading)>) {
-        self.rss_bytes = reading.rss_bytes;
-        self.threads = reading.threads;
-        self.tcp_states.clone_from(&reading.tcp_states);
-        self.metrics.clone_from(&reading.metrics);
-        // Counters say something about an interval, so the first reading has none.
-        let Some((then, old)) = before else { return };
+/// What a reading says beside the first and the last one before it.
+fn sample(reading: Reading, when: Instant, first: &Reading, last: Option<&(Instant, Reading)>) -> Sample {
+    let since = |new: Option<f64>, old: Option<f64>| Some((new? - old?).max(0.0));
+    // A thread that ended took its counts with it.
+    let more = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?));
+    let cpu_cores = last.and_then(|(then, last)| {
         let seconds = when.duration_since(*then).as_secs_f64().max(1e-9);
-        let grown = |new: Option<f64>, old: Option<f64>| Some((new? - old?).max(0.0));
-        // A thread that ended took its counts with it.
-        let more = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?));
-        self.cpu_cores = grown(reading.cpu_seconds, old.cpu_seconds).map(|used| used / seconds);
-        self.throttled_seconds = grown(reading.throttled_seconds, old.throttled_seconds);
-        self.voluntary_switches = more(reading.voluntary_switches, old.voluntary_switches);
-        self.involuntary_switches = more(reading.involuntary_switches, old.involuntary_switches);
-        self.udp_drops = more(reading.udp_drops, old.udp_drops);
+        since(reading.cpu_seconds, last.cpu_seconds).map(|used| used / seconds)
+    });
+    Sample {
+        cpu_cores,
+        rss_bytes: reading.rss_bytes.map(|octets| octets as f64),
+        threads: reading.threads,
+        voluntary_switches: more(reading.voluntary_switches, first.voluntary_switches),
+        involuntary_switches: more(reading.involuntary_switches, first.involuntary_switches),
+        throttled_seconds: since(reading.throttled_seconds, first.throttled_seconds),
+        tcp_states: reading.tcp_states.into_iter().map(|(state, count)| (state.to_owned(), count)).collect(),
+        udp_drops: more(reading.udp_drops, first.udp_drops),
+        metrics: reading.metrics,
+        ..Sample::default()
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Sample {
     pub at: f64,
     /// `pid 4711`, `cgroup x` or the URL of an endpoint.
     pub source: String,
-    /// Why nothing could be read.
+    /// Why it could not be read; then nothing else is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Cores in use since the sample before.
@@ -39,7 +39,7 @@ pub struct Sample {
     /// Datagrams since the sample before that the server's sockets dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_drops: Option<u64>,
-    /// Metrics by name, as they stand; those that the sample before did not have, or not so.
+    /// Metrics by name; those that differ from the sample before.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }

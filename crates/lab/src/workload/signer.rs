@@ -39,7 +39,7 @@ impl Signer {
 
     /// Signs the message in the first `length` octets of `out` and gives its new length. One that has no room stays as
     /// it is.
-    pub(super) fn sign(&mut self, out: &mut [u8], length: usize) -> usize {
+    pub fn sign(&mut self, out: &mut [u8], length: usize) -> usize {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.sign_at(out, length, now_s)
     }

@@ -1,4 +1,10 @@
 //! The key under which secrets are sealed in log entries and checkpoints.
+//!
+//! ```text
+//!   catamaran-data-key 1 plain KEY      version of the file, how the key is kept, and the key in base64
+//! ```
+//!
+//! The version is there for a key that is wrapped by the node's own (docs/decisions/0010-data-key.md).
 
 use super::token::fill_random;
 use super::{Readers, read_bounded, write_atomic};
@@ -8,6 +14,9 @@ use std::path::Path;
 
 /// Octets of the key (ChaCha20-Poly1305, RFC 8439 2.8).
 pub(crate) const DATA_KEY_OCTETS: usize = 32;
+
+/// What the file begins with.
+const FORM: &str = "catamaran-data-key 1 plain ";
 
 /// Reads the key, or makes one (mode 0600).
 pub(crate) fn load_or_make(path: &Path) -> io::Result<[u8; DATA_KEY_OCTETS]> {
@@ -25,7 +34,15 @@ pub(crate) fn load_or_make(path: &Path) -> io::Result<[u8; DATA_KEY_OCTETS]> {
 /// Reads the key.
 pub(crate) fn load(path: &Path) -> io::Result<[u8; DATA_KEY_OCTETS]> {
     let text = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
-    let octets = data_encoding::BASE64.decode(text.trim_ascii()).ok();
+    let Some(key) = text.strip_prefix(FORM.as_bytes()) else {
+        let what = if text.starts_with(b"catamaran-data-key ") {
+            "it is of a form that this software does not know: newer software wrote it".to_owned()
+        } else {
+            format!("no key in it: it does not begin with `{FORM}`")
+        };
+        return Err(io::Error::other(what));
+    };
+    let octets = data_encoding::BASE64.decode(key.trim_ascii()).ok();
     octets
         .and_then(|octets| octets.try_into().ok())
         .ok_or_else(|| io::Error::other(format!("no key in it: want {DATA_KEY_OCTETS} octets in base64")))
@@ -33,7 +50,7 @@ pub(crate) fn load(path: &Path) -> io::Result<[u8; DATA_KEY_OCTETS]> {
 
 /// Writes a key.
 pub(crate) fn save(path: &Path, key: &[u8; DATA_KEY_OCTETS]) -> io::Result<()> {
-    write_atomic(path, format!("{}\n", data_encoding::BASE64.encode(key)).as_bytes(), Readers::Owner)
+    write_atomic(path, format!("{FORM}{}\n", data_encoding::BASE64.encode(key)).as_bytes(), Readers::Owner)
 }
 
 #[cfg(test)]
@@ -47,7 +64,14 @@ mod tests {
         assert_eq!(load(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         let key = load_or_make(&path).unwrap();
         assert_eq!(load_or_make(&path).unwrap(), key);
-        std::fs::write(&path, "AAAA").unwrap();
-        assert!(load_or_make(&path).is_err(), "a damaged key is never replaced");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(FORM) && text.ends_with('\n'), "the file says of which form it is");
+        for damaged in ["AAAA", "catamaran-data-key 1 plain AAAA", ""] {
+            std::fs::write(&path, damaged).unwrap();
+            let error = load_or_make(&path).unwrap_err();
+            assert!(error.to_string().starts_with("no key in it"), "a damaged key is never replaced: {error}");
+        }
+        std::fs::write(&path, text.replace(" 1 plain ", " 2 wrapped ")).unwrap();
+        assert!(load_or_make(&path).unwrap_err().to_string().contains("newer software"));
     }
 }

@@ -3,9 +3,9 @@
 //! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
 //! the current SOA, which tells the client whether to come back over TCP.
 
-use super::answer::Service;
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
+use super::serving::ServingNow;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply, Transport};
 use crate::metrics::Gauge;
@@ -21,6 +21,7 @@ use wire::compose::{Composer, EdnsOut};
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Request, Section};
+use zone::answer::Servable;
 use zone::record::ZoneId;
 use zone::set::{Frozen, Snapshot, Zone};
 
@@ -65,9 +66,9 @@ pub(super) fn admit(
     wanted: &Wanted,
     key: &Verified,
     rights: &Rights,
-    service: &Service,
+    serving: ServingNow<'_>,
 ) -> Result<(), Refused> {
-    if service.serving.get() == Serving::No {
+    if serving.serving == Serving::No {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
     }
     // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
@@ -78,7 +79,7 @@ pub(super) fn admit(
     if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
     }
-    if service.expired.has(&zone) {
+    if serving.of(&zone) == Servable::Expired {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::Expired });
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::set::Snapshot;
 use crate::vertex::LeafNames;
 use store::limits::BATCH_MAX;
 use store::{Key, Path, Tree, View};
-use wire::parse::Request;
+use wire::NameRef;
 
 /// What a worker keeps from one batch to the next, so that nothing is allocated. It holds no zone data.
 pub struct Batch {
@@ -20,15 +20,14 @@ impl Batch {
         Self { lookups: vec![(Tree::EMPTY, Key::new()); BATCH_MAX] }
     }
 
-    /// Has the names of the queries looked up; call [`super::answer`] for each afterwards. Worth it for two queries and
+    /// Has the names of queries looked up; call [`super::answer`] for each afterwards. Worth it for two queries and
     /// more; those beyond the first 64 are left to themselves.
-    pub fn warm<'q, 'm: 'q>(&mut self, snapshot: Snapshot<'_>, requests: impl Iterator<Item = &'q Request<'m>>) {
+    pub fn warm<'q>(&mut self, snapshot: Snapshot<'_>, qnames: impl Iterator<Item = NameRef<'q>>) {
         let zones = snapshot.zones_tree();
-        let questions = requests.filter_map(|request| request.question.as_ref());
         let mut count = 0;
-        for ((tree, key), question) in self.lookups.iter_mut().zip(questions) {
+        for ((tree, key), qname) in self.lookups.iter_mut().zip(qnames) {
             *tree = zones;
-            key::write(question.qname.as_ref(), key);
+            key::write(qname, key);
             count += 1;
         }
         let lookups = &mut self.lookups[..count];

@@ -2,7 +2,7 @@
 //! `nsd-checkzone` say.
 //!
 //! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed;
-//! otherwise our column is compared with it.
+//! otherwise our column is compared with it, and those of the peers that are installed.
 
 use super::support::{data, read, read_tar, scan};
 use catamaran_zone::check::{Findings, check};
@@ -106,12 +106,21 @@ enum Peer {
 impl Peer {
     const ALL: [Self; 3] = [Self::Bind, Self::Knot, Self::Nsd];
 
-    fn command(self, apex: &str) -> Command {
-        let mut command = Command::new(match self {
+    const fn program(self) -> &'static str {
+        match self {
             Self::Bind => "named-checkzone",
             Self::Knot => "kzonecheck",
             Self::Nsd => "nsd-checkzone",
-        });
+        }
+    }
+
+    /// Whether it can be run.
+    fn is_installed(self) -> bool {
+        path().split(':').any(|folder| Path::new(folder).join(self.program()).is_file())
+    }
+
+    fn command(self, apex: &str) -> Command {
+        let mut command = Command::new(self.program());
         match self {
             Self::Bind => command.args(["-k", "warn", "-i", "local", apex, "zone"]),
             Self::Knot => command.args(["-v", "-o", apex, "zone"]),
@@ -210,6 +219,38 @@ fn every_zone_is_loaded_or_refused_as_the_table_says() {
         assert_eq!(row[0].trim_start_matches("| "), zone.name);
         assert_eq!(row[1], cell(&ours(zone)), "{}", zone.name);
     }
+}
+
+#[test]
+fn peers_say_of_every_zone_what_the_table_says() {
+    let Some(data) = data() else { return };
+    if std::env::var_os("CATAMARAN_WRITE").is_some() {
+        return;
+    }
+    let text = std::fs::read_to_string(document()).expect("docs/zone-files.md is there");
+    let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).expect("the table is there").0;
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.trim_end_matches(" |").split(" | ").collect()).collect();
+    let zones = all(&data);
+    let folder = std::env::temp_dir().join(format!("catamaran-zones-of-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let mut differences = String::new();
+    for (peer, column) in Peer::ALL.into_iter().zip(2..) {
+        if !peer.is_installed() {
+            println!("skipped: {} is not installed", peer.program());
+            continue;
+        }
+        for (row, zone) in rows.iter().zip(&zones) {
+            std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
+            let says = cell(&peer.judge(&folder, &zone.apex).expect("it is installed"));
+            if row[column] != says {
+                let (name, program, table) = (&zone.name, peer.program(), row[column]);
+                writeln!(differences, "{name}: {program} says\n  {says}\nand in the table\n  {table}").expect("memory");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    assert!(differences.is_empty(), "the table is of the versions that it names; rows that differ:\n{differences}");
 }
 
 fn write_table(zones: &[Zone]) -> String {

@@ -109,8 +109,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
     if !runs.iter().any(has_any) {
         return Vec::new();
     }
-    type Value = fn(&ConnectionRow) -> f64;
-    let counts: [(&str, Value); 6] = [
+    let counts: [Plotted; 6] = [
         ("opened", |row| row.opened as f64),
         ("resumed", |row| row.resumed as f64),
         ("0-RTT", |row| row.early_data as f64),
@@ -118,7 +117,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
         ("closed by server", |row| row.closed_by_peer as f64),
         ("closed by us", |row| row.closed_by_us as f64),
     ];
-    let times: [(&str, Value); 3] = [
+    let times: [Plotted; 3] = [
         ("p50", |row| row.handshake_us.p50 / 1e6),
         ("p99", |row| row.handshake_us.p99 / 1e6),
         ("max", |row| row.handshake_us.max / 1e6),
@@ -133,14 +132,10 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
     ]
 }
 
-fn of_connections(
-    runs: &[Run],
-    id: &str,
-    name: &str,
-    values: &[(&str, fn(&ConnectionRow) -> f64)],
-    axis: Value,
-    hover: &str,
-) -> Figure {
+/// A name, and what is drawn under it.
+type Plotted = (&'static str, fn(&ConnectionRow) -> f64);
+
+fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: Value, hover: &str) -> Figure {
     let mut figure = Figure::new(id, name, &runs.iter().collect::<Vec<_>>());
     let is_log = axis["type"] == "log";
     for (index, run) in runs.iter().enumerate() {
