@@ -1,4 +1,5 @@
-//! Lines of the run folder that others write and the report draws: `monitor.jsonl`, `events.jsonl`, `clients.jsonl`.
+//! Lines of the run folder that others write and the report draws: `monitor.jsonl`, `events.jsonl`,
+//! `clients.jsonl`, `freshness.jsonl`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,4 +75,15 @@ pub struct Client {
     /// Queries that the fitted population foresaw for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
+}
+
+/// A line of `freshness.jsonl`: one update at one server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Seconds from the start of the run to the acknowledgement.
+    pub at: f64,
+    /// Where it was looked for.
+    pub server: String,
+    /// Microseconds from the acknowledgement until it was seen; below zero when that was before, none when never.
+    pub visible_us: Option<f64>,
 }

@@ -27,7 +27,7 @@ pub mod regression;
 
 pub use distribution::Distribution;
 pub use dnsperf_text::dnsperf_text;
-pub use lines::{Client, Event, Sample};
+pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
 pub use page::page;
 pub use recording::{Account, ConnectionRow, Recording, Row};
