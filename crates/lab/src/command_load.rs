@@ -110,7 +110,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         eprint!("{}", outline(&summary));
     } else {
         if arguments.dnsperf_text {
-            println!("{}", dnsperf_text(&recording));
+            println!("{}", dnsperf_text(&recording, summary.duration_seconds));
         }
         print!("{}", outline(&summary));
     }
