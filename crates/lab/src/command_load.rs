@@ -1,8 +1,10 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use clap::{ArgGroup, Args, ValueEnum};
-use lab::engine::{self, Pace, Plan, Progress, Transport};
+use lab::engine::{self, Habits, HttpPlan, Pace, Plan, Progress, TlsPlan, Transport};
+use lab::limits::{CLIENTS_MAX, CONNECTION_IN_FLIGHT_DEFAULT};
 use lab::measure::Second;
+use lab::population::{Cast, Population, Server};
 use lab::report::{Manifest, Rules, Summary, duration, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use lab::workload::{self, Dialect, Extras, Generator, NameDistribution, Popularity, Workload};
@@ -27,11 +29,11 @@ Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did
 const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("workload").required(true).args(["queries", "name"])))]
+#[command(group(ArgGroup::new("workload").required(true).multiple(true).args(["queries", "name", "population"])))]
 pub(crate) struct Arguments {
     /// Whom to ask, with or without a port; queries take turns.
-    #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
-    server: Vec<SocketAddr>,
+    #[arg(long, required = true, value_delimiter = ',')]
+    server: Vec<Server>,
     /// How: udp, tcp, dot, doh or doq.
     #[arg(long, default_value = "udp")]
     transport: Transport,
@@ -41,8 +43,11 @@ pub(crate) struct Arguments {
     /// Whose third column the text file has; found out by itself otherwise.
     #[arg(long)]
     dialect: Option<DialectArgument>,
-    #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
     name: Option<String>,
+    /// Clients that ask each in its own way: a TOML file (docs/load.md). It replaces transport, rate and connections.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson", "closed_loop", "name"])]
+    population: Option<PathBuf>,
     /// How many names there are.
     #[arg(long, default_value_t = 1_000)]
     names: u64,
@@ -79,9 +84,45 @@ pub(crate) struct Arguments {
     /// Client ports of each thread and server.
     #[arg(long, default_value_t = 8)]
     sockets: usize,
-    /// Source address.
+    /// Connections of each thread (not UDP); they are opened before the run.
+    #[arg(long, default_value_t = 8, value_parser = parse_connections)]
+    connections: usize,
+    /// Queries that wait on one connection.
+    #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
+    pipeline: usize,
+    /// Queries after which a connection is closed and another opened.
     #[arg(long)]
-    source: Option<IpAddr>,
+    queries_per_connection: Option<u64>,
+    /// Silence after which a connection is closed.
+    #[arg(long, value_parser = parse_duration)]
+    idle_timeout: Option<Duration>,
+    /// How long a connection and its handshake may take.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    handshake_timeout: Duration,
+    /// The name that the server's certificate must have; its address otherwise.
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+    /// Authorities to trust instead of the system's, PEM.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long)]
+    insecure: bool,
+    /// Share of new connections that resume an earlier TLS session, 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
+    resumption: f64,
+    /// Share of those that send queries as early data (0-RTT), 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
+    early_data: f64,
+    /// Path of DNS over HTTPS.
+    #[arg(long, default_value = "/dns-query")]
+    doh_path: String,
+    /// Send queries over HTTPS as GET instead of POST.
+    #[arg(long)]
+    doh_get: bool,
+    /// Source addresses, taken in turns.
+    #[arg(long, value_delimiter = ',')]
+    source: Vec<IpAddr>,
     /// EDNS with this UDP payload size.
     #[arg(long, value_name = "OCTETS")]
     edns: Option<u16>,
@@ -143,11 +184,10 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    allow_targets(arguments)?;
-    if arguments.transport != Transport::Udp {
-        return Err(format!("{} is not among the transports of this build; there is udp", arguments.transport).into());
-    }
+    // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
+    let _limit = engine::raise_open_files();
     let plan = plan(arguments)?;
+    allow_targets(&plan, arguments.i_own_this_target)?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
@@ -167,6 +207,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(out) = &arguments.out {
         write_json(&out.join("summary.json"), &summary)?;
         write_json(&out.join("manifest.json"), &Manifest::new(outcome.started, arguments.seed))?;
+    }
+    if let Some(failure) = &outcome.failure {
+        return Err(failure.clone().into());
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -197,28 +240,58 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), String> 
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
-    let workload = workload(arguments)?;
-    let pace = if arguments.closed_loop {
-        Pace::Closed { in_flight: arguments.in_flight.max(1), duration: arguments.duration }
-    } else {
-        let arrivals = if arguments.poisson { Arrivals::Poisson { seed: arguments.seed } } else { Arrivals::Even };
-        Pace::Open(Schedule::new(arguments.rate.pieces(arguments.duration), arrivals)?)
-    };
+    let population = arguments.population.as_deref().map(read_population).transpose()?;
+    let workload = workload(arguments, population.as_ref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let port = arguments.transport.default_port();
+    let address = |server: &Server| SocketAddr::new(server.address, server.port.unwrap_or(port));
     Ok(Plan {
-        servers: arguments.server.clone(),
         transport: arguments.transport,
-        workload,
-        pace,
         timeout: arguments.timeout,
         worker_count: arguments.workers.unwrap_or(cores.div_ceil(2)).max(1),
         socket_count: arguments.sockets.max(1),
-        source: arguments.source,
+        connection_count: arguments.connections,
+        habits: Habits {
+            idle_timeout: arguments.idle_timeout,
+            queries_max: arguments.queries_per_connection.map(|most| most.max(1)),
+            resumption: arguments.resumption,
+            early_data: arguments.early_data,
+            in_flight_max: arguments.pipeline.max(1),
+            ..Habits::default()
+        },
+        handshake_timeout: arguments.handshake_timeout,
+        tls: TlsPlan {
+            name: arguments.tls_name.clone(),
+            authorities: arguments.ca.clone(),
+            is_insecure: arguments.insecure,
+        },
+        http: HttpPlan { path: arguments.doh_path.clone(), is_get: arguments.doh_get },
+        sources: arguments.source.clone(),
         expected_rcodes: arguments.expect_rcode.clone(),
+        seed: arguments.seed,
+        ..Plan::new(arguments.server.iter().map(address).collect(), workload, pace(arguments, population)?)
     })
 }
 
-fn workload(arguments: &Arguments) -> Result<Workload, Box<dyn Error>> {
+fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
+    let duration = arguments.duration;
+    if let Some(population) = population {
+        let population = Cast::new(population, &arguments.server, arguments.seed)?;
+        return Ok(Pace::Population { population, duration });
+    }
+    if arguments.closed_loop {
+        return Ok(Pace::Closed { in_flight: arguments.in_flight.max(1), duration });
+    }
+    let arrivals = if arguments.poisson { Arrivals::Poisson { seed: arguments.seed } } else { Arrivals::Even };
+    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arrivals)?))
+}
+
+fn read_population(path: &Path) -> Result<Population, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Population::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn workload(arguments: &Arguments, population: Option<&Population>) -> Result<Workload, Box<dyn Error>> {
     let extras = Extras {
         recursion_desired: !arguments.no_recurse,
         payload_octets: arguments.edns,
@@ -232,6 +305,11 @@ fn workload(arguments: &Arguments) -> Result<Workload, Box<dyn Error>> {
         let dialect = arguments.dialect.map(DialectArgument::dialect);
         return Ok(Workload::listed(Arc::new(workload::read(path, dialect, &extras)?)));
     }
+    if let Some(population) = population {
+        let generator = population.generator(extras, arguments.seed)?;
+        let generator = generator.ok_or("the population has no [queries]; add it, or name a file with --queries")?;
+        return Ok(Workload::Generated(Box::new(generator)));
+    }
     let names = NameDistribution {
         pattern: arguments.name.clone().unwrap_or_default(),
         count: arguments.names,
@@ -243,13 +321,17 @@ fn workload(arguments: &Arguments) -> Result<Workload, Box<dyn Error>> {
 }
 
 /// A load generator is a weapon: strangers' servers need a word more.
-fn allow_targets(arguments: &Arguments) -> Result<(), String> {
+fn allow_targets(plan: &Plan, is_allowed: bool) -> Result<(), String> {
     let is_own = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
         IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
     };
-    match arguments.server.iter().find(|server| !is_own(server.ip())) {
-        Some(server) if !arguments.i_own_this_target => Err(format!(
+    let mut servers = plan.servers.clone();
+    if let Pace::Population { population, .. } = &plan.pace {
+        servers.extend(population.members().iter().map(|(_, endpoint, _)| endpoint.server));
+    }
+    match servers.iter().find(|server| !is_own(server.ip())) {
+        Some(server) if !is_allowed => Err(format!(
             "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load"
         )),
         _ => Ok(()),
@@ -279,10 +361,14 @@ impl DialectArgument {
     }
 }
 
-fn parse_server(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .or_else(|_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53)))
-        .map_err(|_| format!("{text} is no address; write 127.0.0.1:5300, [::1]:5300, or an address for port 53"))
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("{text} is no share; write 0 to 1"))
+}
+
+fn parse_connections(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=CLIENTS_MAX).contains(count));
+    count.ok_or_else(|| format!("{text} is no number of connections; write 1 to {CLIENTS_MAX}"))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod command_answers;
+mod command_echo;
 mod command_load;
 mod command_updates;
 
@@ -39,6 +40,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Answers each query with the query, over any transport: what load runs are tried against.
+    #[command(after_help = command_echo::EXAMPLES)]
+    Echo(command_echo::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
         Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
 
