@@ -6,6 +6,7 @@ mod command_answers;
 mod command_capacity;
 mod command_compare_runs;
 mod command_doctor;
+mod command_echo;
 mod command_load;
 mod command_report;
 mod command_updates;
@@ -60,6 +61,9 @@ enum Command {
     /// Draws runs: figures and pictures on one page that needs no network.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
+    /// Answers each query with the query, over any transport: what load runs are tried against.
+    #[command(after_help = command_echo::EXAMPLES)]
+    Echo(command_echo::Arguments),
 }
 
 #[derive(Args)]
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Report(arguments) => command_report::main(&arguments),
+        Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
 

@@ -1,10 +1,13 @@
 //! The report of real runs, as a browser draws it.
 #![cfg(target_os = "linux")]
 
+#[expect(dead_code, reason = "the rest of it is for tests that start servers")]
 mod support;
 
-use lab::engine::{Pace, Plan, Transport, run};
-use lab::report::{Client, ConnectionRow, Event, Manifest, Recording, Rules, Run, Sample, Summary, folder, page};
+use lab::engine::{Pace, Plan, run};
+use lab::report::{
+    Client, ConnectionRow, Event, Manifest, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
+};
 use lab::schedule::{Arrivals, Schedule};
 use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
 use std::net::{SocketAddr, UdpSocket};
@@ -54,15 +57,15 @@ fn measured(
     };
     let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
     let plan = Plan {
-        servers: vec![receive.recv().unwrap()],
-        transport: Transport::Udp,
-        workload: Workload::Generated(Box::new(generator)),
-        pace: Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
         timeout: Duration::from_millis(700),
         worker_count: 1,
         socket_count: 2,
-        source: None,
         expected_rcodes: Vec::new(),
+        ..Plan::new(
+            vec![receive.recv().unwrap()],
+            Workload::generated(generator),
+            Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
+        )
     };
     let outcome = run(&plan, |_| 0).unwrap();
     stop.store(true, Ordering::Relaxed);
@@ -73,6 +76,10 @@ fn measured(
     std::fs::create_dir_all(folder).unwrap();
     let summary = Summary::new(&plan, &outcome, &rules);
     folder::write(folder, &recording, &summary, &Manifest::new(outcome.started, 1)).unwrap();
+    let seen = |at: f64, visible_us| Sighting { at, server: "127.0.0.1:5301".into(), visible_us };
+    let sightings = [seen(0.5, Some(800.0)), seen(1.0, Some(-20.0)), seen(1.5, None)];
+    let lines: Vec<_> = sightings.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+    std::fs::write(folder.join("freshness.jsonl"), lines.join("\n")).unwrap();
     Run::read(folder).unwrap()
 }
 
@@ -185,7 +192,7 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
     // What users and servers wrote stays text.
     assert!(!html.contains("<b>killed"));
     let places = html.matches("<div class=\"plot\"").count();
-    assert!(places >= 22, "{places}");
+    assert!(places >= 23, "{places}");
 
     let Some(browser) = BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok()) else {
         println!("skipped: chromium is not installed");

@@ -14,12 +14,14 @@ pub struct Ledger {
 }
 
 /// When a query was to be sent, and when it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// When the plan wanted it.
     pub planned_ns: u64,
     /// When the sender turned to it: the second that it is charged to.
     pub sent_ns: u64,
+    /// Whose it is.
+    pub client: u32,
 }
 
 impl Ledger {
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn transports_leave_together_and_each_with_its_own() {
         let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
-        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000 });
+        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0 });
         ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
         let (index, moments) = ledger.retire(1_000_000_000).unwrap();
         let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();

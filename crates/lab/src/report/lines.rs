@@ -1,4 +1,5 @@
-//! Lines of the run folder that others write and the report draws: `monitor.jsonl`, `events.jsonl`, `clients.jsonl`.
+//! Lines of the run folder that others write and the report draws: `monitor.jsonl`, `events.jsonl`,
+//! `clients.jsonl`, `freshness.jsonl`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ pub struct Sample {
     pub at: f64,
     /// `pid 4711`, `cgroup x` or the URL of an endpoint.
     pub source: String,
-    /// Why nothing could be read.
+    /// Why it could not be read; then nothing else is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Cores in use since the sample before.
@@ -39,7 +40,7 @@ pub struct Sample {
     /// Datagrams since the sample before that the server's sockets dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_drops: Option<u64>,
-    /// Metrics by name, as they stand; those that the sample before did not have, or not so.
+    /// Metrics by name; those that differ from the sample before.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }
@@ -74,4 +75,15 @@ pub struct Client {
     /// Queries that the fitted population foresaw for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
+}
+
+/// A line of `freshness.jsonl`: one update at one server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Seconds from the start of the run to the acknowledgement.
+    pub at: f64,
+    /// Where it was looked for.
+    pub server: String,
+    /// Microseconds from the acknowledgement until it was seen; below zero when that was before, none when never.
+    pub visible_us: Option<f64>,
 }

@@ -19,6 +19,7 @@ mod import;
 mod run;
 // The page with the pictures.
 mod page;
+mod palette;
 // Single pictures.
 pub mod svg;
 // Whether one run is slower than another.
@@ -26,7 +27,7 @@ pub mod regression;
 
 pub use distribution::Distribution;
 pub use dnsperf_text::dnsperf_text;
-pub use lines::{Client, Event, Sample};
+pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
 pub use page::page;
 pub use recording::{Account, ConnectionRow, Recording, Row};

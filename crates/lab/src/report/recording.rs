@@ -1,6 +1,6 @@
 //! What a run recorded, second by second: what the run folder is written from, and what it is read into.
 
-use super::{Client, Distribution, Event, Sample};
+use super::{Client, Distribution, Event, Sample, Sighting};
 use crate::engine::Outcome;
 use crate::measure::{ConnectionSecond, Second};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// Each client on its own.
     pub clients: Vec<Client>,
+    /// Each update at each server that was watched for it.
+    pub sightings: Vec<Sighting>,
 }
 
 /// One transport of a recording.
@@ -127,6 +129,7 @@ impl Recording {
             samples: Vec::new(),
             events: Vec::new(),
             clients: Vec::new(),
+            sightings: Vec::new(),
         }
     }
 

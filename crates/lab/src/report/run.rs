@@ -55,11 +55,7 @@ impl Run {
     /// Seconds in which queries were sent.
     #[must_use]
     pub fn duration_seconds(&self) -> f64 {
-        let recorded = || {
-            let sending = self.recording.rows.iter().filter(|row| row.sent > 0);
-            sending.map(|row| row.start_seconds + row.span_seconds).fold(0.0, f64::max)
-        };
-        self.summary.as_ref().map_or_else(recorded, |summary| summary.duration_seconds)
+        self.summary.as_ref().map_or(self.total.span_seconds, |summary| summary.duration_seconds)
     }
 
     /// Queries a second that were offered.
@@ -78,8 +74,9 @@ impl Run {
         self.summary.as_ref().map_or_else(recorded, |summary| summary.achieved_rate)
     }
 
-    /// Intervals in which queries were sent.
+    /// Whole intervals in which queries were sent. What was to be sent in the last one and went out late is left out.
     pub fn sending(&self) -> impl Iterator<Item = &Row> {
-        self.recording.rows.iter().filter(|row| row.sent > 0)
+        let end = self.duration_seconds() + 1e-3;
+        self.recording.rows.iter().filter(move |row| row.sent > 0 && row.start_seconds + row.span_seconds <= end)
     }
 }

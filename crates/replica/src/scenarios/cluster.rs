@@ -267,7 +267,6 @@ impl Cluster {
         self.input(id, Input::Persisted { queue: job.queue, ticket: job.ticket });
     }
 
-    /// The hung disk works again.
     /// Its own checkpoint is written on.
     pub(super) fn unhang_writing(&mut self, id: NodeId) {
         for job in self.machines.get_mut(&id).unwrap().writing_hung.take().unwrap() {
@@ -275,6 +274,7 @@ impl Cluster {
         }
     }
 
+    /// The hung disk works again.
     pub(super) fn unhang(&mut self, id: NodeId) {
         let machine = self.machines.get_mut(&id).unwrap();
         let hung = [machine.hung.take(), machine.bulk_hung.take()];

@@ -288,7 +288,6 @@ pub(crate) struct ZoneOptionArgs {
     pub(crate) stale: Option<String>,
 }
 
-/// `zone ...`
 /// How new an answer must be.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReadArgs {
@@ -297,6 +296,7 @@ pub(crate) struct ReadArgs {
     pub(crate) consistent: bool,
 }
 
+/// `zone ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ZoneCommand {
     /// Add a zone from a file.

@@ -39,7 +39,8 @@ impl Rounds {
             None if is_late => waiting.min(EVENTS_BEFORE_TICK_MAX.saturating_sub(taken)),
             None => 0,
         };
-        if owed > 0 && waiting > 0 {
+        // A round that found nothing to take knows better than the count, which others move.
+        if owed > 0 && waiting > 0 && taken > 0 {
             self.owed = Some(owed);
             return false;
         }
@@ -109,6 +110,15 @@ mod tests {
         let handled = after_a_pause(Duration::from_secs(10), 2 * EVENTS_BEFORE_TICK_MAX);
         let first = handled.iter().position(|handled| *handled == Handled::Tick).unwrap();
         assert!((EVENTS_BEFORE_TICK_MAX..=EVENTS_BEFORE_TICK_MAX + REPLICA_BATCH_COUNT).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn a_count_that_is_off_keeps_no_tick_away() {
+        let now = Instant::now();
+        let mut rounds = Rounds::new(PERIOD, now);
+        let late = now + 10 * PERIOD;
+        assert!(!rounds.is_tick_due(late, 1, 5));
+        assert!(rounds.is_tick_due(late, 0, 5), "the queue was empty, whatever the count says");
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub fn read(folder: &Path) -> Result<Run, ReadError> {
     recording.samples = lines(folder, "monitor.jsonl")?;
     recording.events = lines(folder, "events.jsonl")?;
     recording.clients = lines(folder, "clients.jsonl")?;
+    recording.sightings = lines(folder, "freshness.jsonl")?;
     let name = folder.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let label = name.unwrap_or_else(|| folder.display().to_string());
     let (total, summary) = (recording.total(), Some(summary));

@@ -1,18 +1,12 @@
 //! A picture as plotly.js takes it: traces and a layout, in the JSON of its own schema.
 //!
-//! Colours of lines and bars are Paul Tol's "bright" scheme, which colour-blind readers can tell apart and which shows on
-//! white and on black; runs differ by dash as well. Everything else takes its colour from the page's style sheet.
+//! Runs differ by colour and by dash. Everything that is no data takes its colour from the page's style sheet.
 
+pub(super) use crate::report::palette::{BAD, GREY, run as colour};
 use crate::report::{Run, duration};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Colours of runs, in turn.
-pub(super) const COLOURS: [&str; 6] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
-/// Of what went wrong.
-pub(super) const BAD: &str = "#CC3311";
-/// Of what is beside the point.
-pub(super) const GREY: &str = "#888888";
 const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
 
 /// Intervals that are drawn along an axis of time; longer runs have several seconds in one.
@@ -124,10 +118,6 @@ pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, d
         "type": "scatter", "mode": if x.len() < 3 { "lines+markers" } else { "lines" }, "name": escape(name), "x": x, "y": y,
         "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": 5 },
     })
-}
-
-pub(super) fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
 }
 
 pub(super) fn dash(index: usize) -> &'static str {

@@ -1,6 +1,6 @@
 //! Pictures of latency.
 
-use super::figure::{COLOURS, Figure, GREY, colour, dash, escape, line, linear, log_seconds, seconds, spoken};
+use super::figure::{Figure, GREY, colour, dash, escape, line, linear, log_seconds, seconds, spoken};
 use super::intervals::Interval;
 use crate::report::{Distribution, Run};
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ fn quantiles_over_time(
             let (name, colour) = if runs.len() > 1 {
                 (format!("{} {quantile_name}", run.label), colour(index))
             } else {
-                (quantile_name.to_owned(), COLOURS[at])
+                (quantile_name.to_owned(), colour(at))
             };
             let mut trace = line(&name, x, y, colour, dash);
             trace["hovertemplate"] = "%{y:.3s}s".into();

@@ -11,6 +11,7 @@ mod figure;
 mod intervals;
 // The pictures.
 mod clients;
+mod freshness;
 mod latency;
 mod outcomes;
 mod server;
@@ -105,6 +106,7 @@ fn figures(runs: &[Run], intervals: &[Vec<Interval>]) -> Vec<Figure> {
     figures.push(outcomes::losses(runs, intervals));
     figures.extend(outcomes::connections(runs));
     figures.push(latency::send_lag(runs, intervals));
+    figures.extend(freshness::all(runs));
     figures.extend(server::all(runs));
     figures.extend(clients::all(runs));
     figures

@@ -3,7 +3,7 @@
 use super::figure::{BAD, Figure, GREY, colour, dash, escape, line, linear, log_seconds};
 use super::intervals::Interval;
 use super::latency::titled;
-use crate::report::{ConnectionRow, Row, Run};
+use crate::report::{ConnectionRow, Row, Run, palette};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
         intervals.iter().map(|interval| interval.row.rcodes.get(rcode).copied().unwrap_or(0)).collect::<Vec<_>>()
     };
     for rcode in rcodes {
-        bar(rcode, count(rcode), rcode_colour(rcode), "");
+        bar(rcode, count(rcode), palette::rcode(rcode), "");
     }
     let none: Vec<u64> = intervals
         .iter()
@@ -51,19 +51,6 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
     figure.layout["barmode"] = "stack".into();
     figure.layout["bargap"] = 0.into();
     Some(figure)
-}
-
-/// Always the same, in every run.
-fn rcode_colour(rcode: &str) -> &'static str {
-    match rcode {
-        "NOERROR" => "#4477AA",
-        "NXDOMAIN" => "#66CCEE",
-        "SERVFAIL" => "#EE6677",
-        "REFUSED" => "#AA3377",
-        "FORMERR" => "#CCBB44",
-        "NOTIMP" => "#228833",
-        _ => "#BBBBBB",
-    }
 }
 
 /// What went wrong: how often in each second.
@@ -122,8 +109,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
     if !runs.iter().any(has_any) {
         return Vec::new();
     }
-    type Value = fn(&ConnectionRow) -> f64;
-    let counts: [(&str, Value); 6] = [
+    let counts: [Plotted; 6] = [
         ("opened", |row| row.opened as f64),
         ("resumed", |row| row.resumed as f64),
         ("0-RTT", |row| row.early_data as f64),
@@ -131,7 +117,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
         ("closed by server", |row| row.closed_by_peer as f64),
         ("closed by us", |row| row.closed_by_us as f64),
     ];
-    let times: [(&str, Value); 3] = [
+    let times: [Plotted; 3] = [
         ("p50", |row| row.handshake_us.p50 / 1e6),
         ("p99", |row| row.handshake_us.p99 / 1e6),
         ("max", |row| row.handshake_us.max / 1e6),
@@ -146,14 +132,10 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
     ]
 }
 
-fn of_connections(
-    runs: &[Run],
-    id: &str,
-    name: &str,
-    values: &[(&str, fn(&ConnectionRow) -> f64)],
-    axis: Value,
-    hover: &str,
-) -> Figure {
+/// A name, and what is drawn under it.
+type Plotted = (&'static str, fn(&ConnectionRow) -> f64);
+
+fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: Value, hover: &str) -> Figure {
     let mut figure = Figure::new(id, name, &runs.iter().collect::<Vec<_>>());
     let is_log = axis["type"] == "log";
     for (index, run) in runs.iter().enumerate() {

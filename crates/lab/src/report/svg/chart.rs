@@ -1,6 +1,6 @@
 //! A picture with two axes: what `plotters` needs to be told each time.
 
-use crate::report::Run;
+use crate::report::{Run, palette};
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use std::error::Error;
@@ -9,6 +9,8 @@ use std::ops::Range;
 pub(super) type Failure = Box<dyn Error>;
 
 const SIZE: (u32, u32) = (900, 420);
+/// Lines at the top that texts of events take turns on.
+const EVENT_LINES: usize = 4;
 const INK: RGBColor = RGBColor(28, 35, 40);
 const SOFT: RGBColor = RGBColor(90, 101, 109);
 const GRID: RGBColor = RGBColor(224, 229, 231);
@@ -23,19 +25,16 @@ pub(super) struct Colour {
 }
 
 impl Colour {
-    pub(super) const BAD: Self = Self { rgb: RGBColor(0xCC, 0x33, 0x11), opacity: 1.0, width: 2 };
+    /// `#RRGGBB`.
+    pub(super) fn hex(text: &str) -> Self {
+        let number = u32::from_str_radix(text.trim_start_matches('#'), 16).unwrap_or_default();
+        let [_, red, green, blue] = number.to_be_bytes();
+        Self { rgb: RGBColor(red, green, blue), opacity: 1.0, width: 2 }
+    }
 
-    /// Of a run, or of an RCODE.
+    /// Of a run.
     pub(super) fn of(index: usize) -> Self {
-        const ALL: [RGBColor; 6] = [
-            RGBColor(0x44, 0x77, 0xAA),
-            RGBColor(0xEE, 0x66, 0x77),
-            RGBColor(0x22, 0x88, 0x33),
-            RGBColor(0xAA, 0x33, 0x77),
-            RGBColor(0xCC, 0xBB, 0x44),
-            RGBColor(0x66, 0xCC, 0xEE),
-        ];
-        Self { rgb: ALL[index % ALL.len()], opacity: 1.0, width: 2 }
+        Self::hex(palette::run(index))
     }
 
     pub(super) fn thin(self) -> Self {
@@ -132,8 +131,8 @@ enum Mark {
     Line(String, Vec<(f64, f64)>, Colour),
     /// From corner to corner.
     Area((f64, f64), (f64, f64), Colour),
-    /// At this time.
-    Event(f64, String),
+    /// At this time; its text on one of the lines at the top, so that neighbours do not cover each other.
+    Event(f64, usize, String),
 }
 
 /// A picture in the making.
@@ -160,8 +159,8 @@ impl Chart {
 
     /// Marks what happened during these runs.
     pub(super) fn events(&mut self, runs: &[Run]) {
-        for event in runs.iter().flat_map(|run| &run.recording.events) {
-            self.marks.push(Mark::Event(event.at, event.text.clone()));
+        for (number, event) in runs.iter().flat_map(|run| &run.recording.events).enumerate() {
+            self.marks.push(Mark::Event(event.at, number % EVENT_LINES, event.text.clone()));
         }
     }
 
@@ -192,7 +191,7 @@ impl Chart {
             .axis_desc_style((FONT, 13).into_font().color(&INK))
             .draw()?;
         let place = |(x, y): (f64, f64)| (self.x.place(x), self.y.place(y));
-        let mut has_legend = false;
+        let names = self.marks.iter().filter(|mark| matches!(mark, Mark::Line(name, ..) if !name.is_empty())).count();
         for mark in &self.marks {
             match mark {
                 Mark::Area(from, to, colour) => {
@@ -203,21 +202,23 @@ impl Chart {
                     let style = colour.rgb.mix(colour.opacity).stroke_width(colour.width);
                     let drawn = chart.draw_series(LineSeries::new(points.iter().copied().map(place), style))?;
                     if !name.is_empty() {
-                        has_legend = true;
                         drawn
                             .label(name)
                             .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], style.stroke_width(3)));
                     }
                 }
-                Mark::Event(at, what) => {
+                Mark::Event(at, line, what) => {
                     let ends = [self.y.from, self.y.to].map(|y| place((*at, y)));
-                    chart.draw_series([PathElement::new(ends, Colour::BAD.rgb.mix(0.8))])?;
-                    let style = (FONT, 11).into_font().color(&Colour::BAD.rgb);
-                    chart.draw_series([EmptyElement::at(ends[1]) + Text::new(what.clone(), (4, 4), style)])?;
+                    chart.draw_series([PathElement::new(ends, Colour::hex(palette::BAD).rgb.mix(0.8))])?;
+                    let style = (FONT, 11).into_font().color(&Colour::hex(palette::BAD).rgb);
+                    chart.draw_series([
+                        EmptyElement::at(ends[1]) + Text::new(what.clone(), (4, 3 + 13 * *line as i32), style)
+                    ])?;
                 }
             }
         }
-        if has_legend {
+        // One line needs no name.
+        if names > 1 {
             chart
                 .configure_series_labels()
                 .position(SeriesLabelPosition::LowerRight)

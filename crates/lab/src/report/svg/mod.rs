@@ -3,7 +3,7 @@
 // Axes, legend, title.
 mod chart;
 
-use super::{Distribution, Row, Run};
+use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Failure, Scale};
 use std::path::{Path, PathBuf};
 
@@ -186,16 +186,16 @@ fn answers(run: &Run) -> Result<Option<String>, Failure> {
                 below = above;
             }
         };
-        for (index, name) in names.iter().enumerate() {
-            stack(row.rcodes.get(*name).copied().unwrap_or_default(), Colour::of(index));
+        for name in &names {
+            stack(row.rcodes.get(*name).copied().unwrap_or_default(), Colour::hex(palette::rcode(name)));
         }
-        stack(row.timed_out + row.connection_lost + row.interrupted, Colour::BAD);
+        stack(row.timed_out + row.connection_lost + row.interrupted, Colour::hex(palette::BAD));
     }
-    for (index, name) in names.into_iter().enumerate() {
-        chart.line(name, Vec::new(), Colour::of(index));
+    for name in names {
+        chart.line(name, Vec::new(), Colour::hex(palette::rcode(name)));
     }
     if run.total.timed_out > 0 {
-        chart.line("timed out", Vec::new(), Colour::BAD);
+        chart.line("timed out", Vec::new(), Colour::hex(palette::BAD));
     }
     chart.events(one);
     chart.draw().map(Some)
