@@ -19,6 +19,8 @@ pub const BATCH_COUNT: usize = 64;
 pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
 /// Reports of workers that wait for the collector.
 pub const REPORTS_WAITING_MAX: usize = 64;
+/// Empty histograms that are kept for the next second: 90 kB each, more after a long wait.
+pub const HISTOGRAMS_KEPT_MAX: usize = 240;
 /// The longest latency told apart: 100 minutes.
 pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;
 /// Closer together, readings would load the machine that is measured.
