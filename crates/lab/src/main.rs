@@ -34,7 +34,8 @@ Examples:
 
 Of two runs: the ratio B/A of p50, p90, p99 and p99.9, of the achieved rate, and the difference of loss, each with a
 95 % interval from 2,000 draws of whole seconds, since queries near in time are slow together. A regression is an
-interval that lies beyond the threshold as a whole. Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
+interval that lies beyond the threshold as a whole.
+Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]

@@ -68,14 +68,14 @@ fn run(reader: &mut ZoneReader, queries: &[Vec<u8>], mut batch: Option<&mut Batc
     let (mut out, mut octets) = ([0; 4096], 0);
     let start = Instant::now();
     for chunk in queries.chunks(BATCH) {
-        let snapshot = reader.pin();
+        let set = reader.pin();
         if let Some(batch) = &mut batch {
             let qnames = chunk.iter().filter_map(|query| NameRef::split_from(query.get(12..)?).ok());
-            batch.warm(snapshot, qnames.map(|(qname, _)| qname));
+            batch.warm(set, qnames.map(|(qname, _)| qname));
         }
         for query in chunk {
             let Parsed::Request(request) = parse_request(query) else { unreachable!("queries are well-formed") };
-            octets += answer(snapshot, &request, &context, &mut out).len;
+            octets += answer(set, &request, &context, &mut out).len;
         }
     }
     let time = start.elapsed();

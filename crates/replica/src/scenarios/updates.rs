@@ -332,11 +332,11 @@ fn an_answer_that_comes_again_makes_nothing_certain() {
     let message = add(&address(1), 77, cluster.now.wall_ms);
     let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
     let attempt = |frames: Vec<Vec<u8>>| {
-        let tokens = frames.iter().filter_map(|frame| match Frame::decode(frame) {
+        let mut tokens = frames.iter().filter_map(|frame| match Frame::decode(frame) {
             Ok((_, Frame::Forward { token, .. })) => Some(token),
             _ => None,
         });
-        tokens.last()
+        tokens.next_back()
     };
     // Nobody knows what became of the first attempt; the leader refuses the second, and its refusal comes twice.
     let first = attempt(frames_to(&mut cluster, follower, leader)).unwrap();

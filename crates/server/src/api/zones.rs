@@ -147,8 +147,8 @@ pub(super) async fn export(
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     // A large zone takes a while to print; other requests go on meanwhile.
     let printed = blocking(move || {
-        let snapshot = frozen.snapshot();
-        let zone = snapshot.zone(&id)?;
+        let set = frozen.set();
+        let zone = set.zone(&id)?;
         Some((hash_text(&zone), print(&zone)))
     });
     let unknown = || ApiError::from(AdminError::ZoneUnknown);
@@ -202,8 +202,8 @@ pub(super) async fn replace(
     let id = zone.clone();
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
     let compared = blocking(move || {
-        let snapshot = frozen.snapshot();
-        let old = snapshot.zone(&id).ok_or(AdminError::ZoneUnknown)?;
+        let set = frozen.set();
+        let old = set.zone(&id).ok_or(AdminError::ZoneUnknown)?;
         if old.hash() != base_hash {
             return Err(AdminError::ZoneChanged);
         }

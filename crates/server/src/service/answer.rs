@@ -15,7 +15,7 @@ use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
 use zone::answer::{AnswerContext, Batch, Chaos, answer};
-use zone::set::{Snapshot, Zone};
+use zone::set::{SetVersion, Zone};
 
 /// What the operator configured about answers.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ pub(crate) struct QueryResponder {
 pub(crate) struct PinnedQueryResponder<'a> {
     service: &'a Service,
     counters: &'a WorkerCounters,
-    snapshot: Snapshot<'a>,
+    set: SetVersion<'a>,
     serving: ServingNow<'a>,
     batch: &'a mut Batch,
 }
@@ -69,7 +69,7 @@ impl Responder for QueryResponder {
         let Self { service, zones, serving, counters, batch } = self;
         // The flag is read first: zones are published before it is set.
         let serving = serving.now();
-        PinnedQueryResponder { service, counters, snapshot: zones.pin(), serving, batch }
+        PinnedQueryResponder { service, counters, set: zones.pin(), serving, batch }
     }
 
     fn offline(&mut self) {
@@ -100,15 +100,14 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             }
             Parsed::Request(request) => {
                 let client = Client { address: peer.ip(), transport };
-                let len =
-                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, client, 0, out);
+                let len = answer_query(self.service, self.counters, self.set, self.serving, &request, client, 0, out);
                 if len == 0 { Action::Silent } else { Action::Respond(len) }
             }
         }
     }
 
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
-        self.batch.warm(self.snapshot, messages.filter_map(qname_of));
+        self.batch.warm(self.set, messages.filter_map(qname_of));
     }
 
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
@@ -140,7 +139,7 @@ fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
 pub(crate) fn answer_query(
     service: &Service,
     counters: &WorkerCounters,
-    snapshot: Snapshot<'_>,
+    set: SetVersion<'_>,
     serving: ServingNow<'_>,
     request: &Request<'_>,
     client: Client,
@@ -166,7 +165,7 @@ pub(crate) fn answer_query(
         zone_state: &zone_state,
         tsig_reserve,
     };
-    let answered = answer(snapshot, request, &context, out);
+    let answered = answer(set, request, &context, out);
     counters.response(answered.rcode);
     counters.answer(answered.kind);
     if answered.truncated {

@@ -183,9 +183,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return Err(unknown);
         };
         let id = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
-        let snapshot = self.zones.pin();
+        let set = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
-        let Some(zone) = snapshot.zone(&id) else { return Err(unknown) };
+        let Some(zone) = set.zone(&id) else { return Err(unknown) };
         let Some(key) = key else { return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned }) };
         if zone.is_presigned() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
@@ -236,11 +236,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
         let serving = self.serving.now();
-        let snapshot = self.zones.pin();
+        let set = self.zones.pin();
         let len = answer_query(
             &self.service,
             self.counters.of(transport),
-            snapshot,
+            set,
             serving,
             request,
             Client { address: reply.peer().ip(), transport },
@@ -297,8 +297,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
     /// The response to an IXFR over UDP.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
         let payload = self.service.options.udp_payload;
-        let snapshot = self.zones.pin();
-        let len = transfer::current_soa(snapshot, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        let set = self.zones.pin();
+        let len = transfer::current_soa(set, request, wanted, payload, signer.reserve_octets(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.

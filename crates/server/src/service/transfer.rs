@@ -23,7 +23,7 @@ use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Request, Section};
 use zone::answer::Servable;
 use zone::record::ZoneId;
-use zone::set::{Frozen, Snapshot, Zone};
+use zone::set::{Frozen, SetVersion, Zone};
 
 /// What a request for a transfer wants.
 #[derive(Clone, Debug)]
@@ -72,8 +72,8 @@ pub(super) fn admit(
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
     }
     // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
-    let snapshot = zones.pin();
-    let Some(zone) = snapshot.zone(&wanted.zone) else {
+    let set = zones.pin();
+    let Some(zone) = set.zone(&wanted.zone) else {
         return Err(Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown });
     };
     if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
@@ -89,14 +89,14 @@ pub(super) fn admit(
 /// not fit a datagram, and no difference is offered here. It leaves `reserve` octets free for TSIG. A client without
 /// room for that gets TC. `None`: the zone is gone.
 pub(super) fn current_soa(
-    snapshot: Snapshot<'_>,
+    set: SetVersion<'_>,
     request: &Request<'_>,
     wanted: &Wanted,
     payload: u16,
     reserve: usize,
     out: &mut [u8],
 ) -> Option<usize> {
-    let zone = snapshot.zone(&wanted.zone)?;
+    let zone = set.zone(&wanted.zone)?;
     let soa = zone.soa()?;
     // RFC 6891 6.2.3; RFC 1035 4.2.1 without EDNS.
     let taken = request.edns.map_or(512, |edns| edns.payload_octets());
@@ -166,8 +166,8 @@ impl Job {
 
     fn run(mut self, frozen: &Frozen) {
         let Reply::Tcp { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
-        let snapshot = frozen.snapshot();
-        let sent = match snapshot.zone(&self.wanted.zone) {
+        let set = frozen.set();
+        let sent = match set.zone(&self.wanted.zone) {
             Some(zone) => self.send(&zone, connection),
             // Removed since the transfer was admitted.
             None => None,

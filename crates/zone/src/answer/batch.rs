@@ -2,7 +2,7 @@
 //! for memory after the other.
 
 use crate::key;
-use crate::set::Snapshot;
+use crate::set::SetVersion;
 use crate::vertex::LeafNames;
 use store::limits::BATCH_MAX;
 use store::{Key, Path, Tree, View};
@@ -22,8 +22,8 @@ impl Batch {
 
     /// Has the names of queries looked up; call [`super::answer`] for each afterwards. Worth it for two queries and
     /// more; those beyond the first 64 are left to themselves.
-    pub fn warm<'q>(&mut self, snapshot: Snapshot<'_>, qnames: impl Iterator<Item = NameRef<'q>>) {
-        let zones = snapshot.zones_tree();
+    pub fn warm<'q>(&mut self, set: SetVersion<'_>, qnames: impl Iterator<Item = NameRef<'q>>) {
+        let zones = set.zones_tree();
         let mut count = 0;
         for ((tree, key), qname) in self.lookups.iter_mut().zip(qnames) {
             *tree = zones;
@@ -31,12 +31,12 @@ impl Batch {
             count += 1;
         }
         let lookups = &mut self.lookups[..count];
-        let store: View<'_, LeafNames> = snapshot.store();
+        let store: View<'_, LeafNames> = set.store();
         store.warm(lookups);
         let mut path = Path::new();
         for (tree, key) in lookups.iter_mut() {
             // The type decides only for DS at an apex; there it costs a lookup that is not ahead of its time.
-            let zone = snapshot.find_key(key, wire::number::Rtype::ANY, &mut path);
+            let zone = set.find_key(key, wire::number::Rtype::ANY, &mut path);
             *tree = zone.map_or(Tree::EMPTY, |zone| zone.names());
         }
         store.warm(lookups);
