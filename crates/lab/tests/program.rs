@@ -162,3 +162,19 @@ fn a_folder_that_cannot_be_made_is_said_before_the_run() {
     let (code, _, error) = ended(&load("127.0.0.1:9", &more).output().unwrap());
     assert!(code == 2 && error.contains("/proc/run") && began.elapsed() < Duration::from_secs(5), "{error}");
 }
+
+#[test]
+fn a_plan_that_cannot_be_kept_is_not_valid_and_its_rate_is_not_embellished() {
+    let (_echo, address) = echo(Transport::Udp);
+    let folder = Folder::new("too-much");
+    let out = folder.path().join("run");
+    // No core sends as many; what is overdue goes out after the second that was planned.
+    let more = ["--name", "q{n}.example", "--rate", "3000000", "--duration", "1s", "--out"];
+    let (code, text, _) = ended(&load(&address, &more).arg(&out).output().unwrap());
+    assert_eq!(code, 1, "{text}");
+    let run = Run::read(&out).unwrap();
+    assert!(run.is_invalid() && run.duration_seconds() > 1.5, "{}", run.duration_seconds());
+    let most = run.recording.rows.iter().map(|row| row.arrived).max().unwrap() as f64;
+    assert!(run.achieved_rate() <= most, "{} a second, {most} in the best", run.achieved_rate());
+    assert!((2_999_000.0..3_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
+}
