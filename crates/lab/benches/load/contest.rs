@@ -151,8 +151,8 @@ fn catlab(options: &Options, transport: &str, server: &Server, pace: &[&str]) ->
         return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let run = Run::read(&out).map_err(|error| error.to_string())?;
-    let whole = run.sending().count().saturating_sub(1).max(1);
-    Ok(run.sending().take(whole).map(|row| row.arrived as f64).sum::<f64>() / whole as f64)
+    let whole = run.sending().count().max(1);
+    Ok(run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64)
 }
 
 fn output(command: &mut Command) -> Result<String, String> {

@@ -45,6 +45,8 @@ pub struct Tail {
     pub spun: Duration,
     /// How long the thread ran.
     pub wall: Duration,
+    /// How long it had queries to send, those that were overdue among them.
+    pub sending: Duration,
 }
 
 /// What the caller is told while the run goes on.
