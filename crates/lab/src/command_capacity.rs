@@ -1,7 +1,7 @@
 //! `catlab capacity`: the highest rate that meets an objective.
 
 use crate::arguments::{Asking, Target, parse_duration};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
 use lab::engine::{self, Pace, Plan};
 use lab::limits::TOOL_RETRIES_MAX;
@@ -25,6 +25,7 @@ this tool is the limit, the server bears at least what is printed.
 Exit code 0: a rate was found; 1: the objective is met at no rate; 2: the search could not take place.";
 
 #[derive(Args)]
+#[command(group(ArgGroup::new("workload").required(true).args(["queries", "updates", "name"])))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
@@ -85,7 +86,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let workload = arguments.asking.workload()?;
+    let workload = arguments.asking.workload(None)?;
     let limits = Limits {
         from: arguments.from,
         to: arguments.to.max(arguments.from),
@@ -102,7 +103,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         let seed = arguments.asking.seed.wrapping_add(tries.len() as u64);
         let arrivals = if arguments.even { Arrivals::Even } else { Arrivals::Poisson { seed } };
         let pace = Pace::Open(Schedule::constant(rate, arguments.try_for, arrivals)?);
-        let plan = arguments.target.plan(workload.clone(), pace)?;
+        let plan = arguments.target.plan(workload.clone(), pace, seed)?;
         let (summary, verdict) = measure(arguments, &plan, stops)?;
         if stops() > 0 {
             break;

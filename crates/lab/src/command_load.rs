@@ -1,18 +1,19 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration, write_json, write_lines};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use lab::engine::{self, Pace, Plan, Progress};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::MONITOR_INTERVAL_MIN;
 use lab::live::{Events, Exporter, Live, View};
 use lab::monitor::Monitor;
+use lab::population::{Cast, Population};
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
 
 #[derive(Args)]
+#[command(group(
+    ArgGroup::new("workload").required(true).multiple(true).args(["queries", "updates", "name", "population"])
+))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
@@ -32,6 +36,9 @@ pub(crate) struct Arguments {
     asking: Asking,
     #[command(flatten)]
     freshness: FreshnessArguments,
+    /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson", "closed_loop", "name", "updates"])]
+    population: Option<PathBuf>,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length.
     #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
     rate: Rates,
@@ -85,6 +92,8 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
+    let _limit = engine::raise_open_files();
     let plan = plan(arguments)?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
@@ -123,6 +132,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
             write_lines(&out.join("freshness.jsonl"), &freshness.lines)?;
         }
         folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
+    }
+    if let Some(failure) = &outcome.failure {
+        return Err(failure.clone().into());
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -165,14 +177,27 @@ fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
-    let pace = if arguments.closed_loop {
-        Pace::Closed { in_flight: arguments.in_flight.max(1), duration: arguments.duration }
-    } else {
-        let seed = arguments.asking.seed;
-        let arrivals = if arguments.poisson { Arrivals::Poisson { seed } } else { Arrivals::Even };
-        Pace::Open(Schedule::new(arguments.rate.pieces(arguments.duration), arrivals)?)
-    };
-    Ok(arguments.target.plan(arguments.asking.workload()?, pace)?)
+    let population = arguments.population.as_deref().map(read_population).transpose()?;
+    let workload = arguments.asking.workload(population.as_ref())?;
+    Ok(arguments.target.plan(workload, pace(arguments, population)?, arguments.asking.seed)?)
+}
+
+fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
+    let (duration, seed) = (arguments.duration, arguments.asking.seed);
+    if let Some(population) = population {
+        let population = Cast::new(population, arguments.target.servers(), seed)?;
+        return Ok(Pace::Population { population, duration });
+    }
+    if arguments.closed_loop {
+        return Ok(Pace::Closed { in_flight: arguments.in_flight.max(1), duration });
+    }
+    let arrivals = if arguments.poisson { Arrivals::Poisson { seed } } else { Arrivals::Even };
+    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arrivals)?))
+}
+
+fn read_population(path: &Path) -> Result<Population, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Population::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Rates {

@@ -14,10 +14,13 @@ pub mod peers;
 pub mod trace;
 pub mod workload;
 
-// When it is sent.
+// When it is sent, and by whom.
+pub mod population;
 pub mod schedule;
 // Sending it, and whose answer is whose.
 pub mod engine;
+// What it is tried against.
+pub mod echo;
 // How long it took.
 pub mod measure;
 pub mod report;

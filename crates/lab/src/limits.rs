@@ -19,6 +19,8 @@ pub const BATCH_COUNT: usize = 64;
 pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
 /// Reports of workers that wait for the collector.
 pub const REPORTS_WAITING_MAX: usize = 64;
+/// Empty histograms that are kept for the next second: 90 kB each, more after a long wait.
+pub const HISTOGRAMS_KEPT_MAX: usize = 240;
 /// The longest latency told apart: 100 minutes.
 pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;
 /// Closer together, readings would load the machine that is measured.
@@ -47,3 +49,21 @@ pub const FRESHNESS_ROUNDS_MAX: usize = 1_000_000;
 pub const FRESHNESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(6);
 /// After how long it sends the same octets again.
 pub const FRESHNESS_RETRY: std::time::Duration = std::time::Duration::from_secs(3);
+/// Queries of a connection that are remembered after their time-out, so that late answers are known.
+pub const CONNECTION_LATE_COUNT_MAX: usize = 1_024;
+/// Octets of one read from a connection.
+pub const STREAM_READ_OCTETS: usize = 64 << 10;
+/// Octets that wait for the kernel on one connection; with more, nothing more is sent on it.
+pub const STREAM_UNSENT_OCTETS_MAX: usize = 256 << 10;
+/// Octets of a message after two octets of length (RFC 1035 4.2.2).
+pub const STREAM_MESSAGE_OCTETS_MAX: usize = 65_535;
+/// TLS sessions that are kept for resumption, for each worker.
+pub const TLS_TICKETS_MAX: usize = 32_768;
+/// Events of one look at the connections.
+pub const EVENTS_MAX: usize = 1_024;
+/// Queries that wait on one connection, unless the command line says otherwise.
+pub const CONNECTION_IN_FLIGHT_DEFAULT: usize = 1_000;
+/// Groups of clients in a population.
+pub const GROUPS_MAX: usize = 1_000;
+/// Clients of a population.
+pub const CLIENTS_MAX: usize = 10_000_000;

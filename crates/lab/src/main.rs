@@ -6,6 +6,7 @@ mod command_answers;
 mod command_capacity;
 mod command_compare_runs;
 mod command_doctor;
+mod command_echo;
 mod command_load;
 mod command_report;
 mod command_updates;
@@ -33,7 +34,8 @@ Examples:
 
 Of two runs: the ratio B/A of p50, p90, p99 and p99.9, of the achieved rate, and the difference of loss, each with a
 95 % interval from 2,000 draws of whole seconds, since queries near in time are slow together. A regression is an
-interval that lies beyond the threshold as a whole. Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
+interval that lies beyond the threshold as a whole.
+Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
@@ -60,6 +62,9 @@ enum Command {
     /// Draws runs: figures and pictures on one page that needs no network.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
+    /// Answers each query with the query, over any transport: what load runs are tried against.
+    #[command(after_help = command_echo::EXAMPLES)]
+    Echo(command_echo::Arguments),
 }
 
 #[derive(Args)]
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Report(arguments) => command_report::main(&arguments),
+        Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
 

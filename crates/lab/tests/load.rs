@@ -1,5 +1,5 @@
 //! The load engine against a server whose every fault is known.
-use lab::engine::{Outcome, Pace, Plan, Progress, Transport, run};
+use lab::engine::{Outcome, Pace, Plan, Progress, run};
 use lab::measure::Second;
 use lab::report::{Rules, Summary};
 use lab::schedule::{Arrivals, Schedule};
@@ -81,15 +81,10 @@ fn plan(server: SocketAddr, pace: Pace) -> Plan {
     };
     let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
     Plan {
-        servers: vec![server],
-        transport: Transport::Udp,
-        workload: Workload::generated(generator),
-        pace,
         timeout: Duration::from_millis(800),
-        worker_count: 1,
         socket_count: 4,
-        source: None,
         expected_rcodes: vec![0],
+        ..Plan::new(vec![server], Workload::generated(generator), pace)
     }
 }
 

@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "the rest of it is for tests that start servers")]
 mod support;
 
-use lab::engine::{Pace, Plan, Transport, run};
+use lab::engine::{Pace, Plan, run};
 use lab::report::{
     Client, ConnectionRow, Event, Manifest, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
 };
@@ -57,15 +57,15 @@ fn measured(
     };
     let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
     let plan = Plan {
-        servers: vec![receive.recv().unwrap()],
-        transport: Transport::Udp,
-        workload: Workload::generated(generator),
-        pace: Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
         timeout: Duration::from_millis(700),
         worker_count: 1,
         socket_count: 2,
-        source: None,
         expected_rcodes: Vec::new(),
+        ..Plan::new(
+            vec![receive.recv().unwrap()],
+            Workload::generated(generator),
+            Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
+        )
     };
     let outcome = run(&plan, |_| 0).unwrap();
     stop.store(true, Ordering::Relaxed);

@@ -10,8 +10,8 @@ use wire::name::Name;
 /// The key of `start_all`.
 const KEY: &str = "hmac-sha256:key.test:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-fn catlab(arguments: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_catlab")).args(arguments).output().unwrap();
+fn catlab(arguments: &[&[&str]]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_catlab")).args(arguments.concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     // A machine that is busy makes a run invalid, which is no matter of this test.
     let code = output.status.code().unwrap_or(-1);
@@ -34,88 +34,46 @@ fn updates_are_acknowledged_and_seen() {
         }
         let servers = start_all(&[kind], &folder, &[(apex.clone(), generate::zone(&apex, 0))]).unwrap();
         let server = servers[0].address.to_string();
-        let out = folder.join("run");
-        let out = out.to_str().unwrap();
-        let (_, text) = catlab(&[
-            "load",
-            "--quiet",
-            "--server",
-            &server,
-            "--update-zone",
-            "z0.test",
-            "--name",
-            "h{n}.z0.test",
-            "--names",
-            "50",
-            "--types",
-            "A,AAAA,TXT",
-            "--tsig",
-            KEY,
-            "--rate",
-            "100",
-            "--duration",
-            "2s",
-            "--out",
-            out,
-            "--freshness",
-            &server,
-            "--freshness-zone",
-            "z0.test",
-            "--freshness-tsig",
-            KEY,
-        ]);
-        let summary = json(&folder.join("run/summary.json"));
-        assert_eq!((&summary["sent"], &summary["rcodes"]["NOERROR"]), (&200.into(), &200.into()), "{kind:?}: {text}");
-        let freshness = json(&folder.join("run/freshness.json"));
-        let sent = freshness["sent"].as_u64().unwrap();
-        assert!(sent >= 10 && freshness["acknowledged"] == sent, "{kind:?}: {freshness}");
-        assert_eq!(freshness["servers"][0]["unseen"], 0, "{kind:?}: {freshness}");
-        let lines = std::fs::read_to_string(folder.join("run/freshness.jsonl")).unwrap();
-        assert_eq!(lines.lines().count() as u64, sent);
-        // The last update of the probe took its record away, so the name is as it was.
-        let file = folder.join("updates.txt");
-        let blocks = "z0.test\nprohibit _catlab-probe\nadd w 60 A 192.0.2.1\nsend\n\
-                      z0.test\nrequire w A 192.0.2.1\ndelete w A\nsend\n";
-        std::fs::write(&file, blocks).unwrap();
-        let (_, text) = catlab(&[
-            "load",
-            "--quiet",
-            "--server",
-            &server,
-            "--updates",
-            file.to_str().unwrap(),
-            "--tsig",
-            KEY,
-            "--closed-loop",
-            "--in-flight",
-            "1",
-            "--duration",
-            "500ms",
-            "--out",
-            out,
-        ]);
-        let summary = json(&folder.join("run/summary.json"));
-        let sent = summary["sent"].as_u64().unwrap();
-        assert!(sent >= 2 && summary["rcodes"]["NOERROR"] == sent, "{kind:?}: {text}");
-        // Unsigned, none is taken.
-        let (_, text) = catlab(&[
-            "load",
-            "--quiet",
-            "--server",
-            &server,
-            "--updates",
-            file.to_str().unwrap(),
-            "--closed-loop",
-            "--in-flight",
-            "1",
-            "--duration",
-            "200ms",
-            "--out",
-            out,
-        ]);
-        let rcodes = &json(&folder.join("run/summary.json"))["rcodes"];
-        assert!(rcodes["NOERROR"].is_null() && rcodes.as_object().is_some_and(|rcodes| !rcodes.is_empty()), "{text}");
+        drawn_updates_and_freshness(&server, &folder);
+        updates_of_a_file(&server, &folder);
         drop(servers);
     }
     let _cleared = std::fs::remove_dir_all(&folder);
+}
+
+fn drawn_updates_and_freshness(server: &str, folder: &Path) {
+    let run = folder.join("run");
+    let (_, text) = catlab(&[
+        &["load", "--quiet", "--server", server, "--rate", "100", "--duration", "2s"][..],
+        &["--update-zone", "z0.test", "--name", "h{n}.z0.test", "--names", "50", "--types", "A,AAAA,TXT"],
+        &["--tsig", KEY, "--out", run.to_str().unwrap()],
+        &["--freshness", server, "--freshness-zone", "z0.test", "--freshness-tsig", KEY],
+    ]);
+    let summary = json(&run.join("summary.json"));
+    assert_eq!((&summary["sent"], &summary["rcodes"]["NOERROR"]), (&200.into(), &200.into()), "{text}");
+    let freshness = json(&run.join("freshness.json"));
+    let sent = freshness["sent"].as_u64().unwrap();
+    assert!(sent >= 10 && freshness["acknowledged"] == sent, "{freshness}");
+    assert_eq!(freshness["servers"][0]["unseen"], 0, "{freshness}");
+    let lines = std::fs::read_to_string(run.join("freshness.jsonl")).unwrap();
+    assert_eq!(lines.lines().count() as u64, sent);
+}
+
+fn updates_of_a_file(server: &str, folder: &Path) {
+    let file = folder.join("updates.txt");
+    // The last update of the probe took its record away, so the first prerequisite holds.
+    let blocks = "z0.test\nprohibit _catlab-probe\nadd w 60 A 192.0.2.1\nsend\n\
+                  z0.test\nrequire w A 192.0.2.1\ndelete w A\nsend\n";
+    std::fs::write(&file, blocks).unwrap();
+    let run = folder.join("run");
+    let arguments = &["load", "--quiet", "--server", server, "--closed-loop", "--in-flight", "1"][..];
+    let files = &["--updates", file.to_str().unwrap(), "--out", run.to_str().unwrap()][..];
+    let (_, text) = catlab(&[arguments, files, &["--duration", "500ms", "--tsig", KEY]]);
+    let summary = json(&run.join("summary.json"));
+    let sent = summary["sent"].as_u64().unwrap();
+    assert!(sent >= 2 && summary["rcodes"]["NOERROR"] == sent, "{text}");
+    // Unsigned, none is taken.
+    let (_, text) = catlab(&[arguments, files, &["--duration", "200ms"]]);
+    let rcodes = &json(&run.join("summary.json"))["rcodes"];
+    assert!(rcodes["NOERROR"].is_null() && rcodes.as_object().is_some_and(|rcodes| !rcodes.is_empty()), "{text}");
 }

@@ -1,7 +1,8 @@
 //! What to ask.
 
 use super::parse::{parse_name, parse_popularity, parse_subnet, parse_types};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Args, ValueEnum};
+use lab::population::Population;
 use lab::workload::{
     self, Dialect, Extras, Generator, NameDistribution, Popularity, Signer, TsigKey, Updates, Workload,
 };
@@ -16,7 +17,6 @@ use wire::number::Rtype;
 const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("workload").required(true).args(["queries", "updates", "name"])))]
 pub(crate) struct Asking {
     /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
     #[arg(long, value_name = "FILE")]
@@ -25,7 +25,7 @@ pub(crate) struct Asking {
     #[arg(long)]
     dialect: Option<DialectArgument>,
     /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "name"])]
     updates: Option<PathBuf>,
     /// Draw UPDATEs of this zone: each gives the drawn name (A, AAAA or TXT) another value.
     #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "name")]
@@ -33,7 +33,7 @@ pub(crate) struct Asking {
     /// Sign each message (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET.
     #[arg(long, value_name = "KEY")]
     tsig: Option<String>,
-    #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
     name: Option<String>,
     /// How many names there are.
     #[arg(long, default_value_t = 1_000)]
@@ -86,7 +86,7 @@ impl Asking {
     ///
     /// # Errors
     /// When the file cannot be read, or the description draws nothing.
-    pub(crate) fn workload(&self) -> Result<Workload, Box<dyn Error>> {
+    pub(crate) fn workload(&self, population: Option<&Population>) -> Result<Workload, Box<dyn Error>> {
         let workload = if let Some(path) = &self.queries {
             let dialect = self.dialect.map(DialectArgument::dialect);
             Workload::listed(Arc::new(workload::read(path, dialect, &self.extras())?))
@@ -94,6 +94,9 @@ impl Asking {
             Workload::listed(Arc::new(workload::read_updates(path)?))
         } else if let Some(apex) = &self.update_zone {
             Workload::updates(Updates::new(apex.clone(), self.generator(Extras::default())?)?)
+        } else if let Some(population) = population {
+            let drawn = population.generator(self.extras(), self.seed)?;
+            Workload::generated(drawn.ok_or("the population has no [queries]; add it, or name a file with --queries")?)
         } else {
             Workload::generated(self.generator(self.extras())?)
         };

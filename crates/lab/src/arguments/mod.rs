@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 mod asking;
+mod connections;
 mod freshness;
 mod parse;
 mod target;

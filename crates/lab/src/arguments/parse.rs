@@ -1,6 +1,7 @@
 //! Values of options, each refused with what would have been right.
 
 use super::Types;
+use lab::limits::CLIENTS_MAX;
 use lab::workload::{self, Popularity};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -62,4 +63,14 @@ pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
 
 pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
     text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+}
+
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("{text} is no share; write 0 to 1"))
+}
+
+pub(crate) fn parse_connections(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=CLIENTS_MAX).contains(count));
+    count.ok_or_else(|| format!("{text} is no number of connections; write 1 to {CLIENTS_MAX}"))
 }

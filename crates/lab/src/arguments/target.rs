@@ -1,8 +1,10 @@
 //! Whom to load, and from where.
 
-use super::parse::{parse_duration, parse_rcode, parse_server, parse_subnet};
+use super::connections::Connections;
+use super::parse::{parse_duration, parse_rcode, parse_subnet};
 use clap::Args;
 use lab::engine::{Pace, Plan, Transport};
+use lab::population::Server;
 use lab::workload::Workload;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -13,8 +15,8 @@ const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
 #[derive(Args)]
 pub(crate) struct Target {
     /// Whom to ask, with or without a port; queries take turns.
-    #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
-    server: Vec<SocketAddr>,
+    #[arg(long, required = true, value_delimiter = ',')]
+    server: Vec<Server>,
     /// How: udp, tcp, dot, doh or doq.
     #[arg(long, default_value = "udp")]
     transport: Transport,
@@ -24,12 +26,12 @@ pub(crate) struct Target {
     /// Sending threads; one for every second core otherwise.
     #[arg(long)]
     workers: Option<usize>,
-    /// Client ports of each thread and server.
+    /// Client ports of each thread and server (UDP).
     #[arg(long, default_value_t = 8)]
     sockets: usize,
-    /// Source address.
-    #[arg(long)]
-    source: Option<IpAddr>,
+    /// Source addresses, taken in turns.
+    #[arg(long, value_delimiter = ',')]
+    source: Vec<IpAddr>,
     /// RCODEs that are right; others are no capacity.
     #[arg(long, value_delimiter = ',', value_parser = parse_rcode)]
     expect_rcode: Vec<u8>,
@@ -39,6 +41,8 @@ pub(crate) struct Target {
     /// The target is mine, though it is neither on loopback nor in a private range.
     #[arg(long)]
     i_own_this_target: bool,
+    #[command(flatten)]
+    connections: Connections,
 }
 
 impl Target {
@@ -46,23 +50,35 @@ impl Target {
     ///
     /// # Errors
     /// When the target is a stranger's.
-    pub(crate) fn plan(&self, workload: Workload, pace: Pace) -> Result<Plan, String> {
-        self.allow(self.server.iter().copied())?;
-        if self.transport != Transport::Udp {
-            return Err(format!("{} is not among the transports of this build; there is udp", self.transport));
+    pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
+        let port = self.transport.default_port();
+        let address = |server: &Server| SocketAddr::new(server.address, server.port.unwrap_or(port));
+        let servers: Vec<SocketAddr> = self.server.iter().map(address).collect();
+        self.allow(servers.iter().copied())?;
+        if let Pace::Population { population, .. } = &pace {
+            self.allow(population.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Plan {
             transport: self.transport,
-            servers: self.server.clone(),
-            workload,
-            pace,
             timeout: self.timeout,
             worker_count: self.workers.unwrap_or(cores.div_ceil(2)).max(1),
             socket_count: self.sockets.max(1),
-            source: self.source,
+            connection_count: self.connections.connections,
+            habits: self.connections.habits(),
+            handshake_timeout: self.connections.handshake_timeout,
+            tls: self.connections.tls(),
+            http: self.connections.http(),
+            sources: self.source.clone(),
             expected_rcodes: self.expect_rcode.clone(),
+            seed,
+            ..Plan::new(servers, workload, pace)
         })
+    }
+
+    /// The servers as they were named: a population gives each transport its own port.
+    pub(crate) fn servers(&self) -> &[Server] {
+        &self.server
     }
 
     /// A load generator is a weapon: strangers' servers need a word more.

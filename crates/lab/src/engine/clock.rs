@@ -22,6 +22,16 @@ impl Clock {
         self.start
     }
 
+    /// A clock that has started, for what happens before the run.
+    pub(super) fn provisional() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    /// The time of an instant; zero before the start.
+    pub(super) fn ns_of(&self, instant: Instant) -> u64 {
+        instant.saturating_duration_since(self.start).as_nanos() as u64
+    }
+
     /// Now; zero as long as the start has not come.
     pub(super) fn now_ns(&self) -> u64 {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64

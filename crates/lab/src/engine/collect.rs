@@ -1,10 +1,11 @@
 //! Starts the workers and makes one account of theirs.
 
-use super::clock::Clock;
-use super::udp::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
+use super::start::Start;
+use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Plan, Transport};
 use crate::limits::REPORTS_WAITING_MAX;
 use crate::measure::{ConnectionSecond, Moment, Second};
+use crate::population::ClientTally;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,14 @@ pub(super) enum Report {
     /// A second of each transport that changes no more.
     Second(u64, Vec<(Transport, Moment)>),
     /// The worker has ended.
-    Done(Tail),
+    Done {
+        /// What it counted.
+        tail: Tail,
+        /// Why it could not go on.
+        failure: Option<String>,
+        /// What its clients saw, in a population.
+        tallies: Vec<ClientTally>,
+    },
 }
 
 /// What a worker counted over the whole run.
@@ -37,6 +45,8 @@ pub struct Tail {
     pub spun: Duration,
     /// How long the thread ran.
     pub wall: Duration,
+    /// How long it had queries to send, those that were overdue among them.
+    pub sending: Duration,
 }
 
 /// What the caller is told while the run goes on.
@@ -64,6 +74,10 @@ pub struct Outcome {
     pub workers: Vec<Tail>,
     /// Whether it was broken off.
     pub is_interrupted: bool,
+    /// Why it could not go on: no server was reached.
+    pub failure: Option<String>,
+    /// What each client of a population saw.
+    pub clients: Vec<ClientTally>,
 }
 
 /// One transport's part of a run.
@@ -102,13 +116,18 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Result<Outcome> {
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
-    let clock = Clock::soon();
-    let start = clock.start();
-    let started = SystemTime::now() + start.saturating_duration_since(Instant::now());
+    let start = Arc::new(Start::new(plan.worker_count));
     let mut threads = Vec::new();
     for index in 0..plan.worker_count {
-        let worker = Worker::new(plan, index, clock, Arc::clone(&stop), reports.clone())?;
-        threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(move || worker.run())?);
+        let (plan, start, stop, reports) = (plan.clone(), Arc::clone(&start), Arc::clone(&stop), reports.clone());
+        let work = move || {
+            let worker = Worker::new(&plan, index, stop, reports);
+            let prepared = worker.and_then(|mut worker| worker.prepare().map(|()| worker));
+            // The others wait for this one, whatever has become of it.
+            let clock = start.meet();
+            prepared?.run(clock)
+        };
+        threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(work)?);
     }
     drop(reports);
     let mut collector = Collector { worker_count: plan.worker_count, ..Collector::default() };
@@ -117,14 +136,17 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
     }
     let is_interrupted = stop.load(Ordering::Relaxed) != GO_ON;
+    let start = start.clock().start();
     Ok(Outcome {
-        started,
+        started: SystemTime::now() - start.elapsed(),
         start,
         total: collector.total,
         second_count: collector.next,
         transports: collector.transports,
         workers: collector.tails,
         is_interrupted,
+        failure: collector.failure,
+        clients: collector.tallies,
     })
 }
 
@@ -137,6 +159,8 @@ struct Collector {
     next: u64,
     total: Second,
     tails: Vec<Tail>,
+    failure: Option<String>,
+    tallies: Vec<ClientTally>,
 }
 
 impl Collector {
@@ -153,9 +177,12 @@ impl Collector {
                     }
                     self.close(false, progress)
                 }
-                Ok(Report::Done(tail)) => {
+                Ok(Report::Done { tail, failure, mut tallies }) => {
                     self.tails.push(tail);
-                    None
+                    self.tallies.append(&mut tallies);
+                    let has_failed = failure.is_some();
+                    self.failure = self.failure.take().or(failure);
+                    has_failed.then_some(STOP_AT_ONCE)
                 }
                 Err(RecvTimeoutError::Timeout) => Some(progress(Progress::Idle)),
                 Err(RecvTimeoutError::Disconnected) => break,

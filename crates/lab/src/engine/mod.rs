@@ -1,31 +1,51 @@
 //! The load engine: workers that send on time, take answers in, and keep the account.
 //!
 //! ```text
-//!   Workload --+                                    +-> matched -> Second -> Timeline --+
-//!   Schedule --+-> worker (one a core) -> sockets --+                                   +-> collect -> Outcome
-//!              +-> worker ...                       +-> strays, late, duplicate --------+
+//!   Workload --+                                                +-> matched -> Second -> Ledger --+
+//!   Due -------+-> worker (one a core) -> Lane (udp | stream | --+                               +-> collect
+//!              +-> worker ...                         quic)     +-> strays, late, duplicate -----+
 //! ```
 
 // How queries travel.
 mod transport;
 // Nanoseconds since the start of the run.
 mod clock;
+// Who asks whom; whose turn it is.
+mod due;
+mod endpoint;
 // Whose answer it is.
 mod matching;
-// Datagrams.
+// What is written down.
+mod book;
+// Datagrams, connections over TCP, connections over QUIC.
+mod quic;
+pub(crate) mod stream;
 mod udp;
+// TLS of the client's side.
+mod tls;
+// The loop of one thread; all threads begin together.
+mod start;
+mod worker;
 // One account out of many.
 mod collect;
-// What the operating system counted meanwhile.
+// What the operating system counts and allows.
+mod system;
 mod usage;
 
 pub use collect::{Account, Outcome, Progress, Tail, run};
+pub use endpoint::{Endpoint, Habits};
+pub use stream::HttpPlan;
+pub use system::raise_open_files;
+pub use tls::TlsPlan;
 pub use transport::Transport;
 
+use crate::population::Cast;
 use crate::schedule::Schedule;
 use crate::workload::Workload;
+use book::Book;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How queries follow one another.
 #[derive(Clone, Debug)]
@@ -39,6 +59,13 @@ pub enum Pace {
         /// How long queries are sent.
         duration: Duration,
     },
+    /// Each client of a population in its own time.
+    Population {
+        /// The clients.
+        population: Cast,
+        /// How long queries are sent.
+        duration: Duration,
+    },
 }
 
 impl Pace {
@@ -47,7 +74,7 @@ impl Pace {
     pub fn duration(&self) -> Duration {
         match self {
             Self::Open(schedule) => schedule.duration(),
-            Self::Closed { duration, .. } => *duration,
+            Self::Closed { duration, .. } | Self::Population { duration, .. } => *duration,
         }
     }
 }
@@ -69,8 +96,74 @@ pub struct Plan {
     pub worker_count: usize,
     /// Sockets of each worker to each server: as many client ports.
     pub socket_count: usize,
-    /// Source address; `None` leaves it to the kernel.
-    pub source: Option<IpAddr>,
+    /// Connections of each worker when clients are all alike.
+    pub connection_count: usize,
+    /// How those are treated.
+    pub habits: Habits,
+    /// How long a connection and its handshake may take.
+    pub handshake_timeout: Duration,
+    /// Whom to trust.
+    pub tls: TlsPlan,
+    /// How HTTP requests are made.
+    pub http: HttpPlan,
+    /// Source addresses, in turn; without one it is left to the kernel.
+    pub sources: Vec<IpAddr>,
     /// RCODEs that are right; empty when any is.
     pub expected_rcodes: Vec<u8>,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// A run over UDP with one worker; what else there is to say is said by its fields.
+    #[must_use]
+    pub fn new(servers: Vec<SocketAddr>, workload: Workload, pace: Pace) -> Self {
+        Self {
+            servers,
+            transport: Transport::Udp,
+            workload,
+            pace,
+            timeout: Duration::from_secs(2),
+            worker_count: 1,
+            socket_count: 8,
+            connection_count: 8,
+            habits: Habits::default(),
+            handshake_timeout: Duration::from_secs(5),
+            tls: TlsPlan::default(),
+            http: HttpPlan::default(),
+            sources: Vec::new(),
+            expected_rcodes: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// A transport of one worker.
+trait Lane {
+    /// Queries that wait.
+    fn waiting(&self) -> usize;
+    /// Hands over what is queued.
+    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
+    /// Takes in some of what has come, without waiting; gives whether there was anything.
+    fn receive(&mut self, book: &mut Book) -> io::Result<bool>;
+    /// Gives up what is overdue.
+    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
+    /// Adds what tells of something to take in.
+    fn watch(&self, watched: &mut Vec<libc::pollfd>);
+    /// Accounts for all that still waits.
+    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()>;
+    /// Whether connections are being opened.
+    fn is_opening(&self) -> bool {
+        false
+    }
+    /// Whether connections failed and none has ever been opened.
+    fn has_only_failed(&self) -> bool {
+        false
+    }
+    /// The clock begins anew.
+    fn restart(&mut self) {}
+    /// When it wants to be called at the latest.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
 }

@@ -1,7 +1,10 @@
 //! A worker's account of all its transports, second by second.
 
-use super::{ConnectionSecond, Moment, Second, Timeline};
+use super::{ConnectionSecond, Moment, Second, Timeline, recycle};
 use crate::engine::Transport;
+
+/// Histograms of a second of one transport.
+const HISTOGRAM_COUNT: usize = 6;
 
 /// One timeline for each transport of a run.
 #[derive(Debug)]
@@ -11,22 +14,25 @@ pub struct Ledger {
 }
 
 /// When a query was to be sent, and when it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// When the plan wanted it.
     pub planned_ns: u64,
     /// When the sender turned to it: the second that it is charged to.
     pub sent_ns: u64,
+    /// Whose it is.
+    pub client: u32,
 }
 
 impl Ledger {
     /// An empty account of these transports; a query times out after `timeout_ns`.
     #[must_use]
     pub fn new(transports: impl IntoIterator<Item = Transport>, timeout_ns: u64) -> Self {
-        Self {
-            timelines: transports.into_iter().map(|transport| (transport, Timeline::default())).collect(),
-            timeout_ns,
-        }
+        let timelines: Vec<_> = transports.into_iter().map(|transport| (transport, Timeline::default())).collect();
+        // As many seconds as may still change, the one that begins, and those that are being added up meanwhile.
+        let second_count = (timeout_ns / 1_000_000_000) as usize + 4;
+        recycle::prepare(timelines.len() * second_count * HISTOGRAM_COUNT);
+        Self { timelines, timeout_ns }
     }
 
     fn timeline(&mut self, transport: Transport) -> &mut Timeline {
@@ -91,7 +97,7 @@ mod tests {
     #[test]
     fn transports_leave_together_and_each_with_its_own() {
         let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
-        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000 });
+        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0 });
         ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
         let (index, moments) = ledger.retire(1_000_000_000).unwrap();
         let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();

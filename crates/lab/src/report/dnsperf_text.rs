@@ -61,8 +61,8 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64) -> String {
     out
 }
 
-/// Service times of the queries that were answered: no other query has a smaller one, since an answer after the time-out
-/// is none.
+/// Service times of the queries that were answered: none of the others has a smaller one, since what comes after the
+/// time-out is no answer.
 fn answered(total: &Row) -> Distribution {
     let mut left = total.answered;
     Distribution::of(total.service.entries().iter().map(|&(value, count)| {

@@ -1,4 +1,4 @@
-//! Colours: Paul Tol's "bright" scheme, which colour-blind readers can tell apart and which shows on white and on black.
+//! Colours: Paul Tol's "bright" scheme. Colour-blind readers can tell them apart, and they show on white and on black.
 
 /// Of runs, in turn.
 pub(super) const RUNS: [&str; 6] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];

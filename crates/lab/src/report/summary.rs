@@ -134,16 +134,17 @@ impl Summary {
     pub fn new(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Self {
         let (validity, limit) = judge(plan, outcome, rules);
         let total = TransportSummary::new(&outcome.total);
-        let duration_seconds = plan.pace.duration().as_secs_f64().min(outcome.second_count as f64);
-        let offered = match &plan.pace {
-            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count(),
-            _ => outcome.total.sent as f64,
+        let planned_seconds = plan.pace.duration().as_secs_f64();
+        let duration_seconds = duration_seconds(planned_seconds, outcome);
+        let offered_rate = match &plan.pace {
+            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
+            _ => outcome.total.sent as f64 / duration_seconds,
         };
         let right = total.answered - total.unexpected;
         Self {
             schema_version: SCHEMA_VERSION,
             transports: outcome.transports.iter().map(|(own, account)| (*own, TransportSummary::of(account))).collect(),
-            offered_rate: offered / duration_seconds,
+            offered_rate,
             achieved_rate: right as f64 / duration_seconds,
             total,
             duration_seconds,
@@ -152,6 +153,12 @@ impl Summary {
             hosts: vec![super::manifest::host_name()],
         }
     }
+}
+
+/// How long queries were sent: as planned, or until it was broken off, or until the last that was overdue had gone out.
+fn duration_seconds(planned_seconds: f64, outcome: &Outcome) -> f64 {
+    let sending = outcome.workers.iter().map(|worker| worker.sending.as_secs_f64()).fold(0.0, f64::max);
+    if outcome.is_interrupted { sending.clamp(1e-3, planned_seconds) } else { planned_seconds.max(sending) }
 }
 
 impl TransportSummary {

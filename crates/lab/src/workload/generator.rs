@@ -1,13 +1,14 @@
 //! Queries that are drawn: which of many names, of which type.
 
 use super::Extras;
+use super::template::{Number, Template};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use wire::name::Name;
+use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// What stands in a pattern for the number of a name.
-const NUMBER: &str = "{n}";
+/// Octets of a message header.
+const HEADER_OCTETS: usize = 12;
 
 /// How often each of the names is asked.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,13 +40,32 @@ pub struct NameDistribution {
 #[derive(Clone, Debug)]
 pub struct Generator {
     names: NameDistribution,
+    template: Template,
     /// Types and their weights, summed up.
     types: Vec<(Rtype, f64)>,
     zipf: Option<Zipf>,
+    frames: Vec<(Frame, f64)>,
     extras: Extras,
     seed: u64,
     next: u64,
     rng: ChaCha8Rng,
+}
+
+/// What stands before and behind the question.
+#[derive(Clone, Debug)]
+struct Frame {
+    header: [u8; HEADER_OCTETS],
+    behind: Vec<u8>,
+}
+
+impl Frame {
+    fn new(extras: &Extras) -> Result<Self, String> {
+        let query = extras.query(NameRef::ROOT, Rtype::A).map_err(|error| error.to_string())?;
+        // The root, a type and a class: five octets.
+        let (header, rest) = query.split_at(HEADER_OCTETS);
+        let header = header.try_into().map_err(|_| "a query without a header")?;
+        Ok(Self { header, behind: rest[5..].to_vec() })
+    }
 }
 
 impl Generator {
@@ -77,11 +97,35 @@ impl Generator {
             Popularity::Zipf(exponent) => Some(Zipf::new(names.count, exponent)?),
             _ => None,
         };
-        let generator = Self { names, types, zipf, extras, seed, next: 0, rng: ChaCha8Rng::seed_from_u64(seed) };
-        let longest = generator.names.pattern.replace(NUMBER, &generator.names.count.to_string());
-        let longest: Name = longest.parse().map_err(|error| format!("{longest} is no name: {error:?}"))?;
-        generator.extras.query(longest.as_ref(), Rtype::A).map_err(|error| error.to_string())?;
-        generator.name("nx0123456789abcdef").map(|_| generator)
+        let template = Template::new(&names.pattern, names.count)?;
+        let frames = vec![(Frame::new(&extras)?, 1.0)];
+        let rng = ChaCha8Rng::seed_from_u64(seed);
+        Ok(Self { names, template, types, zipf, frames, extras, seed, next: 0, rng })
+    }
+
+    /// The same with EDNS in a share of all queries, and DO (RFC 3225 3) in a share, which has EDNS with it.
+    ///
+    /// # Errors
+    /// A sentence, when a share is no share, or there is padding too.
+    pub fn with_shares(mut self, edns: f64, dnssec_ok: f64, payload_octets: u16) -> Result<Self, String> {
+        for share in [edns, dnssec_ok] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(format!("a share of {share} is not between 0 and 1"));
+            }
+        }
+        if edns == 0.0 && dnssec_ok == 0.0 {
+            return Ok(self);
+        }
+        if self.extras.padding_block.is_some() {
+            return Err("queries are padded either all or not at all".into());
+        }
+        let with = |dnssec_ok| {
+            Frame::new(&Extras { payload_octets: Some(payload_octets), ..self.extras.clone() }.with_edns(dnssec_ok))
+        };
+        let plain = self.frames.remove(0).0;
+        let edns = edns.max(dnssec_ok);
+        self.frames = vec![(with(true)?, dnssec_ok), (with(false)?, edns), (plain, 1.0)];
+        Ok(self)
     }
 
     /// The types that are drawn.
@@ -102,34 +146,47 @@ impl Generator {
         let draw: f64 = self.rng.random_range(0.0..self.types.last().map_or(1.0, |&(_, sum)| sum));
         let qtype = self.types.iter().find(|&&(_, sum)| draw < sum).map_or(Rtype::A, |&(rtype, _)| rtype);
         let is_nxdomain = self.names.nxdomain_share > 0.0 && self.rng.random_bool(self.names.nxdomain_share);
-        let label = if is_nxdomain {
-            format!("nx{:016x}", self.rng.random::<u64>())
+        let number = if is_nxdomain {
+            Number::Missing(self.rng.random())
         } else {
             match self.names.popularity {
-                Popularity::Uniform => self.rng.random_range(0..self.names.count).to_string(),
-                Popularity::Zipf(_) => self.zipf.as_ref().map_or(0, |zipf| zipf.draw(&mut self.rng)).to_string(),
+                Popularity::Uniform => Number::Counted(self.rng.random_range(0..self.names.count)),
+                Popularity::Zipf(_) => Number::Counted(self.zipf.as_ref().map_or(0, |zipf| zipf.draw(&mut self.rng))),
                 Popularity::Sequential => {
                     self.next += 1;
-                    ((self.next - 1) % self.names.count).to_string()
+                    Number::Counted((self.next - 1) % self.names.count)
                 }
-                Popularity::Random => format!("{:016x}", self.rng.random::<u64>()),
+                Popularity::Random => Number::Random(self.rng.random()),
             }
         };
-        // The constructor has tried the longest of these.
-        let Ok(query) = self
-            .name(&label)
-            .and_then(|qname| self.extras.query(qname.as_ref(), qtype).map_err(|error| error.to_string()))
-        else {
-            return 0;
+        let frame = match self.frames.as_slice() {
+            [(only, _)] => only,
+            several => {
+                let draw: f64 = self.rng.random();
+                several.iter().find(|(_, up_to)| draw < *up_to).map_or(&several[0].0, |(frame, _)| frame)
+            }
         };
-        out[..query.len()].copy_from_slice(&query);
-        query.len()
+        out[..HEADER_OCTETS].copy_from_slice(&frame.header);
+        let mut at = HEADER_OCTETS + self.template.write(&mut out[HEADER_OCTETS..], number);
+        out[at..at + 2].copy_from_slice(&qtype.0.to_be_bytes());
+        // Class IN (RFC 1035 3.2.4).
+        out[at + 2..at + 4].copy_from_slice(&[0, 1]);
+        at += 4;
+        out[at..at + frame.behind.len()].copy_from_slice(&frame.behind);
+        at += frame.behind.len();
+        // Padding depends on the name: such queries are made one by one.
+        if self.extras.padding_block.is_some() { pad(&self.extras, qtype, out, at) } else { at }
     }
+}
 
-    fn name(&self, label: &str) -> Result<Name, String> {
-        let text = self.names.pattern.replace(NUMBER, label);
-        text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
-    }
+/// The query in `out` once more, with padding.
+fn pad(extras: &Extras, qtype: Rtype, out: &mut [u8], length: usize) -> usize {
+    let name = NameRef::split_from(&out[HEADER_OCTETS..length]);
+    let query = name.ok().and_then(|(name, _)| extras.query(name, qtype).ok());
+    // The constructor has tried the longest of these.
+    let Some(query) = query else { return length };
+    out[..query.len()].copy_from_slice(&query);
+    query.len()
 }
 
 /// Draws from Zipf's distribution by rejection from its inverted integral (Hörmann and Derflinger, 1996): no table, so

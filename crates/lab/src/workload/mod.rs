@@ -15,6 +15,7 @@ mod updates;
 // Signatures.
 mod key;
 mod signer;
+mod template;
 // What each query carries besides its question.
 mod extras;
 // Files.
@@ -114,6 +115,22 @@ impl Workload {
             Some(signer) => signer.sign(out, length),
             None => length,
         }
+    }
+}
+
+impl Workload {
+    /// The question of an answer once more, as a query without anything else; `None` when it has none.
+    #[must_use]
+    pub fn ask_again(&self, answer: &[u8]) -> Option<Vec<u8>> {
+        let mut at = 12;
+        while *answer.get(at)? != 0 {
+            at += 1 + usize::from(*answer.get(at)?);
+        }
+        let question = answer.get(12..at + 5)?;
+        // RD as in the answer (RFC 1035 4.1.1), one question.
+        let mut query = vec![0, 0, answer[2] & 0x01, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        query.extend_from_slice(question);
+        Some(query)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Datagrams in batches on a connected socket: sendmmsg and recvmmsg over memory that is allocated once.
 //!
-//! The only file of the laboratory with `unsafe` on the way of a query. The kernel wants tables of pointers into one
+//! With `system`, the only file of the laboratory with `unsafe`. The kernel wants tables of pointers into one
 //! another; they are set up afresh before each call from indices into memory that this file owns.
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
@@ -20,7 +20,7 @@ const CONTROL_OCTETS: usize = 64;
 struct Control([u8; CONTROL_OCTETS]);
 
 /// Queries that go out together.
-pub(super) struct Outgoing {
+pub(in crate::engine) struct Outgoing {
     octets: Vec<u8>,
     /// Where each message ends.
     ends: [usize; BATCH_COUNT],
@@ -30,7 +30,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         Self {
             octets: vec![0; BATCH_COUNT * QUERY_OCTETS_MAX],
             ends: [0; BATCH_COUNT],
@@ -41,15 +41,15 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::engine) fn clear(&mut self) {
         self.count = 0;
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::engine) fn count(&self) -> usize {
         self.count
     }
 
-    pub(super) fn octets_of(&self, index: usize) -> usize {
+    pub(in crate::engine) fn octets_of(&self, index: usize) -> usize {
         self.ends[index] - self.start(index)
     }
 
@@ -61,7 +61,7 @@ impl Outgoing {
     ///
     /// # Panics
     /// When the batch is full.
-    pub(super) fn push(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> &mut [u8] {
+    pub(in crate::engine) fn push(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> &mut [u8] {
         assert!(self.count < BATCH_COUNT);
         let start = self.start(self.count);
         let slot = &mut self.octets[start..start + QUERY_OCTETS_MAX];
@@ -72,7 +72,7 @@ impl Outgoing {
     }
 
     /// Sends from message `from` on; gives how many the kernel took.
-    pub(super) fn send(&mut self, socket: &UdpSocket, from: usize) -> io::Result<usize> {
+    pub(in crate::engine) fn send(&mut self, socket: &UdpSocket, from: usize) -> io::Result<usize> {
         for index in from..self.count {
             let start = self.start(index);
             let message = &mut self.octets[start..self.ends[index]];
@@ -100,7 +100,7 @@ impl Outgoing {
 }
 
 /// Datagrams that came in together.
-pub(super) struct Incoming {
+pub(in crate::engine) struct Incoming {
     octets: Vec<u8>,
     control: Vec<Control>,
     iovecs: Vec<libc::iovec>,
@@ -108,7 +108,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         Self {
             octets: vec![0; BATCH_COUNT * SLOT_OCTETS],
             control: vec![Control([0; CONTROL_OCTETS]); BATCH_COUNT],
@@ -119,7 +119,7 @@ impl Incoming {
     }
 
     /// Takes what waits, without waiting; gives how many.
-    pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    pub(in crate::engine) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         for index in 0..BATCH_COUNT {
             let slot = &mut self.octets[index * SLOT_OCTETS..][..RESPONSE_OCTETS_KEPT];
             self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
@@ -154,13 +154,13 @@ impl Incoming {
     }
 
     /// Datagram `index` of the last [`Incoming::receive`], as far as it is kept.
-    pub(super) fn message(&self, index: usize) -> &[u8] {
+    pub(in crate::engine) fn message(&self, index: usize) -> &[u8] {
         let length = (self.headers[index].msg_len as usize).min(RESPONSE_OCTETS_KEPT);
         &self.octets[index * SLOT_OCTETS..][..length]
     }
 
     /// When the kernel received it, on the wall clock; `None` when it does not say.
-    pub(super) fn stamp(&self, index: usize) -> Option<Duration> {
+    pub(in crate::engine) fn stamp(&self, index: usize) -> Option<Duration> {
         // One control message: length of all (a word), level, type, seconds, nanoseconds.
         let length = self.headers[index].msg_hdr.msg_controllen;
         let control = self.control[index].0.get(..length.min(CONTROL_OCTETS))?;
@@ -180,7 +180,7 @@ unsafe impl Send for Outgoing {}
 unsafe impl Send for Incoming {}
 
 /// Asks the kernel to stamp what it receives.
-pub(super) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
+pub(in crate::engine) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the value is a live int and its size is given.
     let done = unsafe {
@@ -196,7 +196,7 @@ pub(super) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Datagrams that the kernel threw away because nobody read the socket in time (SK_MEMINFO_DROPS).
-pub(super) fn dropped(socket: &UdpSocket) -> u32 {
+pub(in crate::engine) fn dropped(socket: &UdpSocket) -> u32 {
     /// Index of the counter, and how many values the kernel gives.
     const DROPS: usize = 8;
     const COUNT: usize = 9;
@@ -215,24 +215,7 @@ pub(super) fn dropped(socket: &UdpSocket) -> u32 {
     if done < 0 { 0 } else { values[DROPS] }
 }
 
-/// Waits until one of the sockets has something, or for `at_most`.
-pub(super) fn wait(sockets: &mut [libc::pollfd], at_most: Duration) {
-    let timeout = libc::timespec {
-        tv_sec: at_most.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
-    };
-    // SAFETY: the table is live with its true length, the timeout is live; no signal mask. What it returns is not
-    // needed: sockets are read without waiting afterwards.
-    unsafe { libc::ppoll(sockets.as_mut_ptr(), sockets.len() as libc::nfds_t, &raw const timeout, std::ptr::null()) };
-}
-
-/// What [`wait`] watches.
-pub(super) fn watch(socket: &UdpSocket) -> libc::pollfd {
+/// What [`wait`](crate::engine::system::wait) watches.
+pub(in crate::engine) fn watch(socket: &UdpSocket) -> libc::pollfd {
     libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 }
-}
-
-/// Lets this thread's timers be on time: without it the kernel may add 50 us.
-pub(super) fn tighten_timers() {
-    // SAFETY: this operation takes one integer and no pointer.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

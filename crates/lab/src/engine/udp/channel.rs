@@ -12,23 +12,13 @@ const SEND_TRIES_MAX: usize = 1_000;
 
 pub(super) struct Channel {
     pub(super) socket: UdpSocket,
+    pub(super) server: SocketAddr,
     pub(super) in_flight: InFlight,
 }
 
 impl Channel {
     pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
-        if let Some(source) = source {
-            socket.bind(&SocketAddr::new(source, 0).into())?;
-        }
-        // As much as the system grants: too little shows as drops, which are counted.
-        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
-        socket.connect(&server.into())?;
-        let socket = UdpSocket::from(socket);
-        // Without stamps the time of reading counts, and the report says so.
-        let _stamped = enable_stamps(&socket);
-        Ok(Self { socket, in_flight: InFlight::new() })
+        Ok(Self { socket: open(server, source)?, server, in_flight: InFlight::new() })
     }
 
     /// Sends the batch; gives how many the kernel took, and how often it said that nobody listens there.
@@ -59,8 +49,24 @@ impl Channel {
     }
 }
 
+/// A socket that is connected to a server, with large buffers and the kernel's stamps.
+pub(in crate::engine) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(source) = source {
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    // As much as the system grants: too little shows as drops, which are counted.
+    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
+    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+    socket.connect(&server.into())?;
+    let socket = UdpSocket::from(socket);
+    // Without stamps the time of reading counts, and the report says so.
+    let _stamped = enable_stamps(&socket);
+    Ok(socket)
+}
+
 /// Full buffers here, or an unreachable network on the way: the next try may go better.
-fn is_passing(error: &io::Error) -> bool {
+pub(in crate::engine) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::OutOfMemory)
         || error.raw_os_error() == Some(libc::ENOBUFS)
 }

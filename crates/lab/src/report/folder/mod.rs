@@ -1,7 +1,7 @@
 //! The run folder: each file whole or absent.
 //!
 //! ```text
-//!   Recording, Summary, Manifest -> write -> DIR/{summary,manifest,shotgun}.json, {seconds,connections,..}.jsonl, *.hlog
+//!   Recording, Summary, Manifest -> write -> DIR/{summary,manifest,shotgun}.json, {seconds,..}.jsonl, *.hlog
 //!   DIR -> read -> Run
 //! ```
 

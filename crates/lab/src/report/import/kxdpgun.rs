@@ -55,13 +55,7 @@ mod tests {
     use super::*;
 
     /// Written after `json_stats` of Knot 3.5's kxdpgun.
-    const RUN: &str = r#"
-{"runid":1732183200123456789,"type":"header","schema_version":20240530,"generator":"kxdpgun","generator_version":"3.5.6","generator_params":["kxdpgun","-j","-S","1000","-Q","1000","-t","2","-i","q.txt","192.0.2.1"],"time_units_per_sec":1000000000,"stats_interval":1.000000,"additional_info":{"interface":"eth0","xdp_threads":2,"ip_version":4,"transport_layer_proto":"UDP","mode_info":{"mode":"native"}}}
-{"runid":1732183200123456789,"type":"stats_periodic","since":1732183200000000000,"until":1732183201000000000,"queries":1000,"responses":990,"response_rcodes":{"NOERROR":900,"NXDOMAIN":90},"conn_info":{"type":"udp","socket_errors":0}}
-{"runid":1732183200123456789,"type":"stats_periodic","since":1732183201000000000,"until":1732183202000000000,"queries":1000,"responses":1000,"response_rcodes":{"NOERROR":1000},"conn_info":{"type":"udp","socket_errors":0}}
-{"type":"thread_summary","runid":1732183200123456789,"subid":0,"qry_sent":1000,"ans_recv":995,"lost":0,"errors":0}
-{"runid":1732183200123456789,"type":"stats_sum","since":1732183200000000000,"until":1732183202000000000,"queries":2000,"responses":1990,"response_rcodes":{"NOERROR":1900,"NXDOMAIN":90},"conn_info":{"type":"udp","socket_errors":0}}
-"#;
+    const RUN: &str = include_str!("../../../testdata/kxdpgun.jsonl");
 
     #[test]
     fn seconds_and_sum_of_kxdpgun_are_read() {

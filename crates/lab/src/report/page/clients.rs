@@ -62,7 +62,10 @@ fn shares(runs: &[Run]) -> Figure {
             figure.traces.push(trace);
         }
     }
-    let axis = |title: &str| json!({ "title": { "text": title }, "tickformat": ".0%", "range": [0.0, 1.005], "hoverformat": ".2%" });
+    let axis = |title: &str| {
+        let range = [0.0, 1.005];
+        json!({ "title": { "text": title }, "tickformat": ".0%", "range": range, "hoverformat": ".2%" })
+    };
     figure.axes(axis("share of clients, the busiest first"), axis("share of queries"))
 }
 

@@ -93,7 +93,8 @@ impl Figure {
     /// A note in the middle of a picture that has nothing to show.
     pub(super) fn note(&mut self, text: &str) {
         let note = json!({
-            "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": false, "text": text, "font": { "size": 13 },
+            "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": false, "text": text,
+            "font": { "size": 13 },
         });
         match self.layout["annotations"].as_array_mut() {
             Some(annotations) => annotations.push(note),
@@ -114,8 +115,9 @@ fn end(run: &Run) -> f64 {
 
 /// A line of a run.
 pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, dash: &str) -> Value {
+    let mode = if x.len() < 3 { "lines+markers" } else { "lines" };
     json!({
-        "type": "scatter", "mode": if x.len() < 3 { "lines+markers" } else { "lines" }, "name": escape(name), "x": x, "y": y,
+        "type": "scatter", "mode": mode, "name": escape(name), "x": x, "y": y,
         "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": 5 },
     })
 }

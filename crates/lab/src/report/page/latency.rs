@@ -13,9 +13,9 @@ const HEAT_STEPS: f64 = 12.0;
 /// Latency at 1 in 1, 1 in 10, 1 in 100 queries: the logarithmic percentile plot.
 pub(super) fn percentiles(runs: &[Run]) -> Figure {
     let mut figure = Figure::new("percentiles", "Latency by percentile", &runs.iter().collect::<Vec<_>>()).caption(
-        "How slow the slowest share of queries was, from the planned time of each. Each step to the right is a tenth of \
-         the queries before. Queries without an answer stand at the time-out. Service time, from the actual sending, is \
-         the thin line.",
+        "How slow the slowest share of queries was, from the planned time of each. Each step to the right is a tenth \
+         of the queries before. Queries without an answer stand at the time-out. Service time, from the actual \
+         sending, is the thin line.",
     );
     let mut n_max = 10;
     for (index, run) in runs.iter().enumerate() {
@@ -146,12 +146,17 @@ pub(super) fn heat(index: usize, run: &Run, intervals: &[Interval], is_alone: bo
         "zmin": 0, "zmax": most.log10(), "hoverongaps": false, "hovertemplate": "%{x:.1f} s: %{text}<extra></extra>",
         "colorbar": {
             "title": { "text": "queries", "side": "right" }, "thickness": 10, "outlinewidth": 0,
-            "tickvals": decades, "ticktext": decades.iter().map(|&decade| format!("{}", 10u64.pow(decade as u32))).collect::<Vec<_>>(),
+            "tickvals": decades, "ticktext": counts_at(&decades),
         },
     }));
     figure = figure.timed(&[(index, run)], log_seconds("latency"));
     figure.layout["hovermode"] = "closest".into();
     Some(figure)
+}
+
+/// The counts at these powers of ten.
+fn counts_at(decades: &[i32]) -> Vec<String> {
+    decades.iter().map(|&decade| 10u64.pow(decade as u32).to_string()).collect()
 }
 
 /// Smallest, quartiles and largest of each second.
@@ -163,6 +168,7 @@ pub(super) fn boxes(index: usize, run: &Run, intervals: &[Interval], is_alone: b
     let at = |quantile: f64| {
         timed.iter().map(|interval| seconds(interval.row.latency.quantile(quantile))).collect::<Vec<_>>()
     };
+    let middles: Vec<f64> = timed.iter().map(|interval| interval.middle()).collect();
     let name = titled("Latency of each second", run, is_alone);
     let mut figure = Figure::new(&format!("boxes-{index}"), &name, &[run]).caption(format!(
         "Each box is {}: whiskers at the fastest and the slowest query, the box from one quarter to three, a line at \
@@ -170,7 +176,7 @@ pub(super) fn boxes(index: usize, run: &Run, intervals: &[Interval], is_alone: b
         span(intervals)
     ));
     figure.traces.push(json!({
-        "type": "box", "name": escape(&run.label), "x": timed.iter().map(|interval| interval.middle()).collect::<Vec<_>>(),
+        "type": "box", "name": escape(&run.label), "x": middles,
         "lowerfence": timed.iter().map(|interval| seconds(interval.row.latency.min())).collect::<Vec<_>>(),
         "q1": at(0.25), "median": at(0.5), "q3": at(0.75), "upperfence": at(1.0),
         "line": { "color": colour(index), "width": 1.25 }, "whiskerwidth": 0.6, "showlegend": false,
@@ -188,7 +194,7 @@ pub(super) fn boxes(index: usize, run: &Run, intervals: &[Interval], is_alone: b
         .collect();
     figure.traces.push(json!({
         "type": "scatter", "mode": "markers", "marker": { "size": 3, "color": colour(index), "opacity": 0.0 },
-        "x": timed.iter().map(|interval| interval.middle()).collect::<Vec<_>>(), "y": at(0.5), "text": texts,
+        "x": middles, "y": at(0.5), "text": texts,
         "hovertemplate": "%{text}<extra></extra>", "showlegend": false,
     }));
     Some(figure.timed(&[(index, run)], log_seconds("latency")))

@@ -67,25 +67,29 @@ pub fn page(runs: &[Run], title: &str) -> String {
         &format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"generator\" content=\"catlab {version}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n\
+             <meta name=\"generator\" content=\"catlab {version}\">\n\
              <title>{title}</title>\n<style>\n"
         ),
         include_str!("page.css"),
         &format!("</style>\n</head>\n<body>\n<header><h1>{title}</h1>\n<p>Measured by {origins}</p>\n"),
         &table::warnings(runs),
-        &format!("<nav>\n<a href=\"#figures-of-runs\">Figures</a>\n{nav}<a href=\"#runs\">Runs</a>\n</nav></header>\n<main>\n"),
+        &format!("<nav>\n<a href=\"#figures-of-runs\">Figures</a>\n{nav}<a href=\"#runs\">Runs</a>\n</nav></header>\n"),
+        "<main>\n",
         "<h2 id=\"figures-of-runs\">Figures</h2>\n",
         &table::figures(runs),
         &table::times(runs),
         &table::transports(runs),
         &table::standing_out(runs, &intervals),
         &table::events(runs),
-        "<h2 id=\"pictures\">Pictures</h2>\n<noscript><p>The pictures are drawn by a script; it is in this file.</p></noscript>\n",
+        "<h2 id=\"pictures\">Pictures</h2>\n",
+        "<noscript><p>The pictures are drawn by a script; it is in this file.</p></noscript>\n",
         &places,
         &table::provenance(runs),
         &format!(
-            "</main>\n<footer>Drawn by catlab {version} with plotly.js. Drag to look closer, double-click to go back, click \
-             the legend to hide and show.</footer>\n<script id=\"figures\" type=\"application/json\">{data}</script>\n"
+            "</main>\n<footer>Drawn by catlab {version} with plotly.js. Drag to look closer, double-click to go back, \
+             click the legend to hide and show.</footer>\n\
+             <script id=\"figures\" type=\"application/json\">{data}</script>\n"
         ),
         &script(),
         "<script>\n",

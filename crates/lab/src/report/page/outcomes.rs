@@ -55,7 +55,8 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
 
 /// What went wrong: how often in each second.
 pub(super) fn losses(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
-    let mut figure = Figure::new("losses", "Time-outs and answers out of place", &runs.iter().collect::<Vec<_>>()).caption(
+    let all: Vec<_> = runs.iter().collect();
+    let mut figure = Figure::new("losses", "Time-outs and answers out of place", &all).caption(
         "Time-outs and lost connections stand in the second in which the query was sent; late, second, mismatched and \
          stray answers in the second in which they came.",
     );
@@ -122,12 +123,15 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
         ("p99", |row| row.handshake_us.p99 / 1e6),
         ("max", |row| row.handshake_us.max / 1e6),
     ];
+    let open: [Plotted; 1] = [("open", |row| row.open as f64)];
     vec![
-        of_connections(runs, "connections", "Connections open", &[("open", |row| row.open as f64)], linear("connections"), "%{y:,.0f}")
+        of_connections(runs, "connections", "Connections open", &open, linear("connections"))
             .caption("At the end of each second."),
-        of_connections(runs, "handshakes", "Connections opened and closed", &counts, linear("a second"), "%{y:,.0f}")
-            .caption("Handshakes that came to an end, of these resumed and with 0-RTT data; handshakes that failed; connections that ended."),
-        of_connections(runs, "handshake-time", "Handshakes", &times, log_seconds("from first packet to use"), "%{y:.3s}s")
+        of_connections(runs, "handshakes", "Connections opened and closed", &counts, linear("a second")).caption(
+            "Handshakes that came to an end, of these resumed and with 0-RTT data; handshakes that failed; connections \
+             that ended.",
+        ),
+        of_connections(runs, "handshake-time", "Handshakes", &times, log_seconds("from first packet to use"))
             .caption("How long connections of each second took until they could be used."),
     ]
 }
@@ -135,7 +139,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
 /// A name, and what is drawn under it.
 type Plotted = (&'static str, fn(&ConnectionRow) -> f64);
 
-fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: Value, hover: &str) -> Figure {
+fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: Value) -> Figure {
     let mut figure = Figure::new(id, name, &runs.iter().collect::<Vec<_>>());
     let is_log = axis["type"] == "log";
     for (index, run) in runs.iter().enumerate() {
@@ -162,7 +166,7 @@ fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: 
                     colour(if runs.len() > 1 { index } else { at }),
                     dash(if runs.len() > 1 { at } else { order }),
                 );
-                trace["hovertemplate"] = hover.into();
+                trace["hovertemplate"] = if is_log { "%{y:.3s}s" } else { "%{y:,.0f}" }.into();
                 figure.traces.push(trace);
             }
         }

@@ -7,18 +7,24 @@
     light: [[0, '#cfe1f2'], [0.35, '#6baed6'], [0.7, '#2171b5'], [1, '#08306b']],
     dark: [[0, '#21415f'], [0.35, '#3f7fb5'], [0.7, '#8cc0e8'], [1, '#fdf3c4']],
   };
-  const axis = { showline: true, zeroline: false, ticks: 'outside', ticklen: 4, gridwidth: 1, linecolor: '#888', tickcolor: '#888' };
+  const axis = {
+    showline: true, zeroline: false, ticks: 'outside', ticklen: 4, gridwidth: 1, linecolor: '#888', tickcolor: '#888',
+  };
   const near = (own) => Object.assign(own, { title: Object.assign({ standoff: 8 }, own.title) });
   const layoutOf = (figure) => {
     const own = figure.layout;
-    const legend = { orientation: 'h', x: 0, xanchor: 'left', y: -0.17, yanchor: 'top', bgcolor: 'rgba(0,0,0,0)', font: { size: 12 } };
+    const legend = {
+      orientation: 'h', x: 0, xanchor: 'left', y: -0.17, yanchor: 'top', bgcolor: 'rgba(0,0,0,0)', font: { size: 12 },
+    };
+    const named = figure.traces.filter((trace) => trace.showlegend !== false && trace.type !== 'heatmap');
     return Object.assign({
       paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
       font: { family: 'system-ui, "Liberation Sans", "DejaVu Sans", sans-serif', size: 12, color: '#444' },
-      height: 380, margin: { l: 84, r: 84, t: 46, b: 44 }, hovermode: 'x unified', showlegend: figure.traces.filter((t) => t.showlegend !== false && t.type !== 'heatmap').length > 1,
+      height: 380, margin: { l: 84, r: 84, t: 46, b: 44 }, hovermode: 'x unified', showlegend: named.length > 1,
       title: { text: figure.title, x: 0, xref: 'container', xanchor: 'left', font: { size: 15 } }, legend,
     }, own, {
-      xaxis: near(Object.assign({}, axis, { automargin: true, showgrid: false }, own.xaxis)), yaxis: near(Object.assign({}, axis, own.yaxis)),
+      xaxis: near(Object.assign({}, axis, { automargin: true, showgrid: false }, own.xaxis)),
+      yaxis: near(Object.assign({}, axis, own.yaxis)),
     });
   };
   const paint = (scheme) => figures.forEach((figure) => {
@@ -38,7 +44,8 @@
     if (!range && !isReset) return;
     isFollowing = true;
     const others = figures.filter((figure) => figure.is_timed && figure.id !== source.id);
-    Promise.all(others.map((figure) => Plotly.relayout(figure.id, range || { 'xaxis.range': figure.layout.xaxis.range.slice() })))
+    const whole = (figure) => ({ 'xaxis.range': figure.layout.xaxis.range.slice() });
+    Promise.all(others.map((figure) => Plotly.relayout(figure.id, range || whole(figure))))
       .finally(() => { isFollowing = false; });
   };
   for (const figure of figures) {
@@ -54,7 +61,8 @@
   const size = (of) => figures.forEach((figure) => Plotly.relayout(figure.id, of(figure)));
   addEventListener('beforeprint', () => {
     paint('light');
-    size((figure) => ({ autosize: false, width: 700, height: Math.min(280, figure.layout.height || 280), 'legend.y': -0.32 }));
+    const low = (figure) => Math.min(280, figure.layout.height || 280);
+    size((figure) => ({ autosize: false, width: 700, height: low(figure), 'legend.y': -0.32 }));
   });
   addEventListener('afterprint', () => {
     paint(scheme());

@@ -78,7 +78,7 @@ pub(super) fn figures(runs: &[Run]) -> String {
             ("RCODEs", &|_, all| rcodes(all)),
         ],
     );
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(END);
     out
 }
 
@@ -86,10 +86,8 @@ type Cell = dyn Fn(&Run, &TransportSummary) -> String;
 
 /// Latency, service time and send lag in ten figures, a line for each run.
 pub(super) fn times(runs: &[Run]) -> String {
-    let mut out = String::from(
-        "<div class=\"wide\"><table class=\"lines numbers\"><thead><tr><th></th><th>run</th><th>min</th><th>25 %</th><th>median</th>\
-         <th>75 %</th><th>90 %</th><th>99 %</th><th>99.9 %</th><th>99.99 %</th><th>max</th></tr></thead><tbody>\n",
-    );
+    let columns = ["", "run", "min", "25 %", "median", "75 %", "90 %", "99 %", "99.9 %", "99.99 %", "max"];
+    let mut out = head("lines numbers", &columns);
     for (title, quantiles) in TIMES {
         for (index, run) in runs.iter().enumerate() {
             let found = quantiles(&run.figures());
@@ -105,11 +103,21 @@ pub(super) fn times(runs: &[Run]) -> String {
             );
         }
     }
+    out.push_str(END);
     out.push_str(
-        "</tbody></table></div>\n<p>Latency is from the planned time of a query, service time from its sending, both with \
-         time-outs among them; the send lag is the tool's own error.</p>\n",
+        "<p>Latency is from the planned time of a query, service time from its sending, both with time-outs among \
+         them; the send lag is the tool's own error.</p>\n",
     );
     out
+}
+
+/// How every table ends.
+const END: &str = "</tbody></table></div>\n";
+
+/// How one with these columns begins.
+fn head(class: &str, columns: &[&str]) -> String {
+    let cells: String = columns.iter().map(|column| format!("<th>{column}</th>")).collect();
+    format!("<div class=\"wide\"><table class=\"{class}\"><thead><tr>{cells}</tr></thead><tbody>\n")
 }
 
 fn label(index: usize, run: &Run) -> String {
@@ -134,11 +142,26 @@ pub(super) fn transports(runs: &[Run]) -> String {
     if !runs.iter().any(|run| has_several(run) || has_connections(run)) {
         return String::new();
     }
-    let mut out = String::from(
-        "<h2 id=\"transports\">Transports</h2>\n<div class=\"wide\"><table class=\"lines\"><thead><tr><th>run</th><th>transport</th><th>sent</th>\
-         <th>answered</th><th>timed out</th><th>lost with connection</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th>\
-         <th>opened</th><th>failed</th><th>resumed</th><th>0-RTT</th><th>most open</th><th>handshake p50</th><th>p99</th></tr></thead><tbody>\n",
-    );
+    let columns = [
+        "run",
+        "transport",
+        "sent",
+        "answered",
+        "timed out",
+        "lost with connection",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "opened",
+        "failed",
+        "resumed",
+        "0-RTT",
+        "most open",
+        "handshake p50",
+        "p99",
+    ];
+    let mut out = String::from("<h2 id=\"transports\">Transports</h2>\n") + &head("lines", &columns);
     for run in runs {
         for (transport, all) in run.summary.iter().flat_map(|summary| &summary.transports) {
             let at = |value: fn(&Quantiles) -> f64| time(&all.latency_us, value);
@@ -170,7 +193,7 @@ pub(super) fn transports(runs: &[Run]) -> String {
             put(&mut out, &format!("<tr>{cells}</tr>\n"));
         }
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(END);
     out
 }
 
@@ -227,11 +250,11 @@ pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String 
     if rows.is_empty() {
         return String::new();
     }
+    let columns = ["run", "second", "sent", "timed out", "late", "p50", "p99", "max", "events"];
     format!(
-        "<h2 id=\"seconds\">Seconds that stand out</h2>\n<p>Those with time-outs, late answers or lost connections, or with a p99 more than \
-         {STANDING_OUT_TIMES} times that of the middle second.</p>\n<div class=\"wide\"><table class=\"lines\"><thead><tr><th>run</th><th>second</th>\
-         <th>sent</th><th>timed out</th><th>late</th><th>p50</th><th>p99</th><th>max</th><th>events</th></tr></thead>\n\
-         <tbody>{rows}</tbody></table></div>\n{more}"
+        "<h2 id=\"seconds\">Seconds that stand out</h2>\n<p>Those with time-outs, late answers or lost connections, or \
+         with a p99 more than {STANDING_OUT_TIMES} times that of the middle second.</p>\n{}{rows}{END}{more}",
+        head("lines", &columns)
     )
 }
 
@@ -240,10 +263,7 @@ pub(super) fn events(runs: &[Run]) -> String {
     if runs.iter().all(|run| run.recording.events.is_empty()) {
         return String::new();
     }
-    let mut out = String::from(
-        "<h2 id=\"events\">Events</h2>\n<div class=\"wide\"><table class=\"lines\"><thead><tr><th></th><th>run</th><th>at</th><th>kind</th>\
-         <th>what</th></tr></thead><tbody>\n",
-    );
+    let mut out = String::from("<h2 id=\"events\">Events</h2>\n") + &head("lines", &["", "run", "at", "kind", "what"]);
     for (index, run) in runs.iter().enumerate() {
         for (number, event) in (1..).zip(&run.recording.events) {
             put(
@@ -258,7 +278,7 @@ pub(super) fn events(runs: &[Run]) -> String {
             );
         }
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(END);
     out
 }
 

@@ -282,8 +282,8 @@ impl Comparison {
         }
         let [(a, seconds_a), (b, seconds_b)] = self.blocks;
         line(format!(
-            "Intervals: {DRAWS} draws of {a} and {b} blocks of {seconds_a} and {seconds_b} s; each stands for itself, so that one in \
-             twenty differs by chance. Loss: B less A."
+            "Intervals: {DRAWS} draws of {a} and {b} blocks of {seconds_a} and {seconds_b} s; each stands for itself, \
+             so that one in twenty differs by chance. Loss: B less A."
         ));
         line(match self.is_regression {
             true => {

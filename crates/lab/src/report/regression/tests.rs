@@ -8,8 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const SECONDS: usize = 40;
 const QUERIES: usize = 600;
 
-/// A run whose queries take 100 us and exponentially more, with seconds that are slower together: neighbours in time are
-/// alike, as behind a real server.
+/// A run whose queries take 100 us and exponentially more, with seconds that are slower as a whole: neighbours in time
+/// are alike, as behind a real server.
 fn run(random: &mut impl Rng, scale: f64, loss: f64) -> Run {
     let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
     for second in 0..SECONDS {

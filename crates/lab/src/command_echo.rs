@@ -1,0 +1,80 @@
+//! `catlab echo`: a server that answers each query with the query.
+
+use clap::Args;
+use lab::echo::{Certificate, Echo, EchoPlan};
+use lab::engine::{self, Transport};
+use std::error::Error;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab echo --ports udp=5300,tcp=5300
+  catlab echo --ports dot=5853,doh=5443,doq=5853 --ca-out ca.pem &
+  catlab load --server 127.0.0.1:5853 --transport dot --ca ca.pem --name 'q{\x1b[0mn}.example' --closed-loop";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Transports and their ports; port 0 is any that is free.
+    #[arg(long, value_delimiter = ',', default_value = "udp=0,tcp=0", value_parser = parse_port)]
+    ports: Vec<(Transport, u16)>,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// Threads; each has sockets of its own.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Names of the certificate besides those of loopback.
+    #[arg(long, value_delimiter = ',', default_value = "localhost")]
+    names: Vec<String>,
+    /// Where to write the certificate of its authority, for `catlab load --ca`.
+    #[arg(long, value_name = "FILE")]
+    ca_out: Option<PathBuf>,
+}
+
+/// Serves until the user asks to stop.
+pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
+    match run(arguments, stops) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("catlab echo: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Error>> {
+    let _limit = engine::raise_open_files();
+    let certificate = Certificate::for_names(&arguments.names)?;
+    if let Some(path) = &arguments.ca_out {
+        std::fs::write(path, certificate.authority_pem()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let plan = EchoPlan {
+        address: arguments.address,
+        ports: arguments.ports.iter().copied().collect(),
+        certificate: Arc::new(certificate),
+        thread_count: arguments.threads,
+        ..EchoPlan::new(&[])?
+    };
+    let echo = Echo::start(&plan)?;
+    for (transport, _) in &arguments.ports {
+        println!("{transport} {}", echo.address(*transport));
+    }
+    while stops() == 0 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for (transport, _) in &arguments.ports {
+        let counts = echo.counts();
+        let (queries, connections) = (counts.queries_of(*transport), counts.connections_of(*transport));
+        println!("{transport}: {queries} queries, {connections} connections");
+    }
+    Ok(())
+}
+
+fn parse_port(text: &str) -> Result<(Transport, u16), String> {
+    let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is no port"))?))
+}

@@ -1,0 +1,133 @@
+//! One connection of a client to an echo.
+
+use super::fault::Reply;
+use super::http::HttpServer;
+use super::server::Desk;
+use crate::engine::Transport;
+use crate::engine::stream::framing::{Framing, frame};
+use crate::engine::stream::link::{End, Link};
+use mio::net::TcpStream;
+use rustls::{ServerConfig, ServerConnection};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+enum Protocol {
+    Framed(Framing),
+    Http(Box<HttpServer>),
+}
+
+pub(super) struct Connection {
+    pub(super) link: Link,
+    protocol: Protocol,
+    pub(super) transport: Transport,
+    pub(super) generation: u64,
+    query_count: u64,
+    plain: Vec<u8>,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Served {
+    GoesOn,
+    Ended,
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: TcpStream,
+        transport: Transport,
+        config: Option<&Arc<ServerConfig>>,
+        generation: u64,
+    ) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        let tls =
+            config.map(|config| ServerConnection::new(Arc::clone(config))).transpose().map_err(io::Error::other)?;
+        let protocol = match transport {
+            Transport::Doh => Protocol::Http(Box::new(HttpServer::new())),
+            _ => Protocol::Framed(Framing::default()),
+        };
+        let link = Link::new(socket, tls.map(|tls| Box::new(tls.into())), true);
+        Ok(Self { link, protocol, transport, generation, query_count: 0, plain: Vec::new() })
+    }
+
+    /// Takes in what has come and answers it; answers that are held back go to `delayed`.
+    pub(super) fn serve(
+        &mut self,
+        desk: &Desk,
+        scratch: &mut [u8],
+        (is_readable, is_writable, is_closing): (bool, bool, bool),
+        delayed: &mut Vec<(Duration, u64, Vec<u8>)>,
+    ) -> Served {
+        if is_writable && self.link.writable().is_err() {
+            return Served::Ended;
+        }
+        let mut served = Served::GoesOn;
+        if is_readable || is_closing {
+            let mut plain = std::mem::take(&mut self.plain);
+            plain.clear();
+            match self.link.read(scratch, &mut plain, is_closing) {
+                Ok(End::Open) => {}
+                Ok(End::Closed) | Err(_) => served = Served::Ended,
+            }
+            self.link.read_early_data(&mut plain);
+            if self.take(&plain, desk, delayed) == Served::Ended {
+                served = Served::Ended;
+            }
+            if plain.capacity() <= 1 << 12 {
+                self.plain = plain;
+            }
+        }
+        if self.link.flush().is_err() { Served::Ended } else { served }
+    }
+
+    fn take(&mut self, octets: &[u8], desk: &Desk, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
+        let (link, transport, count) = (&mut self.link, self.transport, &mut self.query_count);
+        let mut closes = false;
+        match &mut self.protocol {
+            Protocol::Framed(framing) => framing.take(octets, |query| {
+                if closes {
+                    return;
+                }
+                let reply = desk.reply(query, transport, *count);
+                *count += 1;
+                closes = reply.closes;
+                send(link, reply, delayed);
+            }),
+            Protocol::Http(http) => {
+                let answer = |query: &[u8]| {
+                    let reply = desk.reply(query, transport, *count);
+                    *count += 1;
+                    reply
+                };
+                closes = http.take(octets, answer, delayed);
+                http.drain_into(link.outgoing());
+            }
+        }
+        if closes { Served::Ended } else { Served::GoesOn }
+    }
+
+    /// Sends an answer that was held back.
+    pub(super) fn send_late(&mut self, request: u64, message: &[u8]) -> Served {
+        match &mut self.protocol {
+            Protocol::Framed(_) => frame(self.link.outgoing(), message),
+            Protocol::Http(http) => {
+                http.respond_late(request, message);
+                http.drain_into(self.link.outgoing());
+            }
+        }
+        if self.link.flush().is_err() { Served::Ended } else { Served::GoesOn }
+    }
+}
+
+fn send(link: &mut Link, reply: Reply, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) {
+    for message in reply.messages {
+        match reply.delay {
+            Some(delay) => delayed.push((delay, 0, message)),
+            None => frame(link.outgoing(), &message),
+        }
+    }
+    if let Some(partial) = reply.partial {
+        link.write(&partial);
+    }
+}

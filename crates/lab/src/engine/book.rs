@@ -1,0 +1,138 @@
+//! What a worker writes down: the outcome of each query, in the second in which it was sent.
+
+use super::clock::Clock;
+use super::collect::Tail;
+use super::matching::Arrival;
+use super::{Plan, Transport};
+use crate::measure::{ConnectionSecond, Ledger, Second, Sent};
+
+/// The account of one worker, and what follows from it.
+pub(super) struct Book {
+    pub(super) clock: Clock,
+    pub(super) tail: Tail,
+    ledger: Ledger,
+    timeout_ns: u64,
+    expected: Option<[bool; 16]>,
+    /// What clients of a population are told; without one nobody asks.
+    pub(super) news: Option<Vec<News>>,
+    /// Why no server can be reached, as far as that is known; the last reason.
+    pub(super) failure: Option<String>,
+    /// Whether going on makes no sense.
+    pub(super) is_hopeless: bool,
+}
+
+/// What a client learns.
+pub(super) enum News {
+    /// Its query has been answered, or will not be.
+    Settled { client: u32, at_ns: u64, is_answered: bool, latency_ns: u64 },
+    /// Its answer was truncated; the message.
+    Truncated { client: u32, at_ns: u64, message: Vec<u8> },
+}
+
+impl Book {
+    pub(super) fn new(plan: &Plan, clock: Clock, transports: &[Transport], hears_news: bool) -> Self {
+        let timeout_ns = plan.timeout.as_nanos() as u64;
+        let expected = (!plan.expected_rcodes.is_empty())
+            .then(|| std::array::from_fn(|rcode| plan.expected_rcodes.contains(&(rcode as u8))));
+        Self {
+            clock,
+            tail: Tail::default(),
+            ledger: Ledger::new(transports.iter().copied(), timeout_ns),
+            timeout_ns,
+            expected,
+            news: hears_news.then(Vec::new),
+            failure: None,
+            is_hopeless: false,
+        }
+    }
+
+    pub(super) const fn timeout_ns(&self) -> u64 {
+        self.timeout_ns
+    }
+
+    pub(super) fn queries(&mut self, transport: Transport, at_ns: u64) -> &mut Second {
+        self.ledger.at(transport, at_ns)
+    }
+
+    pub(super) fn connections(&mut self, transport: Transport, at_ns: u64) -> &mut ConnectionSecond {
+        self.ledger.connections(transport, at_ns)
+    }
+
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    pub(super) fn into_parts(self) -> (Ledger, Tail) {
+        (self.ledger, self.tail)
+    }
+
+    /// A message came at `at_ns`; the query that it answers, if any, had been written at `written_ns`.
+    pub(super) fn arrived(
+        &mut self,
+        transport: Transport,
+        at_ns: u64,
+        message: &[u8],
+        arrival: Arrival,
+        written_ns: u64,
+    ) {
+        let second = self.ledger.at(transport, at_ns);
+        second.octets_received += message.len() as u64;
+        match arrival {
+            Arrival::Late => second.late += 1,
+            Arrival::Duplicate => second.duplicate += 1,
+            Arrival::Mismatch => second.mismatched += 1,
+            Arrival::Stray => second.stray += 1,
+            Arrival::Answer { sent, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
+                second.late += 1;
+                self.timed_out(transport, sent);
+            }
+            Arrival::Answer { sent, rcode, is_truncated } => {
+                second.arrived += 1;
+                let second = self.ledger.at(transport, sent.sent_ns);
+                second.answered += 1;
+                second.rcodes[usize::from(rcode)] += 1;
+                second.truncated += u64::from(is_truncated);
+                second.unexpected += u64::from(self.expected.is_some_and(|right| !right[usize::from(rcode)]));
+                let latency_ns = at_ns.saturating_sub(sent.planned_ns);
+                second.took(latency_ns, at_ns.saturating_sub(written_ns));
+                if let Some(news) = &mut self.news {
+                    let client = sent.client;
+                    if is_truncated {
+                        news.push(News::Truncated { client, at_ns, message: message.to_vec() });
+                    }
+                    news.push(News::Settled { client, at_ns, is_answered: true, latency_ns });
+                }
+            }
+        }
+    }
+
+    /// A query was not answered in time.
+    pub(super) fn timed_out(&mut self, transport: Transport, sent: Sent) {
+        self.ledger.time_out(transport, sent);
+        self.settle(sent, sent.sent_ns + self.timeout_ns);
+    }
+
+    /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
+    pub(super) fn lost(&mut self, transport: Transport, sent: Sent, at_ns: u64) {
+        let second = self.ledger.at(transport, sent.sent_ns);
+        second.connection_lost += 1;
+        second.took(sent.sent_ns - sent.planned_ns + self.timeout_ns, self.timeout_ns);
+        self.settle(sent, at_ns);
+    }
+
+    /// What waits at the end: broken off, or overdue.
+    pub(super) fn left(&mut self, transport: Transport, sent: Sent, is_broken_off: bool) {
+        if is_broken_off {
+            self.ledger.at(transport, sent.sent_ns).interrupted += 1;
+        } else {
+            self.timed_out(transport, sent);
+        }
+    }
+
+    fn settle(&mut self, sent: Sent, at_ns: u64) {
+        if let Some(news) = &mut self.news {
+            let latency_ns = at_ns.saturating_sub(sent.planned_ns);
+            news.push(News::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });
+        }
+    }
+}

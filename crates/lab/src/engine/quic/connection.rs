@@ -1,0 +1,275 @@
+//! One QUIC connection of a client.
+
+use super::port::Port;
+use crate::engine::Transport::Doq;
+use crate::engine::book::Book;
+use crate::engine::matching::Window;
+use crate::engine::stream::framing::{Framing, frame};
+use crate::limits::{STREAM_MESSAGE_OCTETS_MAX, STREAM_UNSENT_OCTETS_MAX};
+use crate::measure::Sent;
+use quinn_proto::{
+    Connection as QuicConnection, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, ReadError,
+    StreamEvent, StreamId, TransportErrorCode, VarInt,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+/// DOQ_NO_ERROR (RFC 9250 8.4).
+const NO_ERROR: VarInt = VarInt::from_u32(0);
+
+pub(super) struct Connection {
+    quic: QuicConnection,
+    handle: ConnectionHandle,
+    pub(super) port: usize,
+    pub(super) client: u32,
+    pub(super) generation: u32,
+    pub(super) window: Window,
+    in_flight_max: usize,
+    /// Queries that wait for a stream, framed.
+    pending: VecDeque<(u64, Vec<u8>)>,
+    pending_octets: usize,
+    /// Queries that went out as early data.
+    early: Vec<(u64, Vec<u8>)>,
+    streams: BTreeMap<StreamId, Exchange>,
+    wake: Option<Instant>,
+    pub(super) began_ns: u64,
+    pub(super) opened_ns: u64,
+    pub(super) active_ns: u64,
+    pub(super) timer_ns: u64,
+    pub(super) is_open: bool,
+    pub(super) is_retiring: bool,
+    pub(super) is_dirty: bool,
+    /// The server's certificate was looked at.
+    pub(super) is_verified: bool,
+    /// And refused.
+    pub(super) refusal: Option<rustls::Error>,
+}
+
+struct Exchange {
+    number: u64,
+    framing: Framing,
+    octets: usize,
+}
+
+/// Whether a connection goes on.
+pub(super) enum Step {
+    GoesOn,
+    Lost(String),
+}
+
+impl Connection {
+    pub(super) fn new(
+        quic: QuicConnection,
+        handle: ConnectionHandle,
+        port: usize,
+        client: u32,
+        generation: u32,
+        in_flight_max: usize,
+    ) -> Self {
+        Self {
+            quic,
+            handle,
+            port,
+            client,
+            generation,
+            window: Window::default(),
+            in_flight_max,
+            pending: VecDeque::new(),
+            pending_octets: 0,
+            early: Vec::new(),
+            streams: BTreeMap::new(),
+            wake: None,
+            began_ns: 0,
+            opened_ns: 0,
+            active_ns: 0,
+            timer_ns: 0,
+            is_open: false,
+            is_retiring: false,
+            is_dirty: false,
+            is_verified: false,
+            refusal: None,
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_retiring
+            && self.window.waiting() < self.in_flight_max
+            && self.window.has_room()
+            && self.pending_octets < STREAM_UNSENT_OCTETS_MAX
+    }
+
+    /// Queues a query; gives its number. Its ID is zero (RFC 9250 4.2.1).
+    pub(super) fn queue(&mut self, sent: Sent, message: &mut [u8]) -> u64 {
+        self.active_ns = sent.sent_ns;
+        let number = self.window.enter_stream(message, sent);
+        let mut framed = Vec::with_capacity(message.len() + 2);
+        frame(&mut framed, message);
+        self.pending_octets += framed.len();
+        self.pending.push_back((number, framed));
+        number
+    }
+
+    pub(super) fn handle_event(&mut self, event: ConnectionEvent) {
+        self.quic.handle_event(event);
+    }
+
+    pub(super) fn took_early_data(&self) -> bool {
+        self.quic.accepted_0rtt()
+    }
+
+    /// When QUIC wants to be called, where that is news.
+    pub(super) fn next_wake(&mut self) -> Option<Instant> {
+        let wake = self.quic.poll_timeout();
+        let is_new = wake != self.wake;
+        self.wake = wake;
+        wake.filter(|_| is_new)
+    }
+
+    /// Whether this is when it wanted to be called.
+    pub(super) fn wakes_at(&mut self, due: Instant) -> bool {
+        let is_due = self.wake == Some(due);
+        if is_due {
+            self.wake = None;
+        }
+        is_due
+    }
+
+    /// All that can be done at once: timers, events, queries, datagrams.
+    pub(super) fn advance(&mut self, port: &mut Port, book: &mut Book, now: Instant) -> Step {
+        if self.quic.poll_timeout().is_some_and(|due| due <= now) {
+            self.quic.handle_timeout(now);
+        }
+        port.exchange_events(self.handle, &mut self.quic);
+        let mut step = Step::GoesOn;
+        while let Some(event) = self.quic.poll() {
+            match event {
+                Event::Connected => self.connected(book),
+                Event::ConnectionLost { reason } => step = Step::Lost(explain(reason)),
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, book),
+                Event::Stream(StreamEvent::Stopped { id, .. }) => self.lose(id, book),
+                _ => {}
+            }
+        }
+        if matches!(step, Step::GoesOn) {
+            self.open_streams(book);
+        }
+        port.transmit(&mut self.quic, now, &mut book.tail.refusals);
+        port.exchange_events(self.handle, &mut self.quic);
+        step
+    }
+
+    fn connected(&mut self, book: &mut Book) {
+        let now = book.clock.now_ns();
+        self.is_open = true;
+        self.opened_ns = now;
+        self.active_ns = now;
+        book.connections(Doq, now).opened(now.saturating_sub(self.began_ns));
+        let early = std::mem::take(&mut self.early);
+        if !self.quic.accepted_0rtt() {
+            // Streams of early data that was refused are gone; their queries go out again (RFC 9001 4.6.2).
+            self.streams.clear();
+            for (number, framed) in early.into_iter().rev() {
+                self.pending_octets += framed.len();
+                self.pending.push_front((number, framed));
+            }
+        }
+    }
+
+    fn open_streams(&mut self, book: &mut Book) {
+        if self.pending.is_empty() || (!self.is_open && !self.quic.has_0rtt()) {
+            return;
+        }
+        while !self.pending.is_empty()
+            && let Some(id) = self.quic.streams().open(Dir::Bi)
+            && let Some((number, framed)) = self.pending.pop_front()
+        {
+            self.pending_octets -= framed.len();
+            let mut stream = self.quic.send_stream(id);
+            // RFC 9250 4.2: the query, and the end of this side of the stream. A query is smaller than any window.
+            let is_written = stream.write(&framed) == Ok(framed.len()) && stream.finish().is_ok();
+            if !is_written {
+                if let Some(sent) = self.window.lose(number) {
+                    book.lost(Doq, sent, book.clock.now_ns());
+                }
+                continue;
+            }
+            self.streams.insert(id, Exchange { number, framing: Framing::default(), octets: 0 });
+            if !self.is_open {
+                self.early.push((number, framed));
+            }
+        }
+        self.window.written(book.clock.now_ns());
+    }
+
+    fn read(&mut self, id: StreamId, book: &mut Book) {
+        let Some(exchange) = self.streams.get_mut(&id) else { return };
+        let now = book.clock.now_ns();
+        self.active_ns = now;
+        let mut stream = self.quic.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return };
+        let (mut is_over, mut is_reset) = (false, false);
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    exchange.octets += chunk.bytes.len();
+                    let (window, number) = (&mut self.window, exchange.number);
+                    exchange.framing.take(&chunk.bytes, |message| {
+                        let (arrival, written_ns) = window.arrive_on(number, message);
+                        book.arrived(Doq, now, message, arrival, written_ns);
+                    });
+                    is_reset |= exchange.octets > STREAM_MESSAGE_OCTETS_MAX + 2;
+                }
+                Ok(None) => {
+                    is_over = true;
+                    break;
+                }
+                Err(ReadError::Blocked) => break,
+                Err(ReadError::Reset(_)) => {
+                    is_reset = true;
+                    break;
+                }
+            }
+        }
+        // The datagrams that follow from it are polled for after all events.
+        let _transmits = chunks.finalize();
+        if is_over && exchange.framing.partial_octets() > 0 {
+            book.queries(Doq, now).stray += 1;
+        }
+        if is_over || is_reset {
+            self.lose(id, book);
+        }
+    }
+
+    /// Nothing more comes on a stream: a query without an answer gets none.
+    fn lose(&mut self, id: StreamId, book: &mut Book) {
+        if let Some(exchange) = self.streams.remove(&id)
+            && let Some(sent) = self.window.lose(exchange.number)
+        {
+            book.lost(Doq, sent, book.clock.now_ns());
+        }
+    }
+
+    /// Says good-bye, and is forgotten.
+    pub(super) fn close(&mut self, port: &mut Port, now: Instant) {
+        if !self.quic.is_closed() {
+            self.quic.close(now, NO_ERROR, bytes::Bytes::new());
+        }
+        let mut refusals = 0;
+        port.transmit(&mut self.quic, now, &mut refusals);
+        port.forget(self.handle);
+    }
+}
+
+fn explain(reason: ConnectionError) -> String {
+    match reason {
+        ConnectionError::ConnectionClosed(close) if is_no_application_protocol(close.error_code) => {
+            "it speaks QUIC, but not this protocol (no common ALPN)".into()
+        }
+        other => format!("the QUIC handshake failed: {other}"),
+    }
+}
+
+/// The TLS alert no_application_protocol, 120, as a QUIC error (RFC 9001 4.8).
+fn is_no_application_protocol(code: TransportErrorCode) -> bool {
+    u64::from(code) == 0x0100 + 120
+}

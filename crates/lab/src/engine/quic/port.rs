@@ -1,0 +1,178 @@
+//! A client port: a connected socket, and a QUIC endpoint for the connections on it.
+
+use super::connection::Connection;
+use crate::engine::tls::TlsConfigs;
+use crate::engine::udp::batch::{self, Incoming, Outgoing};
+use crate::engine::udp::channel;
+use crate::limits::BATCH_COUNT;
+use bytes::BytesMut;
+use quinn_proto::{
+    ClientConfig, Connection as QuicConnection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig,
+    EndpointEvent,
+};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How often a full socket is tried; what it does not take then is lost, as on the way, and sent again by QUIC.
+const SEND_TRIES_MAX: usize = 100;
+
+pub(super) struct Port {
+    socket: UdpSocket,
+    server: SocketAddr,
+    endpoint: Endpoint,
+    /// The slot of each connection, by its handle.
+    slots: Vec<u32>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Port {
+    pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
+        Ok(Self {
+            socket: channel::open(server, source)?,
+            server,
+            endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None),
+            slots: Vec::new(),
+            outgoing: Outgoing::new(),
+            incoming: Incoming::new(),
+            buffer: Vec::new(),
+        })
+    }
+
+    pub(super) const fn server(&self) -> SocketAddr {
+        self.server
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        config: ClientConfig,
+        name: &str,
+    ) -> Result<(ConnectionHandle, QuicConnection), String> {
+        self.endpoint.connect(Instant::now(), config, self.server, name).map_err(|error| error.to_string())
+    }
+
+    /// Notes whose a handle is.
+    pub(super) fn owns(&mut self, handle: ConnectionHandle, slot: u32) {
+        if self.slots.len() <= handle.0 {
+            self.slots.resize(handle.0 + 1, u32::MAX);
+        }
+        self.slots[handle.0] = slot;
+    }
+
+    /// Takes in up to a batch of datagrams and gives them to their connections, which are named in `touched`.
+    pub(super) fn receive(
+        &mut self,
+        connections: &mut [Option<Box<Connection>>],
+        touched: &mut Vec<u32>,
+        tls: &TlsConfigs,
+        refusals: &mut u64,
+    ) -> io::Result<()> {
+        let count = match self.incoming.receive(&self.socket) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                *refusals += 1;
+                return Ok(());
+            }
+            other => other?,
+        };
+        let now = Instant::now();
+        for index in 0..count {
+            let datagram = BytesMut::from(self.incoming.message(index));
+            self.buffer.clear();
+            match self.endpoint.handle(now, self.server, None, None, datagram, &mut self.buffer) {
+                Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                    let slot = self.slots.get(handle.0).copied().unwrap_or(u32::MAX);
+                    if let Some(Some(connection)) = connections.get_mut(slot as usize) {
+                        let verified = tls.verified();
+                        connection.handle_event(event);
+                        if tls.verified() != verified {
+                            connection.is_verified = true;
+                            connection.refusal = tls.take_refusal();
+                        }
+                        if !std::mem::replace(&mut connection.is_dirty, true) {
+                            touched.push(slot);
+                        }
+                    }
+                }
+                Some(DatagramEvent::Response(transmit)) => {
+                    let octets = std::mem::take(&mut self.buffer);
+                    self.push(&octets[..transmit.size], refusals)?;
+                    self.buffer = octets;
+                }
+                // Nobody is served here.
+                Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Events of a connection that the endpoint wants to know, and its answers.
+    pub(super) fn exchange_events(&mut self, handle: ConnectionHandle, connection: &mut QuicConnection) {
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+    }
+
+    /// The connection is no more.
+    pub(super) fn forget(&mut self, handle: ConnectionHandle) {
+        self.endpoint.handle_event(handle, EndpointEvent::drained());
+        if let Some(slot) = self.slots.get_mut(handle.0) {
+            *slot = u32::MAX;
+        }
+    }
+
+    /// Queues what a connection wants to send.
+    pub(super) fn transmit(&mut self, connection: &mut QuicConnection, now: Instant, refusals: &mut u64) {
+        loop {
+            let mut octets = std::mem::take(&mut self.buffer);
+            octets.clear();
+            let transmit = connection.poll_transmit(now, 1, &mut octets);
+            // A socket that fails is seen by the next flush, which returns its error.
+            let _queued = transmit.as_ref().map(|transmit| self.push(&octets[..transmit.size], refusals));
+            self.buffer = octets;
+            if transmit.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn push(&mut self, octets: &[u8], refusals: &mut u64) -> io::Result<()> {
+        if self.outgoing.count() == BATCH_COUNT {
+            self.flush(refusals)?;
+        }
+        self.outgoing.push(|slot| {
+            slot[..octets.len()].copy_from_slice(octets);
+            octets.len()
+        });
+        Ok(())
+    }
+
+    /// Hands the kernel what is queued.
+    pub(super) fn flush(&mut self, refusals: &mut u64) -> io::Result<()> {
+        let (mut taken, mut tries) = (0, 0);
+        while taken < self.outgoing.count() && tries < SEND_TRIES_MAX {
+            tries += 1;
+            match self.outgoing.send(&self.socket, taken) {
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => *refusals += 1,
+                Err(error) if channel::is_passing(&error) => std::thread::yield_now(),
+                Err(error) => return Err(error),
+            }
+        }
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    pub(super) fn watch(&self) -> libc::pollfd {
+        batch::watch(&self.socket)
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        u64::from(batch::dropped(&self.socket))
+    }
+}

@@ -1,0 +1,27 @@
+//! Workers begin together, once the last of them is ready.
+
+use super::clock::Clock;
+use std::sync::{Barrier, OnceLock};
+
+/// Where they meet.
+pub(super) struct Start {
+    barrier: Barrier,
+    clock: OnceLock<Clock>,
+}
+
+impl Start {
+    pub(super) fn new(worker_count: usize) -> Self {
+        Self { barrier: Barrier::new(worker_count), clock: OnceLock::new() }
+    }
+
+    /// The clock of the run; one that starts just now when they have never met.
+    pub(super) fn clock(&self) -> Clock {
+        *self.clock.get_or_init(Clock::provisional)
+    }
+
+    /// Waits for the others; the clock of the run.
+    pub(super) fn meet(&self) -> Clock {
+        self.barrier.wait();
+        *self.clock.get_or_init(Clock::soon)
+    }
+}

@@ -1,0 +1,173 @@
+//! One connection of a client.
+
+use super::framing::{Framing, frame};
+use super::http::{Ended, HttpClient, HttpPlan};
+use super::link::Link;
+use crate::engine::Transport;
+use crate::engine::book::Book;
+use crate::engine::matching::Window;
+use crate::limits::STREAM_UNSENT_OCTETS_MAX;
+use crate::measure::Sent;
+use rustls::HandshakeKind;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How messages lie in the octets.
+pub(super) enum Protocol {
+    /// After two octets of length (RFC 1035 4.2.2).
+    Framed(Framing),
+    /// As bodies of HTTP/2 (RFC 8484).
+    Http(Box<HttpClient>),
+}
+
+pub(super) struct Connection {
+    pub(super) link: Link,
+    pub(super) protocol: Protocol,
+    pub(super) transport: Transport,
+    pub(super) server: SocketAddr,
+    /// `Host` of HTTP.
+    pub(super) authority: Arc<str>,
+    pub(super) client: u32,
+    pub(super) generation: u32,
+    pub(super) window: Window,
+    pub(super) in_flight_max: usize,
+    pub(super) began_ns: u64,
+    pub(super) opened_ns: u64,
+    /// When something was last sent or received.
+    pub(super) active_ns: u64,
+    pub(super) timer_ns: u64,
+    /// The handshake is done.
+    pub(super) is_open: bool,
+    /// Nothing more is sent; it closes when nothing waits.
+    pub(super) is_retiring: bool,
+    /// Something is to be written.
+    pub(super) is_dirty: bool,
+    /// The server's certificate was not good: no other try will be better.
+    pub(super) is_certificate_refused: bool,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    GoesOn,
+    /// HTTP/2 has ended.
+    Ended,
+}
+
+impl Connection {
+    /// Whether another query may be sent.
+    pub(super) fn has_room(&mut self) -> bool {
+        !self.is_retiring
+            && self.window.waiting() < self.in_flight_max
+            && self.window.has_room()
+            && self.link.unsent_octets() < STREAM_UNSENT_OCTETS_MAX
+            && match &mut self.protocol {
+                Protocol::Framed(_) => true,
+                Protocol::Http(http) => http.has_room(),
+            }
+    }
+
+    /// Queues a query; gives its number.
+    pub(super) fn send(&mut self, sent: Sent, message: &mut [u8], plan: &HttpPlan) -> Result<u64, String> {
+        self.active_ns = sent.sent_ns;
+        match &mut self.protocol {
+            Protocol::Framed(_) => {
+                let number = self.window.enter(message, sent);
+                frame(self.link.outgoing(), message);
+                Ok(number)
+            }
+            Protocol::Http(http) => {
+                let number = self.window.count();
+                message[..2].fill(0);
+                http.send(plan, &self.authority, number, message)?;
+                Ok(self.window.enter_stream(message, sent))
+            }
+        }
+    }
+
+    /// TCP is connected.
+    pub(super) fn tcp_connected(&mut self, book: &mut Book) {
+        let now = book.clock.now_ns();
+        book.connections(self.transport, now).tcp_connected(now.saturating_sub(self.began_ns));
+        if self.link.tls().is_none() {
+            self.opened(book, now);
+        }
+    }
+
+    /// Looks whether a TLS handshake has come to its end.
+    ///
+    /// # Errors
+    /// A sentence, when the server does not speak HTTP/2.
+    pub(super) fn settle_handshake(&mut self, book: &mut Book) -> Result<(), String> {
+        if self.is_open || !self.link.is_connected() || self.link.is_handshaking() {
+            return Ok(());
+        }
+        let Some(tls) = self.link.tls() else { return Ok(()) };
+        if self.transport == Transport::Doh && tls.alpn_protocol() != Some(b"h2") {
+            return Err("it speaks TLS, but no HTTP/2 (RFC 8484 5.2)".into());
+        }
+        let is_resumed = tls.handshake_kind() == Some(HandshakeKind::Resumed);
+        let now = book.clock.now_ns();
+        self.opened(book, now);
+        let connections = book.connections(self.transport, now);
+        connections.resumed += u64::from(is_resumed);
+        connections.early_data += u64::from(self.link.settle_early_data());
+        Ok(())
+    }
+
+    fn opened(&mut self, book: &mut Book, now: u64) {
+        self.is_open = true;
+        self.opened_ns = now;
+        self.active_ns = now;
+        book.connections(self.transport, now).opened(now.saturating_sub(self.began_ns));
+    }
+
+    /// Takes plain octets in: answers go to the book.
+    pub(super) fn take(&mut self, octets: &[u8], book: &mut Book) -> Taken {
+        let now = book.clock.now_ns();
+        let (window, transport) = (&mut self.window, self.transport);
+        self.active_ns = now;
+        match &mut self.protocol {
+            Protocol::Framed(framing) => {
+                framing.take(octets, |message| {
+                    let (arrival, written_ns) = window.arrive(message);
+                    book.arrived(transport, now, message, arrival, written_ns);
+                });
+                Taken::GoesOn
+            }
+            Protocol::Http(http) => {
+                let mut each = |number: u64, ended: Ended<'_>| match ended {
+                    Ended::Message(message) => {
+                        let (arrival, written_ns) = window.arrive_on(number, message);
+                        book.arrived(transport, now, message, arrival, written_ns);
+                    }
+                    // An answer that is none; its query times out.
+                    Ended::Refused => book.queries(transport, now).mismatched += 1,
+                    Ended::Reset => {
+                        if let Some(sent) = window.lose(number) {
+                            book.lost(transport, sent, now);
+                        }
+                    }
+                };
+                if http.take(octets, &mut each) { Taken::GoesOn } else { Taken::Ended }
+            }
+        }
+    }
+
+    /// Hands the kernel what is queued.
+    pub(super) fn flush(&mut self, now: u64) -> io::Result<()> {
+        if let Protocol::Http(http) = &mut self.protocol {
+            http.drain_into(self.link.outgoing());
+        }
+        if self.is_open {
+            self.window.written(now);
+        }
+        self.link.flush()
+    }
+
+    /// Whether a part of a message has come.
+    pub(super) fn has_partial(&self) -> bool {
+        matches!(&self.protocol, Protocol::Framed(framing) if framing.partial_octets() > 0)
+    }
+}

@@ -1,0 +1,195 @@
+//! DNS over HTTPS (RFC 8484): each query is a request of HTTP/2, each answer the body of its response.
+
+use super::pipe::Pipe;
+use crate::limits::STREAM_MESSAGE_OCTETS_MAX;
+use bytes::Bytes;
+use data_encoding::BASE64URL_NOPAD;
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// The media type of messages (RFC 8484 6).
+const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
+/// Octets that the server may send before it is told to go on, in each stream and in all.
+const WINDOW_OCTETS: u32 = 1 << 20;
+
+/// How requests are made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HttpPlan {
+    /// The path of the service.
+    pub path: String,
+    /// GET, with the query in the path (RFC 8484 4.1.1), instead of POST.
+    pub is_get: bool,
+}
+
+impl Default for HttpPlan {
+    fn default() -> Self {
+        // The path that most services have; RFC 8484 leaves it to them.
+        Self { path: "/dns-query".into(), is_get: false }
+    }
+}
+
+/// The client's side of one connection.
+pub(super) struct HttpClient {
+    pipe: Pipe,
+    connection: Pin<Box<Connection<Pipe, Bytes>>>,
+    requests: SendRequest<Bytes>,
+    waiting: Vec<Exchange>,
+    is_closed: bool,
+}
+
+/// A request that waits for its response, or for the rest of it.
+struct Exchange {
+    number: u64,
+    stage: Stage,
+    /// Kept until the response has come: dropping it would reset the stream.
+    _body: SendStream<Bytes>,
+}
+
+enum Stage {
+    Head(ResponseFuture),
+    Body(RecvStream, Vec<u8>),
+}
+
+/// How an exchange ended.
+pub(super) enum Ended<'a> {
+    /// With a message.
+    Message(&'a [u8]),
+    /// With another status than 200 (RFC 8484 4.2.1), or with too many octets.
+    Refused,
+    /// The server reset the stream.
+    Reset,
+}
+
+impl HttpClient {
+    /// Begins HTTP/2; its first octets go out with the next [`HttpClient::drain_into`].
+    pub(super) fn new() -> Result<Self, String> {
+        let pipe = Pipe::default();
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(WINDOW_OCTETS).initial_connection_window_size(WINDOW_OCTETS).enable_push(false);
+        let mut handshake = Box::pin(builder.handshake::<_, Bytes>(pipe.clone()));
+        match handshake.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok((requests, connection))) => {
+                Ok(Self { pipe, connection: Box::pin(connection), requests, waiting: Vec::new(), is_closed: false })
+            }
+            Poll::Ready(Err(error)) => Err(error.to_string()),
+            // The client's first octets wait for nobody.
+            Poll::Pending => Err("HTTP/2 does not begin".into()),
+        }
+    }
+
+    /// Whether another request may be made: the server limits how many wait (RFC 9113 5.1.2).
+    pub(super) fn has_room(&mut self) -> bool {
+        !self.is_closed
+            && matches!(self.requests.poll_ready(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
+            && self.waiting.len() < self.requests.current_max_send_streams()
+    }
+
+    /// Makes a request of query `number`.
+    pub(super) fn send(&mut self, plan: &HttpPlan, authority: &str, number: u64, query: &[u8]) -> Result<(), String> {
+        let request = request(plan, authority, query)?;
+        let (response, mut body) =
+            self.requests.send_request(request, plan.is_get).map_err(|error| error.to_string())?;
+        if !plan.is_get {
+            body.send_data(Bytes::copy_from_slice(query), true).map_err(|error| error.to_string())?;
+        }
+        self.waiting.push(Exchange { number, stage: Stage::Head(response), _body: body });
+        Ok(())
+    }
+
+    /// Takes octets in; what has ended is given to `each`. Gives whether the connection goes on.
+    pub(super) fn take(&mut self, octets: &[u8], each: &mut dyn FnMut(u64, Ended<'_>)) -> bool {
+        if !octets.is_empty() {
+            self.pipe.push(octets);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        self.is_closed |= self.connection.as_mut().poll(&mut context).is_ready();
+        let mut index = 0;
+        while index < self.waiting.len() {
+            if self.waiting[index].advance(&mut context, each) {
+                self.waiting.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        // Windows that were given back, and streams that have ended, are told to the server.
+        self.is_closed |= !self.is_closed && self.connection.as_mut().poll(&mut context).is_ready();
+        !self.is_closed
+    }
+
+    /// Moves what is to go out; drives the connection first.
+    pub(super) fn drain_into(&mut self, out: &mut Vec<u8>) {
+        if !self.is_closed {
+            let polled = self.connection.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            self.is_closed |= polled.is_ready();
+        }
+        self.pipe.drain_into(out);
+    }
+}
+
+impl Exchange {
+    /// Goes on as far as it can; gives whether it has ended.
+    fn advance(&mut self, context: &mut Context<'_>, each: &mut dyn FnMut(u64, Ended<'_>)) -> bool {
+        if let Stage::Head(response) = &mut self.stage {
+            match Pin::new(response).poll(context) {
+                Poll::Pending => return false,
+                Poll::Ready(Err(_)) => {
+                    each(self.number, Ended::Reset);
+                    return true;
+                }
+                Poll::Ready(Ok(response)) if response.status() != StatusCode::OK => {
+                    each(self.number, Ended::Refused);
+                    return true;
+                }
+                Poll::Ready(Ok(response)) => self.stage = Stage::Body(response.into_body(), Vec::new()),
+            }
+        }
+        let Stage::Body(body, octets) = &mut self.stage else { return false };
+        loop {
+            match body.poll_data(context) {
+                Poll::Pending => return false,
+                Poll::Ready(Some(Ok(data))) => {
+                    octets.extend_from_slice(&data);
+                    // The stream may have ended meanwhile; then there is no window to give back.
+                    let _given = body.flow_control().release_capacity(data.len());
+                    if octets.len() > STREAM_MESSAGE_OCTETS_MAX {
+                        each(self.number, Ended::Refused);
+                        return true;
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => {
+                    each(self.number, Ended::Reset);
+                    return true;
+                }
+                Poll::Ready(None) => {
+                    each(self.number, Ended::Message(octets));
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// RFC 8484 4.1: POST with the message as body, or GET with it in the path.
+fn request(plan: &HttpPlan, authority: &str, query: &[u8]) -> Result<Request<()>, String> {
+    let path = if plan.is_get {
+        let separator = if plan.path.contains('?') { '&' } else { '?' };
+        format!("{}{separator}dns={}", plan.path, BASE64URL_NOPAD.encode(query))
+    } else {
+        plan.path.clone()
+    };
+    let uri = Uri::builder().scheme("https").authority(authority).path_and_query(path).build();
+    let mut request = Request::new(());
+    *request.uri_mut() = uri.map_err(|error| error.to_string())?;
+    *request.version_mut() = Version::HTTP_2;
+    request.headers_mut().insert(header::ACCEPT, MEDIA_TYPE);
+    if !plan.is_get {
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(header::CONTENT_TYPE, MEDIA_TYPE);
+        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(query.len()));
+    }
+    Ok(request)
+}

@@ -1,0 +1,196 @@
+//! How connections begin, and why they could not.
+
+use super::Ending;
+use super::connection::{Connection, Protocol};
+use super::framing::Framing;
+use super::http::{HttpClient, HttpPlan};
+use super::link::Link;
+use crate::engine::endpoint::{Endpoint, Habits};
+use crate::engine::matching::Window;
+use crate::engine::tls::{TlsConfigs, TlsPlan, explain, server_name};
+use crate::engine::{Plan, Transport};
+use mio::{Interest, Registry, Token};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustls::{ClientConnection, Error};
+use socket2::{Domain, Protocol as SocketProtocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+/// Makes connections as the plan wants them.
+pub(super) struct Opener {
+    pub(super) http: HttpPlan,
+    tls: TlsPlan,
+    dot: Option<TlsConfigs>,
+    doh: Option<TlsConfigs>,
+    sources: Vec<IpAddr>,
+    worker: usize,
+    rng: ChaCha8Rng,
+}
+
+/// Why there is no connection.
+pub(super) enum OpenError {
+    /// This machine does not let us; no other try will be better.
+    Fatal(io::Error),
+    /// The server, or the way there.
+    Failed(String),
+}
+
+impl Opener {
+    pub(super) fn new(plan: &Plan, index: usize, clients: &[Endpoint]) -> io::Result<Self> {
+        let configs = |transport: Transport| {
+            let is_used = clients.iter().any(|client| client.transport == transport);
+            is_used.then(|| TlsConfigs::new(&plan.tls, transport)).transpose().map_err(io::Error::other)
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
+        rng.set_stream(1_000 + index as u64);
+        Ok(Self {
+            http: plan.http.clone(),
+            tls: plan.tls.clone(),
+            dot: configs(Transport::Dot)?,
+            doh: configs(Transport::Doh)?,
+            sources: plan.sources.clone(),
+            worker: index,
+            rng,
+        })
+    }
+
+    /// Whether a share of all falls on this one.
+    pub(super) fn draws(&mut self, share: f64) -> bool {
+        share >= 1.0 || self.rng.random::<f64>() < share
+    }
+
+    /// Begins a connection.
+    pub(super) fn open(
+        &mut self,
+        endpoint: Endpoint,
+        habits: &Habits,
+        client: u32,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Connection, OpenError> {
+        let source = match self.sources.len() {
+            0 => None,
+            count => Some(self.sources[(client as usize + self.worker) % count]),
+        };
+        let stream = connect(endpoint.server, source).map_err(|error| refusal(error, source))?;
+        let mut socket = mio::net::TcpStream::from_std(stream);
+        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE).map_err(OpenError::Fatal)?;
+        let tls = match endpoint.transport {
+            Transport::Dot => self.dot.as_ref(),
+            Transport::Doh => self.doh.as_ref(),
+            _ => None,
+        };
+        let mut authority: Arc<str> = "".into();
+        let tls = match tls {
+            None => None,
+            Some(configs) => {
+                let name = server_name(&self.tls, endpoint.server).map_err(OpenError::Failed)?;
+                let config = configs.of(habits.session(&mut self.rng));
+                let client = ClientConnection::new(config, name);
+                let client = client.map_err(|error| OpenError::Failed(error.to_string()))?;
+                authority = match &self.tls.name {
+                    Some(name) => format!("{name}:{}", endpoint.server.port()).into(),
+                    None => endpoint.server.to_string().into(),
+                };
+                Some(Box::new(rustls::Connection::from(client)))
+            }
+        };
+        let protocol = match endpoint.transport {
+            Transport::Doh => Protocol::Http(Box::new(HttpClient::new().map_err(OpenError::Failed)?)),
+            _ => Protocol::Framed(Framing::default()),
+        };
+        Ok(Connection {
+            link: Link::new(socket, tls, false),
+            protocol,
+            transport: endpoint.transport,
+            server: endpoint.server,
+            authority,
+            client,
+            generation: 0,
+            window: Window::default(),
+            in_flight_max: habits.in_flight_max,
+            began_ns: 0,
+            opened_ns: 0,
+            active_ns: 0,
+            timer_ns: 0,
+            is_open: false,
+            is_retiring: false,
+            is_dirty: false,
+            is_certificate_refused: false,
+        })
+    }
+
+    /// Why a connection broke.
+    pub(super) fn reason(&self, connection: &mut Connection, error: &io::Error) -> Ending {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        if let Some(tls) = tls {
+            connection.is_certificate_refused = matches!(tls, Error::InvalidCertificate(_));
+        }
+        if connection.is_open {
+            return Ending::ByPeer;
+        }
+        Ending::Failed(match tls {
+            Some(tls) => explain(tls, &self.tls, connection.server),
+            None => plain_reason(error, connection),
+        })
+    }
+
+    /// The server closed.
+    pub(super) fn closed(&self, connection: &Connection) -> Ending {
+        if connection.is_open {
+            return Ending::ByPeer;
+        }
+        Ending::Failed("it closed the connection during the handshake".into())
+    }
+}
+
+fn plain_reason(error: &io::Error, connection: &Connection) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "the connection was refused: nobody listens there".into(),
+        ErrorKind::ConnectionReset if connection.link.is_connected() => {
+            "it reset the connection during the handshake".into()
+        }
+        _ => format!("no connection: {error}"),
+    }
+}
+
+/// What this machine lacks cannot be mended by trying again.
+fn refusal(error: io::Error, source: Option<IpAddr>) -> OpenError {
+    let sentence = match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => {
+            let limit = crate::engine::raise_open_files();
+            format!(
+                "no more connections: this process may have {limit} files open (ulimit -Hn); use fewer clients, or \
+                 a second process"
+            )
+        }
+        Some(libc::EADDRNOTAVAIL) => match source {
+            Some(source) => format!(
+                "no more connections: every port of {source} is in use, or it is no address of this machine; name \
+                 more addresses with --source"
+            ),
+            None => "no more connections: every local port is in use; name addresses with --source, on loopback \
+                     127.0.0.2,127.0.0.3"
+                .into(),
+        },
+        _ => return OpenError::Failed(format!("no connection: {error}")),
+    };
+    OpenError::Fatal(io::Error::new(error.kind(), sentence))
+}
+
+fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(SocketProtocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(source) = source {
+        // The port is chosen with the connection: as many as there are ports, to each server.
+        crate::engine::system::leave_port_to_connect(&socket)?;
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+        _ => {}
+    }
+    Ok(socket.into())
+}

@@ -1,0 +1,379 @@
+//! One worker: sends what is due, takes in what came, gives up what is overdue, waits for what is next.
+
+use super::book::{Book, News};
+use super::clock::{Clock, StampClock};
+use super::collect::Report;
+use super::due::{Due, Turn};
+use super::endpoint::{self, Endpoint, Habits};
+use super::quic::Quic;
+use super::stream::Streams;
+use super::system;
+use super::udp::Datagrams;
+use super::usage::thread_cpu;
+use super::{Lane, Pace, Plan, Transport};
+use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX};
+use crate::measure::Sent;
+use crate::workload::Workload;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+/// A sleeping thread comes back late by as much; the rest of the way to a planned time is spun.
+const SPIN_NS: u64 = 60_000;
+/// Taking answers in may take as long; with less time left to the next query it waits, but not longer than the next.
+const RECEIVE_NS: u64 = 15_000;
+/// The longest time that answers wait for a worker that is always about to send.
+const RECEIVE_PAUSE_NS_MAX: u64 = 200_000;
+/// How often time-outs are looked for, and the longest sleep.
+const TICK_NS: u64 = 5_000_000;
+
+/// How far a run is to be broken off.
+pub(super) const GO_ON: u8 = 0;
+/// Nothing more is sent; answers are waited for.
+pub(super) const STOP_SENDING: u8 = 1;
+/// Answers are waited for no more.
+pub(super) const STOP_AT_ONCE: u8 = 2;
+
+pub(super) struct Worker {
+    book: Book,
+    due: Due,
+    workload: Workload,
+    clients: Arc<[Endpoint]>,
+    habits: Arc<[Habits]>,
+    lanes: Lanes,
+    last_receive_ns: u64,
+    next_tick_ns: u64,
+    watched: Vec<libc::pollfd>,
+    scratch: Vec<u8>,
+    stop: Arc<AtomicU8>,
+    reports: SyncSender<Report>,
+}
+
+/// The transports that are used.
+#[derive(Default)]
+struct Lanes {
+    datagrams: Option<Datagrams>,
+    streams: Option<Streams>,
+    quic: Option<Quic>,
+}
+
+impl Lanes {
+    fn all(&mut self) -> impl Iterator<Item = &mut dyn Lane> {
+        let datagrams = self.datagrams.as_mut().map(|lane| lane as &mut dyn Lane);
+        let streams = self.streams.as_mut().map(|lane| lane as &mut dyn Lane);
+        let quic = self.quic.as_mut().map(|lane| lane as &mut dyn Lane);
+        datagrams.into_iter().chain(streams).chain(quic)
+    }
+}
+
+impl Worker {
+    /// Worker `index` of the plan, its sockets open.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened, or what the plan names cannot be read.
+    pub(super) fn new(plan: &Plan, index: usize, stop: Arc<AtomicU8>, reports: SyncSender<Report>) -> io::Result<Self> {
+        let clock = Clock::provisional();
+        let due = Due::new(plan, index);
+        let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match &due {
+            Due::Crowd(crowd) => (crowd.endpoints().into(), crowd.habits().into()),
+            _ => (endpoint::uniform(plan, index).into(), [plan.habits].into()),
+        };
+        let transports = transports(plan, &clients, &habits);
+        let mut lanes = Lanes::default();
+        if transports.contains(&Transport::Udp) {
+            let mut servers: Vec<_> = clients
+                .iter()
+                .filter(|client| client.transport == Transport::Udp)
+                .map(|client| client.server)
+                .collect();
+            servers.sort_unstable();
+            servers.dedup();
+            let servers = if servers.is_empty() { &plan.servers } else { &servers };
+            lanes.datagrams = Some(Datagrams::open(plan, servers, StampClock::new(clock))?);
+        }
+        if transports.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
+            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+        }
+        if transports.contains(&Transport::Doq) {
+            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+        }
+        let mut watched = Vec::new();
+        lanes.all().for_each(|lane| lane.watch(&mut watched));
+        Ok(Self {
+            book: Book::new(plan, clock, &transports, matches!(plan.pace, Pace::Population { .. })),
+            due,
+            workload: plan.workload.share(index, plan.worker_count),
+            clients,
+            habits,
+            lanes,
+            last_receive_ns: 0,
+            next_tick_ns: TICK_NS,
+            watched,
+            scratch: vec![0; QUERY_OCTETS_MAX],
+            stop,
+            reports,
+        })
+    }
+
+    /// The whole run, from the start on that all workers share.
+    ///
+    /// # Errors
+    /// When a socket fails in a way that no later try can mend.
+    pub(super) fn run(mut self, clock: Clock) -> io::Result<()> {
+        self.book.clock = clock;
+        if let Some(datagrams) = &mut self.lanes.datagrams {
+            datagrams.set_clock(StampClock::new(self.book.clock));
+        }
+        self.book.clock.wait_for_start();
+        self.lanes.all().for_each(|lane| lane.restart());
+        let cpu_before = thread_cpu();
+        let mut last_send_ns = 0;
+        while !self.book.is_hopeless {
+            let now = self.book.clock.now_ns();
+            let stop = self.stop.load(Ordering::Relaxed);
+            let is_sending = stop == GO_ON && self.due.goes_on(now);
+            let mut has_worked = is_sending && self.send_due(now)?;
+            if is_sending {
+                last_send_ns = now;
+            }
+            has_worked |= self.receive_if_time(now)?;
+            if now >= self.next_tick_ns {
+                self.tick()?;
+            }
+            let is_over = self.waiting() == 0 || now > last_send_ns + self.book.timeout_ns() + TICK_NS;
+            if stop == STOP_AT_ONCE || (!is_sending && is_over) {
+                break;
+            }
+            if !has_worked {
+                self.wait(is_sending);
+            }
+        }
+        self.book.tail.sending = Duration::from_nanos(last_send_ns);
+        self.finish(thread_cpu().saturating_sub(cpu_before))
+    }
+
+    /// Opens the connections of a run in which clients are all alike, before its clock starts. In a population each
+    /// client opens its own in its own time.
+    ///
+    /// # Errors
+    /// When this machine lets no more be opened.
+    pub(super) fn prepare(&mut self) -> io::Result<()> {
+        system::tighten_timers();
+        if matches!(self.due, Due::Crowd(_)) {
+            return Ok(());
+        }
+        if let Some(streams) = &mut self.lanes.streams {
+            streams.open_all(&mut self.book)?;
+        }
+        if let Some(quic) = &mut self.lanes.quic {
+            quic.open_all(&mut self.book)?;
+        }
+        while !self.book.is_hopeless && self.stop.load(Ordering::Relaxed) == GO_ON {
+            let mut is_opening = false;
+            let now = self.book.clock.now_ns();
+            for lane in self.lanes.all() {
+                lane.receive(&mut self.book)?;
+                lane.tick(&mut self.book, now)?;
+                is_opening |= lane.is_opening();
+            }
+            if !is_opening {
+                break;
+            }
+            system::wait(&mut self.watched, Duration::from_millis(1));
+        }
+        // Nothing has been sent, so nothing is lost by saying it at once.
+        self.book.is_hopeless |= self.lanes.all().any(|lane| lane.has_only_failed());
+        Ok(())
+    }
+
+    fn waiting(&mut self) -> usize {
+        self.lanes.all().map(|lane| lane.waiting()).sum()
+    }
+
+    /// Sends up to a batch of what is due; gives whether anything was.
+    fn send_due(&mut self, now: u64) -> io::Result<bool> {
+        let waiting = self.waiting();
+        let mut count = 0;
+        while count < BATCH_COUNT
+            && let Some(turn) = self.due.peek(now, waiting + count)
+        {
+            if !self.send(turn, now)? {
+                // Nowhere an ID or a place is free. The plan runs ahead, and the send lag tells.
+                self.book.tail.id_shortages += u64::from(count == 0);
+                break;
+            }
+            self.due.advance();
+            count += 1;
+        }
+        if count > 0 {
+            for lane in self.lanes.all() {
+                lane.flush(&mut self.book, now)?;
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Sends one query; `false` when there is no room for it.
+    fn send(&mut self, turn: Turn, now: u64) -> io::Result<bool> {
+        let mut sent = Sent { planned_ns: turn.planned_ns, sent_ns: now, client: turn.client.unwrap_or_default() };
+        let transport = turn.client.map_or_else(
+            || self.clients.first().map_or(Transport::Udp, |client| client.transport),
+            |client| self.clients[client as usize].transport,
+        );
+        match (transport, &mut self.lanes.streams, &mut self.lanes.quic, &mut self.lanes.datagrams) {
+            (Transport::Udp, _, _, Some(datagrams)) => {
+                let server = turn.client.map(|client| self.clients[client as usize].server);
+                if !datagrams.has_room(server) {
+                    datagrams.flush(&mut self.book, now)?;
+                    if !datagrams.has_room(server) {
+                        return Ok(false);
+                    }
+                }
+                datagrams.push(sent, |slot| self.workload.fill(slot));
+            }
+            (Transport::Doq, _, Some(quic), _) => {
+                let Some(client) = turn.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
+                sent.client = client;
+                let length = self.workload.fill(&mut self.scratch);
+                quic.send(&mut self.book, sent, &mut self.scratch[..length])?;
+            }
+            (_, Some(streams), _, _) => {
+                let Some(client) = turn.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
+                sent.client = client;
+                let length = self.workload.fill(&mut self.scratch);
+                streams.send(&mut self.book, sent, transport, &mut self.scratch[..length])?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes answers in, unless the next query is so near that it would be late. Only datagrams, which the kernel
+    /// stamps, may wait.
+    fn receive_if_time(&mut self, now: u64) -> io::Result<bool> {
+        let only_datagrams = self.lanes.streams.is_none() && self.lanes.quic.is_none();
+        if only_datagrams
+            && let Some(planned) = self.due.next_ns()
+            && planned < now + RECEIVE_NS
+            && now < self.last_receive_ns + RECEIVE_PAUSE_NS_MAX
+        {
+            return Ok(planned <= now);
+        }
+        self.last_receive_ns = now;
+        let mut has_received = false;
+        for lane in self.lanes.all() {
+            has_received |= lane.receive(&mut self.book)?;
+        }
+        self.tell_clients()?;
+        Ok(has_received)
+    }
+
+    /// Clients of a population hear of their answers.
+    fn tell_clients(&mut self) -> io::Result<()> {
+        let (Due::Crowd(crowd), Some(news)) = (&mut self.due, &mut self.book.news) else { return Ok(()) };
+        if news.is_empty() {
+            return Ok(());
+        }
+        let mut truncated = Vec::new();
+        for news in news.drain(..) {
+            match news {
+                News::Settled { client, at_ns, is_answered, latency_ns } => {
+                    crowd.settled(client, at_ns, is_answered, latency_ns);
+                }
+                News::Truncated { client, at_ns, message } => truncated.push((client, at_ns, message)),
+            }
+        }
+        for (client, at_ns, message) in truncated {
+            self.follow_truncation(client, at_ns, &message)?;
+        }
+        Ok(())
+    }
+
+    /// The same question once more, over TCP (RFC 7766 5).
+    fn follow_truncation(&mut self, client: u32, at_ns: u64, answer: &[u8]) -> io::Result<()> {
+        let endpoint = self.clients[client as usize];
+        let (true, Some(streams)) =
+            (self.habits[usize::from(endpoint.habits)].follows_truncation, &mut self.lanes.streams)
+        else {
+            return Ok(());
+        };
+        let Some(mut query) = self.workload.ask_again(answer) else { return Ok(()) };
+        let sent = Sent { planned_ns: at_ns, sent_ns: self.book.clock.now_ns().max(at_ns), client };
+        streams.send(&mut self.book, sent, Transport::Tcp, &mut query)?;
+        streams.flush(&mut self.book, sent.sent_ns)
+    }
+
+    /// Gives up what is overdue, then gives seconds away that can change no more.
+    fn tick(&mut self) -> io::Result<()> {
+        let now = self.book.clock.now_ns();
+        self.next_tick_ns = now + TICK_NS;
+        for lane in self.lanes.all() {
+            lane.tick(&mut self.book, now)?;
+        }
+        self.tell_clients()?;
+        let before = now.saturating_sub(self.book.timeout_ns());
+        while let Some((index, moments)) = self.book.ledger().retire(before) {
+            // A collector that is gone has ended the run.
+            let _sent = self.reports.send(Report::Second(index, moments));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, is_sending: bool) {
+        let now = self.book.clock.now_ns();
+        let mut until = self.next_tick_ns;
+        for due in self.lanes.all().filter_map(|lane| lane.next_timer()).collect::<Vec<_>>() {
+            until = until.min(self.book.clock.ns_of(due)).max(now + 1);
+        }
+        let planned = if is_sending { self.due.next_ns() } else { None };
+        let wake = planned.map_or(until, |planned| until.min(planned.saturating_sub(SPIN_NS)));
+        if wake > now {
+            system::wait(&mut self.watched, Duration::from_nanos(wake - now));
+            return;
+        }
+        let until = now.max(planned.unwrap_or(now)).min(now + SPIN_NS);
+        let mut then = now;
+        while then < until {
+            std::hint::spin_loop();
+            then = self.book.clock.now_ns();
+        }
+        self.book.tail.spun += Duration::from_nanos(then - now);
+    }
+
+    fn finish(mut self, cpu: Duration) -> io::Result<()> {
+        let is_broken_off = self.stop.load(Ordering::Relaxed) == STOP_AT_ONCE || self.book.is_hopeless;
+        for lane in self.lanes.all() {
+            lane.finish(&mut self.book, is_broken_off)?;
+        }
+        self.tell_clients()?;
+        self.book.tail.cpu = cpu;
+        self.book.tail.wall = Duration::from_nanos(self.book.clock.now_ns());
+        let failure = self.book.failure.take().filter(|_| self.book.is_hopeless);
+        let tallies = if let Due::Crowd(crowd) = &mut self.due { crowd.tallies() } else { Vec::new() };
+        let (ledger, tail) = self.book.into_parts();
+        for (index, moments) in ledger.finish() {
+            let _sent = self.reports.send(Report::Second(index, moments));
+        }
+        let _sent = self.reports.send(Report::Done { tail, failure, tallies });
+        Ok(())
+    }
+}
+
+/// Which transports the clients use, and the one that truncated answers need.
+fn transports(plan: &Plan, clients: &[Endpoint], habits: &[Habits]) -> Vec<Transport> {
+    let mut used: Vec<_> = clients.iter().map(|client| client.transport).collect();
+    if clients.is_empty() {
+        used.push(plan.transport);
+    }
+    used.sort_unstable();
+    used.dedup();
+    let follows = |client: &Endpoint| habits[usize::from(client.habits)].follows_truncation;
+    if clients.iter().any(|client| client.transport == Transport::Udp && follows(client))
+        && !used.contains(&Transport::Tcp)
+    {
+        used.push(Transport::Tcp);
+    }
+    used
+}

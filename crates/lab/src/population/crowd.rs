@@ -1,0 +1,250 @@
+//! The clients of one worker: who asks next, and when.
+
+use super::draw::exponential;
+use super::file::{Arrivals, Group};
+use crate::engine::{Endpoint, Habits, Transport};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Nanoseconds in a second.
+const SECOND_NS: f64 = 1e9;
+/// Latencies of each client that are kept, a random choice of all.
+const LATENCIES_KEPT: usize = 64;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    groups: Arc<[Group]>,
+    endpoints: Vec<Endpoint>,
+    habits: Vec<Habits>,
+    clients: Vec<Client>,
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    end_ns: u64,
+    /// Clients that wait for an answer before they think of the next query.
+    thinkers: usize,
+    worker_index: usize,
+    worker_count: usize,
+    rng: ChaCha8Rng,
+}
+
+#[derive(Clone, Debug)]
+struct Client {
+    group: u16,
+    /// Queries a second.
+    rate: f64,
+    /// Nanoseconds of its own activity: pauses between bursts do not count.
+    active_ns: f64,
+    /// Where its first burst begins.
+    phase_ns: f64,
+    sent: u64,
+    answered: u64,
+    latencies_us: Vec<u32>,
+}
+
+/// What one client saw.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClientTally {
+    /// Its number in the population.
+    pub client: u64,
+    /// How it asked.
+    pub transport: Transport,
+    /// Queries that it was to send.
+    pub sent: u64,
+    /// Of these: answered in time.
+    pub answered: u64,
+    /// Median latency in microseconds, of up to 64 answers; zero without any.
+    pub p50_us: u32,
+    /// The same for p99.
+    pub p99_us: u32,
+}
+
+impl Crowd {
+    pub(super) fn new(
+        groups: Arc<[Group]>,
+        members: Vec<(u16, Endpoint, f64)>,
+        habits: Vec<Habits>,
+        (worker_index, worker_count): (usize, usize),
+        end_ns: u64,
+        seed: u64,
+    ) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(3_000 + worker_index as u64);
+        let endpoints = members.iter().map(|&(_, endpoint, _)| endpoint).collect();
+        let clients = members
+            .into_iter()
+            .map(|(group, _, rate)| Client {
+                group,
+                rate,
+                active_ns: 0.0,
+                phase_ns: 0.0,
+                sent: 0,
+                answered: 0,
+                latencies_us: Vec::new(),
+            })
+            .collect();
+        let mut crowd = Self {
+            groups,
+            endpoints,
+            habits,
+            clients,
+            due: BinaryHeap::new(),
+            end_ns,
+            thinkers: 0,
+            worker_index,
+            worker_count,
+            rng,
+        };
+        for client in 0..crowd.clients.len() as u32 {
+            crowd.begin(client);
+        }
+        crowd
+    }
+
+    /// Who asks whom, and how.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.endpoints.clone()
+    }
+
+    /// How connections are treated, by the index that endpoints have.
+    #[must_use]
+    pub fn habits(&self) -> Vec<Habits> {
+        self.habits.clone()
+    }
+
+    /// Whether anything is still to be sent.
+    #[must_use]
+    pub fn goes_on(&self, now: u64) -> bool {
+        now < self.end_ns && (!self.due.is_empty() || self.thinkers > 0)
+    }
+
+    /// The next query: when, and whose.
+    #[must_use]
+    pub fn peek(&self) -> Option<(u64, u32)> {
+        self.due.peek().map(|&Reverse(next)| next)
+    }
+
+    /// It has been sent; its client plans the next one.
+    pub fn advance(&mut self) {
+        let Some(Reverse((planned_ns, client))) = self.due.pop() else { return };
+        let state = &mut self.clients[client as usize];
+        state.sent += 1;
+        if self.groups[usize::from(state.group)].think.is_some() {
+            self.thinkers += 1;
+            return;
+        }
+        let step = self.step(client);
+        self.clients[client as usize].active_ns += step;
+        self.plan(client, planned_ns);
+    }
+
+    /// A query of a client has been answered, or will not be.
+    pub fn settled(&mut self, client: u32, at_ns: u64, is_answered: bool, latency_ns: u64) {
+        let state = &mut self.clients[client as usize];
+        if is_answered {
+            state.answered += 1;
+            let latency_us = u32::try_from(latency_ns / 1_000).unwrap_or(u32::MAX);
+            if state.latencies_us.len() < LATENCIES_KEPT {
+                state.latencies_us.push(latency_us);
+            } else {
+                // Reservoir sampling: each answer is kept with the same chance.
+                let place = self.rng.random_range(0..state.answered);
+                if let Some(kept) = state.latencies_us.get_mut(place as usize) {
+                    *kept = latency_us;
+                }
+            }
+        }
+        if let Some(think) = &self.groups[usize::from(state.group)].think
+            && self.thinkers > 0
+        {
+            self.thinkers -= 1;
+            let pause_ns = think.draw(&mut self.rng).max(0.0) * SECOND_NS;
+            self.push(client, at_ns.saturating_add(pause_ns as u64));
+        }
+    }
+
+    /// What each client saw.
+    #[must_use]
+    pub fn tallies(&mut self) -> Vec<ClientTally> {
+        let (index, count) = (self.worker_index, self.worker_count);
+        let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
+            client.latencies_us.sort_unstable();
+            let at = |share: f64| {
+                let place = (client.latencies_us.len() as f64 * share) as usize;
+                client.latencies_us.get(place.min(client.latencies_us.len().saturating_sub(1))).copied()
+            };
+            ClientTally {
+                client: (number * count + index) as u64,
+                transport: endpoint.transport,
+                sent: client.sent,
+                answered: client.answered,
+                p50_us: at(0.5).unwrap_or_default(),
+                p99_us: at(0.99).unwrap_or_default(),
+            }
+        };
+        self.clients.iter_mut().zip(&self.endpoints).enumerate().map(tally).collect()
+    }
+
+    /// The first query lies anywhere within a client's usual distance.
+    fn begin(&mut self, client: u32) {
+        let group = &self.groups[usize::from(self.clients[client as usize].group)];
+        let rate = self.clients[client as usize].rate;
+        let usual_ns = match &group.think {
+            Some(think) => think.draw(&mut self.rng) * SECOND_NS,
+            None => SECOND_NS / rate,
+        };
+        let first = match group.arrivals() {
+            Arrivals::Even => self.rng.random::<f64>(),
+            Arrivals::Poisson => exponential(&mut self.rng),
+        };
+        let cycle_ns = group.bursts.map_or(0.0, |bursts| (bursts.on_s + bursts.off_s) * SECOND_NS);
+        let phase_ns = self.rng.random::<f64>() * cycle_ns;
+        let state = &mut self.clients[client as usize];
+        state.phase_ns = phase_ns;
+        state.active_ns = first * usual_ns;
+        self.plan(client, 0);
+    }
+
+    fn step(&mut self, client: u32) -> f64 {
+        let client = &self.clients[client as usize];
+        let factor = match self.groups[usize::from(client.group)].arrivals() {
+            Arrivals::Even => 1.0,
+            Arrivals::Poisson => exponential(&mut self.rng),
+        };
+        factor * SECOND_NS / client.rate
+    }
+
+    /// From a client's own time to that of the run.
+    fn plan(&mut self, client: u32, not_before_ns: u64) {
+        let state = &self.clients[client as usize];
+        let group = &self.groups[usize::from(state.group)];
+        let own_ns = match group.bursts {
+            None => state.active_ns,
+            Some(bursts) => {
+                let (on_ns, cycle_ns) = (bursts.on_s * SECOND_NS, (bursts.on_s + bursts.off_s) * SECOND_NS);
+                // At the start of the run a client is anywhere in its cycle: so far into its burst, or waiting for one.
+                let (done_ns, wait_ns) = if state.phase_ns < on_ns {
+                    (state.phase_ns, -state.phase_ns)
+                } else {
+                    (0.0, cycle_ns - state.phase_ns)
+                };
+                let at_ns = state.active_ns + done_ns;
+                wait_ns + (at_ns / on_ns).floor() * cycle_ns + at_ns % on_ns
+            }
+        };
+        let start_ns = group.active.map_or(0.0, |active| active.start_s) * SECOND_NS;
+        self.push(client, ((start_ns + own_ns.max(0.0)) as u64).max(not_before_ns));
+    }
+
+    fn push(&mut self, client: u32, at_ns: u64) {
+        let group = &self.groups[usize::from(self.clients[client as usize].group)];
+        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(u64::MAX, |stop| (stop * SECOND_NS) as u64);
+        if at_ns < self.end_ns.min(stop_ns) {
+            self.due.push(Reverse((at_ns, client)));
+        }
+    }
+}

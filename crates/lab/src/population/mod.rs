@@ -1,0 +1,18 @@
+//! Populations: many clients that ask each in its own way.
+//!
+//! ```text
+//!   TOML --> file --> Population --> Crowd (one a worker) --> whose turn it is, and when
+//!   trace --> fit ----^
+//! ```
+
+// The text.
+mod file;
+mod known;
+// What clients differ in.
+mod draw;
+// Clients of one worker while the run goes on.
+mod crowd;
+
+pub use crowd::{ClientTally, Crowd};
+pub use draw::Distribution;
+pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate, Server};

@@ -1,0 +1,302 @@
+//! The load engine over connections, against a server whose every fault is known.
+use lab::echo::{Asked, Certificate, Echo, EchoPlan, Fault};
+use lab::engine::{Habits, Outcome, Pace, Plan, Progress, TlsPlan, Transport, run};
+use lab::measure::Second;
+use lab::schedule::{Arrivals, Schedule};
+use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use wire::number::Rtype;
+
+const CONNECTED: [Transport; 4] = [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq];
+
+/// One engine at a time: each spins on a core.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// An echo over one transport, and a plan for it.
+struct Bench {
+    echo: Echo,
+    plan: Plan,
+    authority: PathBuf,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A file that stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_file(&self.authority);
+    }
+}
+
+impl Bench {
+    fn new(transport: Transport, faults: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Self {
+        let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() };
+        let echo = Echo::start(&plan).unwrap();
+        let address = echo.address(transport);
+        let authority = std::env::temp_dir().join(format!("catlab-ca-{}-{}", std::process::id(), address.port()));
+        std::fs::write(&authority, plan.certificate.authority_pem()).unwrap();
+        let plan = Plan {
+            transport,
+            timeout: Duration::from_millis(800),
+            connection_count: 4,
+            tls: TlsPlan { authorities: Some(authority.clone()), ..TlsPlan::default() },
+            expected_rcodes: vec![0],
+            ..Plan::new(vec![address], workload(), open(1_000.0, 3))
+        };
+        Self { echo, plan, authority }
+    }
+
+    fn measure(&self) -> (Outcome, Vec<Second>) {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seconds = Vec::new();
+        let outcome = run(&self.plan, |progress| {
+            if let Progress::Second(_, second) = progress {
+                seconds.push(second.clone());
+            }
+            0
+        });
+        (outcome.unwrap(), seconds)
+    }
+}
+
+fn workload() -> Workload {
+    let names = NameDistribution {
+        pattern: "q{n}.example".into(),
+        count: 1_000_000,
+        popularity: Popularity::Sequential,
+        nxdomain_share: 0.0,
+    };
+    let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
+    Workload::generated(generator)
+}
+
+fn open(rate: f64, seconds: u64) -> Pace {
+    Pace::Open(Schedule::constant(rate, Duration::from_secs(seconds), Arrivals::Even).unwrap())
+}
+
+/// The digits of `q123.example.`.
+fn number(message: &[u8]) -> u64 {
+    let label = &message[14..13 + usize::from(message[12])];
+    std::str::from_utf8(label).unwrap().parse().unwrap()
+}
+
+#[test]
+fn every_query_is_accounted_for_over_each_transport() {
+    for transport in CONNECTED {
+        let bench = Bench::new(transport, |asked| match number(asked.message) % 100 {
+            10 => Fault::Drop,
+            20 | 21 => Fault::Rcode(5),
+            30..33 => Fault::OtherQuestion,
+            40..44 => Fault::Truncated,
+            _ => Fault::None,
+        });
+        let (outcome, seconds) = bench.measure();
+        let total = &outcome.total;
+        let account = &outcome.transports[&transport];
+        // Over DoQ a stream that ends with something else has ended: nobody waits for more on it.
+        let (timed_out, lost) = if transport == Transport::Doq { (30, 90) } else { (120, 0) };
+        assert_eq!((total.sent, total.answered), (3_000, 2_880), "{transport}");
+        assert_eq!((total.timed_out, total.connection_lost), (timed_out, lost), "{transport}");
+        assert_eq!((total.mismatched, total.unexpected, total.truncated), (90, 60, 120), "{transport}");
+        assert_eq!((total.duplicate, total.stray, total.late), (0, 0, 0), "{transport}");
+        assert_eq!((total.latency.len(), total.service.len()), (3_000, 3_000), "{transport}");
+        assert_eq!(seconds.iter().map(|second| second.sent).sum::<u64>(), 3_000);
+        let connections = &account.connection_total;
+        assert_eq!((connections.opened, connections.failed, connections.open), (4, 0, 4), "{transport}");
+        assert_eq!(connections.reused_queries, 2_996, "{transport}");
+        assert_eq!(bench.echo.counts().queries_of(transport), 3_000, "{transport}");
+        assert_eq!(bench.echo.counts().connections_of(transport), 4, "{transport}");
+        assert!(connections.handshake.max() > 10_000, "{transport}");
+        assert!(total.latency.value_at_quantile(0.5) < 20_000_000, "{transport}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_is_seen_where_and_when_it_stops() {
+    // 200 ms in each second: a fifth of the queries wait, the longest for all of it.
+    for transport in CONNECTED {
+        let pause = Duration::from_millis(200);
+        let stops = move |asked: &Asked<'_>| number(asked.message) % 1_000 == 300;
+        let bench = Bench::new(transport, move |asked| if stops(asked) { Fault::Pause(pause) } else { Fault::None });
+        let (_, seconds) = bench.measure();
+        for second in &seconds[..3] {
+            let slow = second.latency.count_between(20_000_000, u64::MAX);
+            assert!((150..=400).contains(&slow), "{transport}: {slow}");
+            assert!(second.latency.max() >= 195_000_000, "{transport}: {}", second.latency.max());
+        }
+    }
+}
+
+#[test]
+fn a_loss_is_charged_to_the_second_of_its_query() {
+    for transport in CONNECTED {
+        // One query in a hundred, in one second of four.
+        let mut bench = Bench::new(transport, |asked| match number(asked.message) {
+            number @ 1_000..2_000 if number % 100 == 50 => Fault::Drop,
+            _ => Fault::None,
+        });
+        bench.plan = Plan { pace: open(1_000.0, 4), ..bench.plan.clone() };
+        let (_, seconds) = bench.measure();
+        let lost: Vec<u64> = seconds.iter().take(4).map(|second| second.timed_out).collect();
+        assert_eq!(lost, [0, 10, 0, 0], "{transport}");
+    }
+}
+
+#[test]
+fn answers_after_the_time_out_are_late() {
+    for transport in CONNECTED {
+        let bench = Bench::new(transport, |asked| match number(asked.message) {
+            number if number % 100 == 7 => Fault::Delay(Duration::from_millis(1_000)),
+            number if number % 100 == 8 => Fault::Delay(Duration::from_millis(500)),
+            _ => Fault::None,
+        });
+        let (outcome, seconds) = bench.measure();
+        let total = &outcome.total;
+        assert_eq!((total.timed_out, total.answered), (30, 2_970), "{transport}");
+        assert_eq!(seconds.iter().take(3).map(|second| second.timed_out).collect::<Vec<_>>(), [10, 10, 10]);
+        // The last 800 ms of a run are waited for: what is late then is late for nobody.
+        assert!((20..=30).contains(&total.late), "{transport}: {}", total.late);
+        let slow = total.latency.count_between(480_000_000, 790_000_000);
+        assert_eq!(slow, 30, "{transport}");
+    }
+}
+
+#[test]
+fn connections_that_the_server_closes_are_opened_again() {
+    for transport in CONNECTED {
+        // Each connection has a hundred answers, and the end with the last of them.
+        let bench = Bench::new(transport, |asked| if asked.number == 99 { Fault::Close } else { Fault::None });
+        let (outcome, _) = bench.measure();
+        let total = &outcome.total;
+        let connections = &outcome.transports[&transport].connection_total;
+        assert_eq!(total.sent, 3_000, "{transport}");
+        assert_eq!(total.answered + total.connection_lost + total.timed_out, 3_000, "{transport}");
+        // Queries that were on their way when a connection ended are lost, and counted.
+        assert!(total.answered > 2_900, "{transport}: {} {}", total.answered, total.connection_lost);
+        assert!((25..=31).contains(&connections.closed_by_peer), "{transport}: {}", connections.closed_by_peer);
+        assert_eq!(connections.opened, connections.open + connections.closed_by_peer, "{transport}");
+    }
+}
+
+#[test]
+fn half_an_answer_loses_what_waits_on_its_connection() {
+    for transport in [Transport::Tcp, Transport::Dot, Transport::Doq] {
+        let bench = Bench::new(transport, |asked| if number(asked.message) == 500 { Fault::Half } else { Fault::None });
+        let (outcome, _) = bench.measure();
+        let total = &outcome.total;
+        assert!((1..=10).contains(&total.connection_lost), "{transport}: {}", total.connection_lost);
+        assert_eq!(total.answered + total.connection_lost, 3_000, "{transport}");
+        assert!(total.stray <= 1, "{transport}");
+    }
+}
+
+#[test]
+fn garbage_wrong_ids_and_second_answers_are_told_apart_over_tcp() {
+    for transport in [Transport::Tcp, Transport::Dot] {
+        let bench = Bench::new(transport, |asked| match number(asked.message) % 100 {
+            5 => Fault::Garbage,
+            6 => Fault::WrongId,
+            7 => Fault::Twice,
+            _ => Fault::None,
+        });
+        let (outcome, _) = bench.measure();
+        let total = &outcome.total;
+        assert_eq!((total.answered, total.timed_out), (2_940, 60), "{transport}");
+        // Seven octets are no message; an ID with its upper bit changed was never sent.
+        assert_eq!((total.stray, total.duplicate, total.mismatched), (60, 30, 0), "{transport}");
+    }
+}
+
+#[test]
+fn queries_per_connection_and_silence_close_connections() {
+    for transport in CONNECTED {
+        let mut bench = Bench::new(transport, |_| Fault::None);
+        let habits = Habits { queries_max: Some(50), ..Habits::default() };
+        bench.plan = Plan { habits, ..bench.plan.clone() };
+        let (outcome, _) = bench.measure();
+        let connections = &outcome.transports[&transport].connection_total;
+        assert_eq!(outcome.total.answered, 3_000, "{transport}");
+        assert_eq!((connections.closed_by_us, connections.closed_by_peer), (60, 0), "{transport}");
+        let habits = Habits { idle_timeout: Some(Duration::from_millis(100)), ..Habits::default() };
+        bench.plan = Plan { habits, pace: open(4.0, 3), ..bench.plan.clone() };
+        let (outcome, _) = bench.measure();
+        let connections = &outcome.transports[&transport].connection_total;
+        assert_eq!(outcome.total.answered, 12, "{transport}");
+        // Four at the start, which are silent too, and one for most queries.
+        assert!((12..=16).contains(&connections.closed_by_us), "{transport}: {}", connections.closed_by_us);
+    }
+}
+
+#[test]
+fn sessions_are_resumed_and_early_data_is_taken() {
+    for transport in [Transport::Dot, Transport::Doh, Transport::Doq] {
+        for (resumption, early_data) in [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)] {
+            let mut bench = Bench::new(transport, |_| Fault::None);
+            let habits = Habits { queries_max: Some(20), resumption, early_data, ..Habits::default() };
+            let plan = Plan { habits, pace: open(200.0, 3), connection_count: 2, ..bench.plan.clone() };
+            bench.plan = plan;
+            let (outcome, _) = bench.measure();
+            let connections = &outcome.transports[&transport].connection_total;
+            assert_eq!(outcome.total.answered, 600, "{transport} {early_data}");
+            assert_eq!(connections.opened, 30, "{transport}");
+            let expected = (28.0 * resumption) as u64;
+            assert_eq!(connections.resumed, expected, "{transport} {early_data}");
+            let taken = connections.early_data;
+            let expected = (28.0 * early_data) as u64;
+            assert_eq!(taken, expected, "{transport} {resumption} {early_data}");
+        }
+    }
+}
+
+#[test]
+fn who_cannot_be_reached_or_trusted_is_said() {
+    let reason = |plan: &Plan| {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = run(plan, |_| 0).unwrap();
+        assert_eq!(outcome.total.answered, 0);
+        outcome.failure.expect("a failure")
+    };
+    for transport in CONNECTED {
+        let bench = Bench::new(transport, |_| Fault::None);
+        let tls = |tls| Plan { tls, ..bench.plan.clone() };
+        if transport.is_encrypted() {
+            let authorities = Some(bench.authority.clone());
+            let other = TlsPlan { name: Some("other.example".into()), authorities, ..TlsPlan::default() };
+            let said = reason(&tls(other));
+            assert!(said.contains("not for other.example") && said.contains("--tls-name"), "{said}");
+            let stranger = bench.authority.with_extension("stranger");
+            std::fs::write(&stranger, Certificate::new().unwrap().authority_pem()).unwrap();
+            let said = reason(&tls(TlsPlan { authorities: Some(stranger.clone()), ..TlsPlan::default() }));
+            std::fs::remove_file(stranger).unwrap();
+            assert!(said.contains("signed by nobody who is trusted") && said.contains("--ca"), "{said}");
+        }
+        let mut plan = bench.plan.clone();
+        plan.handshake_timeout = Duration::from_secs(1);
+        plan.tls = TlsPlan { is_insecure: true, ..TlsPlan::default() };
+        drop(bench);
+        let said = reason(&plan);
+        let expected = if transport == Transport::Doq { "within 1 s" } else { "nobody listens" };
+        assert!(said.contains(expected) && said.contains(transport.label()), "{transport}: {said}");
+    }
+}
+
+#[test]
+fn a_server_that_speaks_something_else_is_said() {
+    // DoT to a plain TCP port, and DoH to one without HTTP.
+    let plain = Bench::new(Transport::Tcp, |_| Fault::None);
+    let dot = Bench::new(Transport::Dot, |_| Fault::None);
+    for (server, transport, words) in
+        [(&plain, Transport::Dot, &["TLS", "handshake"][..]), (&dot, Transport::Doh, &["HTTP/2", "ALPN"][..])]
+    {
+        let plan = Plan {
+            transport,
+            handshake_timeout: Duration::from_millis(500),
+            tls: dot.plan.tls.clone(),
+            ..server.plan.clone()
+        };
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = run(&plan, |_| 0).unwrap();
+        let said = outcome.failure.expect("a failure");
+        assert!(words.iter().any(|word| said.contains(word)), "{said}");
+    }
+}
