@@ -121,10 +121,8 @@ fn catlab(server: SocketAddr, queries: &Path, out: &Path) -> Result<Run, String>
 
 /// `seconds.jsonl` and `latency.hlog` as a table, and the whole run below.
 fn seconds(run: &Run) -> String {
-    let mut out = String::from(
-        "| second | sent | answered | timed out | late answers came | p50 | p99 | max |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
+    let heads = ["second", "sent", "answered", "timed out", "late answers came", "p50", "p99", "max"];
+    let mut out = format!("| {} |\n{}|\n", heads.join(" | "), "|---".repeat(heads.len()));
     let mut line = |head: &str, row: &Row| {
         let at = |quantile: f64| duration(Duration::from_nanos(row.latency.quantile(quantile)));
         let Row { sent, answered, timed_out, late, .. } = row;

@@ -139,11 +139,8 @@ fn with_small_disk(at: &Path, size: &str, line: &str) -> Option<Output> {
 fn a_full_disk_is_said_and_the_summary_printed() {
     let (_echo, address) = echo(Transport::Udp);
     let folder = Folder::new("full");
-    let line = format!(
-        "{CATLAB} load --quiet --workers 1 --server {address} --name 'q{{n}}.example' --rate 500 --duration 2s \
-         --out {}",
-        folder.path().display()
-    );
+    let run = "--workers 1 --name 'q{n}.example' --rate 500 --duration 2s";
+    let line = format!("{CATLAB} load --quiet --server {address} {run} --out {}", folder.path().display());
     let Some(output) = with_small_disk(folder.path(), "8k", &line) else {
         println!("skipped: the right to mount a small file system is not there");
         return;
@@ -170,12 +167,12 @@ fn a_plan_that_cannot_be_kept_is_not_valid_and_its_rate_is_not_embellished() {
     let folder = Folder::new("too-much");
     let out = folder.path().join("run");
     // No core sends as many; what is overdue goes out after the second that was planned.
-    let more = ["--name", "q{n}.example", "--rate", "3000000", "--duration", "1s", "--out"];
+    let more = ["--name", "q{n}.example", "--rate", "1000000", "--duration", "1s", "--out"];
     let (code, text, _) = ended(&load(&address, &more).arg(&out).output().unwrap());
     assert_eq!(code, 1, "{text}");
     let run = Run::read(&out).unwrap();
     assert!(run.is_invalid() && run.duration_seconds() > 1.5, "{}", run.duration_seconds());
     let most = run.recording.rows.iter().map(|row| row.arrived).max().unwrap() as f64;
     assert!(run.achieved_rate() <= most, "{} a second, {most} in the best", run.achieved_rate());
-    assert!((2_999_000.0..3_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
+    assert!((999_000.0..1_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
 }
