@@ -4,6 +4,7 @@
 mod command_answers;
 mod command_echo;
 mod command_load;
+mod command_profile;
 mod command_updates;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +41,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Populations of clients, out of traces.
+    #[command(subcommand, after_help = command_profile::EXAMPLES)]
+    Profile(command_profile::Profile),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
         Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Profile(profile) => command_profile::main(&profile),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
