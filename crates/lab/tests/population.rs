@@ -132,8 +132,9 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
     let tcp = &outcome.transports[&Transport::Tcp];
     let sent: Vec<u64> = tcp.seconds.iter().take(4).map(|second| second.sent).collect();
     // A hundred clients at twenty a second for a quarter of the time, from the first second to the third.
-    assert_eq!((sent[0], sent[3]), (0, 0), "{sent:?}");
-    assert!((350..=650).contains(&sent[1]) && (350..=650).contains(&sent[2]), "{sent:?}");
+    // On a busy machine some of the last are sent a little later than planned.
+    assert!(sent[0] == 0 && sent[3] <= 50, "{sent:?}");
+    assert!((300..=700).contains(&sent[1]) && (300..=700).contains(&sent[2]), "{sent:?}");
 }
 
 /// What a population would send, as a trace, without a network.
