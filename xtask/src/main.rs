@@ -1,6 +1,7 @@
 //! The project's own gate. `cargo xtask help` lists the commands.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod command;
 mod memory;
 mod peers;
@@ -21,6 +22,8 @@ cargo xtask COMMAND
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
                   over the store, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions
+  bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
+  bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
@@ -31,10 +34,11 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test"] => test::run(test::Extent::Subset),
         ["test", "--full"] => test::run(test::Extent::Full),
-        ["verify"] => verify::run(),
+        ["verify"] => verify::verify(),
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
+        ["bench", what @ ("load" | "measuring"), options @ ..] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

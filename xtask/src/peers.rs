@@ -14,6 +14,8 @@ const PEERS: &[(&str, &str)] = &[
     ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
     ("xz", "xz-utils"),
+    // Draws the laboratory's report, to see that it can be drawn.
+    ("chromium", "chromium"),
 ];
 
 /// Installs what is missing when run as root; otherwise names it.

@@ -5,6 +5,9 @@
 //!   workload, schedule --> engine (send, match) --> measure --> report
 //! ```
 
+// Whether this machine can measure.
+pub mod doctor;
+
 // What is sent, and to whom.
 pub mod limits;
 pub mod peers;
@@ -21,6 +24,17 @@ pub mod echo;
 // How long it took.
 pub mod measure;
 pub mod report;
+// What is told while it goes on.
+pub mod live;
+
+// What rate a server bears.
+pub mod capacity;
+
+// How soon an update is seen.
+pub mod freshness;
+
+// What the server did meanwhile.
+pub mod monitor;
 
 // What came back, side by side.
 pub mod compare;

@@ -19,8 +19,36 @@ pub const BATCH_COUNT: usize = 64;
 pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
 /// Reports of workers that wait for the collector.
 pub const REPORTS_WAITING_MAX: usize = 64;
+/// Empty histograms that are kept for the next second: 90 kB each, more after a long wait.
+pub const HISTOGRAMS_KEPT_MAX: usize = 240;
 /// The longest latency told apart: 100 minutes.
 pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;
+/// Closer together, readings would load the machine that is measured.
+pub const MONITOR_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_millis(20);
+/// Descriptors of a watched process that are looked at.
+pub const DESCRIPTORS_READ_MAX: usize = 100_000;
+/// Samples for which the list of a process's sockets holds.
+pub const SOCKETS_AGE_MAX: u32 = 10;
+/// Samples of all sources that a run keeps: ten sources for a day, each second.
+pub const SAMPLES_MAX: usize = 864_000;
+/// Metrics of a Prometheus endpoint that are kept of one reading.
+pub const METRICS_MAX: usize = 500;
+/// Octets of such a reading.
+pub const METRICS_BODY_OCTETS_MAX: u64 = 4 << 20;
+/// How long such a reading may take at each step.
+pub const METRICS_TIMEOUT_MS: u64 = 500;
+/// How long a client of the run's own endpoint may take at each step.
+pub const EXPORTER_WAIT_MS: u64 = 500;
+/// How often a rate is tried again that this tool could not send.
+pub const TOOL_RETRIES_MAX: usize = 2;
+/// From one look of the freshness probe to the next.
+pub const FRESHNESS_POLL: std::time::Duration = std::time::Duration::from_micros(300);
+/// Updates of a freshness probe.
+pub const FRESHNESS_ROUNDS_MAX: usize = 1_000_000;
+/// How long the probe waits for the answer to an update.
+pub const FRESHNESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(6);
+/// After how long it sends the same octets again.
+pub const FRESHNESS_RETRY: std::time::Duration = std::time::Duration::from_secs(3);
 /// Queries of a connection that are remembered after their time-out, so that late answers are known.
 pub const CONNECTION_LATE_COUNT_MAX: usize = 1_024;
 /// Octets of one read from a connection.

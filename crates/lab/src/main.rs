@@ -1,13 +1,18 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod command_answers;
+mod command_capacity;
+mod command_compare_runs;
+mod command_doctor;
 mod command_echo;
 mod command_load;
 mod command_profile;
+mod command_report;
 mod command_updates;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,13 +22,21 @@ Examples:
   catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
-  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1";
+  catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
+  catlab report run1
+  catlab compare run1 run2 --threshold 5%";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
+  catlab compare before after --threshold 5%
   catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
   catlab compare generated --seed 7 --count 100000
-  catlab compare updates --help";
+  catlab compare updates --help
+
+Of two runs: the ratio B/A of p50, p90, p99 and p99.9, of the achieved rate, and the difference of loss, each with a
+95 % interval from 2,000 draws of whole seconds, since queries near in time are slow together. A regression is an
+interval that lies beyond the threshold as a whole.
+Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
@@ -35,18 +48,35 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Sends the same messages to several servers and explains or reports every difference.
-    #[command(subcommand, after_help = COMPARE_EXAMPLES)]
-    Compare(Comparison),
+    /// Tells whether run B is slower than run A; with a word, sends the same messages to several servers instead.
+    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = COMPARE_EXAMPLES)]
+    Compare(Compare),
+    /// Finds the highest rate at which a server keeps an objective, with an interval.
+    #[command(after_help = command_capacity::EXAMPLES)]
+    Capacity(Box<command_capacity::Arguments>),
+    /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
+    #[command(after_help = command_doctor::EXAMPLES)]
+    Doctor(command_doctor::Arguments),
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
     /// Populations of clients, out of traces.
     #[command(subcommand, after_help = command_profile::EXAMPLES)]
     Profile(command_profile::Profile),
+    /// Draws runs: figures and pictures on one page that needs no network.
+    #[command(after_help = command_report::EXAMPLES)]
+    Report(command_report::Arguments),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
+}
+
+#[derive(Args)]
+struct Compare {
+    #[command(subcommand)]
+    servers: Option<Comparison>,
+    #[command(flatten)]
+    runs: command_compare_runs::Arguments,
 }
 
 #[derive(Subcommand)]
@@ -60,10 +90,18 @@ enum Comparison {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Compare(Comparison::Answers(compare)) => command_answers::main(&compare),
-        Command::Compare(Comparison::Updates(arguments)) => command_updates::main(&arguments),
+        Command::Compare(Compare { servers: Some(Comparison::Answers(compare)), .. }) => {
+            command_answers::main(&compare)
+        }
+        Command::Compare(Compare { servers: Some(Comparison::Updates(arguments)), .. }) => {
+            command_updates::main(&arguments)
+        }
+        Command::Compare(Compare { servers: None, runs }) => command_compare_runs::main(&runs),
+        Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
+        Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Profile(profile) => command_profile::main(&profile),
+        Command::Report(arguments) => command_report::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }

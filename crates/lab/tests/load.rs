@@ -84,7 +84,7 @@ fn plan(server: SocketAddr, pace: Pace) -> Plan {
         timeout: Duration::from_millis(800),
         socket_count: 4,
         expected_rcodes: vec![0],
-        ..Plan::new(vec![server], Workload::Generated(Box::new(generator)), pace)
+        ..Plan::new(vec![server], Workload::generated(generator), pace)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Populations: clients in their own time, and fits that resemble their traces.
-#[path = "support/data.rs"]
-mod data;
+#[expect(dead_code, reason = "these tests start no servers")]
+mod support;
 
 use lab::echo::{Echo, EchoPlan, Fault};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
@@ -28,7 +28,7 @@ fn measure(text: &str, seconds: u64, faults: lab::echo::Faults) -> (Outcome, Ech
         doh: port(Transport::Doh),
         doq: port(Transport::Doq),
     };
-    let workload = Workload::Generated(Box::new(population.generator(Extras::default(), 1).unwrap().unwrap()));
+    let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
     let population = Cast::new(population, &["127.0.0.1".parse().unwrap()], 1).unwrap();
     let pace = Pace::Population { population, duration: Duration::from_secs(seconds) };
     let plan = Plan {
@@ -91,7 +91,7 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
     let plan = EchoPlan { ports: [(Transport::Tcp, port)].into(), ..plan };
     let over_tcp = Echo::start(&plan).unwrap();
     let population = Population::parse(&text).unwrap();
-    let workload = Workload::Generated(Box::new(population.generator(Extras::default(), 1).unwrap().unwrap()));
+    let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
     let server = format!("127.0.0.1:{port}").parse().unwrap();
     let population = Cast::new(population, &[server], 1).unwrap();
     let pace = Pace::Population { population, duration: Duration::from_secs(3) };
@@ -140,7 +140,7 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
 /// What a population would send, as a trace, without a network.
 fn trace_of(population: &Population, seconds: u64) -> Vec<Observed> {
     let generator = population.generator(Extras::default(), 3).unwrap().unwrap();
-    let mut workload = Workload::Generated(Box::new(generator));
+    let mut workload = Workload::generated(generator);
     let cast = Cast::new(population.clone(), &["192.0.2.1".parse().unwrap()], 3).unwrap();
     let mut crowd = cast.crowd(0, 1, Duration::from_secs(seconds));
     let endpoints = crowd.endpoints();
@@ -246,7 +246,7 @@ rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.5 }
 
 #[test]
 fn a_fit_to_a_root_servers_traffic_resembles_it() {
-    let Some(path) = data::data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
+    let Some(path) = support::data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
     let trace = read_observed(&path).unwrap();
     let fitted = fit(&trace).unwrap();
     // What is written is what is run.

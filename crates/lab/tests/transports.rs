@@ -67,7 +67,7 @@ fn workload() -> Workload {
         nxdomain_share: 0.0,
     };
     let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
-    Workload::Generated(Box::new(generator))
+    Workload::generated(generator)
 }
 
 fn open(rate: f64, seconds: u64) -> Pace {

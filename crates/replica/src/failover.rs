@@ -59,7 +59,7 @@ impl Replica {
         let Some((at_ms, term)) = self.evidence.campaign else { return };
         if self.driver.leader().is_some() || self.driver.term() != term {
             self.evidence.campaign = None;
-        } else if self.now.monotonic_ms >= at_ms && !self.is_fenced() {
+        } else if self.now.monotonic_ms >= at_ms && !self.is_fenced() && !self.driver.is_restoring() {
             self.evidence.campaign = None;
             self.driver.campaign();
         }

@@ -8,10 +8,12 @@
 //! - One [`Input::Tick`] each [`TICK_MS`] of monotonic time; after a pause of the process, frames that wait
 //!   are handled before at most one tick, lost ticks are not made up for.
 //! - Disk jobs follow the contract of [`crate::disk`].
-//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held.
+//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held. That is
+//!   for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
+pub use crate::replica::Membership;
 use core::net::SocketAddr;
 use wire::name::Name;
 use wire::number::Rcode;
@@ -58,6 +60,12 @@ pub enum Input {
         id: NodeId,
         /// Whether connecting again was refused: nobody listens there, the process is gone.
         refused: bool,
+    },
+    /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
+    /// of it only so: it is sent nothing any more.
+    ToldRemoved {
+        /// Who says so.
+        by: NodeId,
     },
     /// All operations of a disk job are done.
     Persisted {
@@ -465,7 +473,8 @@ pub enum Output {
         /// The leader, as far as it is known.
         leader: Option<NodeId>,
     },
-    /// The members or their addresses changed, or are known for the first time.
+    /// The members or their addresses changed, or are known for the first time; or one that was removed is counted no
+    /// more, see [`Membership`].
     PeersChanged {
         /// All members, this one included, by id.
         members: Vec<Member>,
@@ -478,6 +487,11 @@ pub enum Output {
     ServingChanged {
         /// The new state.
         serving: Serving,
+    },
+    /// This member was removed from the cluster: it never answers again.
+    Removed {
+        /// Whether raft has ceased to count it; until then the others may need its acknowledgements.
+        is_out: bool,
     },
     /// What [`Input::Stop`] asked for is done: nothing more is waited for.
     Stopped,

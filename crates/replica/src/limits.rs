@@ -81,6 +81,12 @@ pub const READS_WAITING_MAX: usize = 1_024;
 pub const UPDATE_WAIT_MS: u64 = 2_500;
 /// How long an unanswered forward waits before it is sent again.
 pub const FORWARD_AGAIN_MS: u64 = 400;
+/// Forwarded commands of one peer, back from the newest, of which it is known whether they came; older ones are not
+/// taken.
+pub const FORWARDS_SEEN_MAX: usize = 4_096;
+/// Peers of which that is known: members, and those that do not know yet that they are none, or that we do not know
+/// yet.
+pub const FORWARDS_SEEN_PEERS_MAX: usize = 2 * MEMBERS_MAX;
 /// How long a step of an administrator's command waits for its outcome.
 pub const ADMIN_WAIT_MS: u64 = 30_000;
 /// How long a read waits for a confirmed index.

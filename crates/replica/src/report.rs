@@ -18,6 +18,8 @@ pub(crate) struct Reports {
     /// Index and hash of the report under way, and of the one after it.
     subject: Option<(u64, u128)>,
     next_subject: Option<(u64, u128)>,
+    /// The newest report that came in this term.
+    came: u64,
     /// Hashes at the subject's index, by member.
     votes: BTreeMap<NodeId, u128>,
     /// When each member last answered, and what it can do.
@@ -55,6 +57,7 @@ impl Replica {
         self.reports.votes.clear();
         self.reports.heard.clear();
         self.reports.unconfirmed = None;
+        self.reports.came = 0;
         self.reports.sent_ms = 0;
     }
 
@@ -89,6 +92,11 @@ impl Replica {
         if report.term != self.driver.term() || self.driver.leader() != Some(from) || self.driver.is_leader() {
             return;
         }
+        // One that was overtaken, or comes again, says nothing about the time in which it came.
+        if report.sequence <= self.reports.came {
+            return;
+        }
+        self.reports.came = report.sequence;
         let now = self.now.monotonic_ms;
         self.reports.unconfirmed.get_or_insert((report.commit, now));
         self.confirm();
@@ -202,8 +210,8 @@ impl Replica {
     }
 
     pub(crate) fn set_serving(&mut self, serving: Serving) {
-        // A fenced replica never answers again; one that answered does so whatever becomes of the leader.
-        let serving = if self.fenced { Serving::No } else { serving };
+        // One that is fenced or removed never answers again; one that answered does so whatever becomes of the leader.
+        let serving = if self.fenced || self.is_removed() { Serving::No } else { serving };
         if self.serving != serving {
             self.serving = serving;
             self.out.push_back(Output::ServingChanged { serving });

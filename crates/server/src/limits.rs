@@ -87,6 +87,8 @@ pub(crate) const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
 pub(crate) const TICK_MS: u64 = 10;
 /// Inputs the replica takes before its outputs are looked at.
 pub(crate) const REPLICA_BATCH_COUNT: usize = 256;
+/// Inputs that wait when a process goes on after a pause and are handled before its one tick; some 40 ms of work.
+pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 
 /// Octets of a zone file as it lies on disk, and after decompression.
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;

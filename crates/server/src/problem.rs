@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Refused = 5,
     /// An address or a directory is in use.
     InUse = 6,
+    /// The node was removed from its cluster.
+    Removed = 7,
 }
 
 /// The table of exit codes in `--help`.
@@ -29,7 +31,8 @@ Exit codes:
   3  wrong configuration, key or zone file
   4  no node answers, or there is no leader
   5  refused by the cluster
-  6  an address or a directory is in use";
+  6  an address or a directory is in use
+  7  the node was removed from its cluster";
 
 /// An error for a person.
 #[derive(Debug)]

@@ -354,8 +354,10 @@ impl Simulation {
         self.client_rests(client);
     }
 
+    /// A probe goes on until it has been answered: what became too old on its way is signed anew.
     fn client_rests(&mut self, client: usize) {
-        if self.clients.clients[client].only.is_none() {
+        let it = &self.clients.clients[client];
+        if it.only.is_none() || !it.is_done {
             let (low, high) = self.setup.pause_us;
             let in_us = self.clients.rng.between(low, high);
             self.events.after(in_us, Event::Client(client));

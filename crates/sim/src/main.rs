@@ -88,7 +88,11 @@ impl Sum {
     fn print(&self, took: Duration) {
         let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, .. } = self.count;
         let Count { leader_changes, crashes, crashes_with_loss, partitions, checkpoints_installed, .. } = self.count;
-        println!("\n{} seeds, {} events, {} frames", self.seeds, self.events, self.count.frames);
+        let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
+        println!("\n{} seeds, {} events", self.seeds, self.events);
+        println!(
+            "{frames} frames, {frames_reordered} overtaken by a later one of their lane, {frames_repeated} repeated"
+        );
         println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
         println!("{commands_done} commands and {reads_done} reads done");
         println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");

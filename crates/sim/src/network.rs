@@ -1,7 +1,8 @@
 //! The network between members: it delays, loses, repeats, reorders and cuts, by the draw of a seed.
 //!
-//! A real lane is a TLS connection: in order or not at all. [`NetworkConfig::in_order`] keeps to that; without it the
-//! network is worse than any real one. A cut loses what meets it, or holds it back until it heals, as TCP does.
+//! A real lane is a TLS connection: in order or not at all, never twice. [`NetworkConfig::in_order`] keeps to that,
+//! and two seeds of three do; in the third, frames of one lane overtake each other and come again, up to seconds later:
+//! members lean on neither. A cut loses what meets it, or holds it back until it heals, as TCP does.
 
 use crate::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ pub struct NetworkConfig {
     pub loss_ppm: u64,
     /// Frames that arrive twice, in parts of a million.
     pub repeat_ppm: u64,
+    /// How much later the second time is at most, in microseconds.
+    pub repeat_later_max_us: u64,
     /// Whether frames of one lane overtake each other never.
     pub in_order: bool,
     /// Whether a cut holds frames back until it heals; otherwise it loses them.
@@ -43,6 +46,7 @@ impl Default for NetworkConfig {
             slow_max_us: 0,
             loss_ppm: 0,
             repeat_ppm: 0,
+            repeat_later_max_us: 0,
             in_order: true,
             holds: false,
         }
@@ -50,17 +54,19 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// A network as bad as this seed has it, within what lanes promise: in order or not at all.
+    /// A network as bad as this seed has it: one in three keeps no order within a lane, and repeats frames.
     pub fn drawn(rng: &mut Rng) -> Self {
         let is_lossy = rng.happens(500_000);
+        let in_order = rng.below(3) > 0;
         Self {
             delay_min_us: rng.between(20, 200),
             delay_max_us: rng.between(300, 3_000),
             slow_ppm: rng.below(20_000),
             slow_max_us: rng.between(3_000, 80_000),
             loss_ppm: if is_lossy { rng.below(50_000) } else { 0 },
-            repeat_ppm: 0,
-            in_order: true,
+            repeat_ppm: if in_order { 0 } else { rng.between(1_000, 30_000) },
+            repeat_later_max_us: rng.between(1_000, 2_000_000),
+            in_order,
             holds: rng.happens(500_000),
         }
     }
@@ -98,6 +104,8 @@ pub struct NetworkCount {
     pub broken: u64,
     /// Frames that were repeated.
     pub repeated: u64,
+    /// Frames that arrived after one that was sent later on the same lane, repeats among them.
+    pub reordered: u64,
     /// Frames that arrived.
     pub arrived: u64,
 }
@@ -113,6 +121,8 @@ pub struct Network<L> {
     connections: BTreeMap<(MemberId, MemberId), u64>,
     /// By direction and lane: when the last frame arrives.
     last_us: BTreeMap<(MemberId, MemberId, L), u64>,
+    /// By direction and lane: the latest frame that arrived.
+    last_number: BTreeMap<(MemberId, MemberId, L), u64>,
     /// What cuts hold back.
     held: Vec<Delivery<L>>,
     count: NetworkCount,
@@ -127,6 +137,7 @@ impl<L: Copy + Ord> Network<L> {
             cut: BTreeSet::new(),
             connections: BTreeMap::new(),
             last_us: BTreeMap::new(),
+            last_number: BTreeMap::new(),
             held: Vec::new(),
             count: NetworkCount::default(),
         }
@@ -157,8 +168,9 @@ impl<L: Copy + Ord> Network<L> {
         let copies = if self.rng.happens(self.config.repeat_ppm) { 2 } else { 1 };
         self.count.repeated += copies - 1;
         let mut deliveries = Vec::new();
-        for _ in 0..copies {
-            let at_us = self.arrival_us(now_us, from, to, lane);
+        for copy in 0..copies {
+            let later_us = if copy == 0 { 0 } else { self.rng.below(self.config.repeat_later_max_us + 1) };
+            let at_us = self.arrival_us(now_us + later_us, from, to, lane);
             deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), lane, connection, number });
         }
         deliveries
@@ -183,7 +195,7 @@ impl<L: Copy + Ord> Network<L> {
 
     /// Whether a delivery arrives now that its time has come.
     pub fn arrives(&mut self, delivery: &Delivery<L>) -> bool {
-        let Delivery { from, to, connection, .. } = *delivery;
+        let Delivery { from, to, connection, lane, number, .. } = *delivery;
         if self.is_cut(from, to) {
             self.meets_cut(delivery.clone());
             return false;
@@ -193,6 +205,9 @@ impl<L: Copy + Ord> Network<L> {
             return false;
         }
         self.count.arrived += 1;
+        let last = self.last_number.entry((from, to, lane)).or_default();
+        self.count.reordered += u64::from(number < *last);
+        *last = number.max(*last);
         true
     }
 
@@ -319,6 +334,7 @@ mod tests {
         let bad = NetworkConfig {
             loss_ppm: 100_000,
             repeat_ppm: 50_000,
+            repeat_later_max_us: 100,
             slow_ppm: 10_000,
             slow_max_us: 50_000,
             in_order: false,
@@ -330,7 +346,21 @@ mod tests {
         assert!((900..1100).contains(&count.lost), "{count:?}");
         assert!((350..550).contains(&count.repeated), "{count:?}");
         assert_eq!(count.arrived, count.sent - count.lost + count.repeated);
-        assert!(arrived.windows(2).filter(|pair| pair[0] > pair[1]).count() > 1000);
+        let (mut late, mut last) = (0, 0);
+        for number in arrived {
+            late += u64::from(number < last);
+            last = last.max(number);
+        }
+        assert!(late > 1000 && late == count.reordered, "{late}: {count:?}");
+    }
+
+    #[test]
+    fn one_seed_in_three_keeps_no_order_and_repeats() {
+        let drawn = |seed| NetworkConfig::drawn(&mut Rng::new(seed));
+        let (orderly, unruly): (Vec<_>, Vec<_>) = (0..300).map(drawn).partition(|config| config.in_order);
+        assert!((70..130).contains(&unruly.len()), "{}", unruly.len());
+        assert!(unruly.iter().all(|config| config.repeat_ppm > 0));
+        assert!(orderly.iter().all(|config| config.repeat_ppm == 0));
     }
 
     #[test]

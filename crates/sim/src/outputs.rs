@@ -51,6 +51,10 @@ impl Simulation {
                     self.look_closely(id)?;
                 }
             }
+            // The simulation changes no membership.
+            Output::Removed { .. } => {
+                return Err(self.violation("members_stay_sound", format!("{id} was removed by nobody")));
+            }
             Output::Stopped => self.ends_itself(id, "stopped"),
             Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
             Output::Fatal { reason } => {

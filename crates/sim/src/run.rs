@@ -3,6 +3,7 @@
 use crate::administrator::preparations;
 use crate::invariants::Checked;
 pub use crate::invariants::Violation;
+use crate::network::NetworkCount;
 use crate::setup::Setup;
 pub use crate::simulation::Count;
 use crate::simulation::{Event, Simulation};
@@ -199,7 +200,8 @@ impl Simulation {
         }
         let index = self.applied_max;
         self.look_at_disks(index)?;
-        self.count.frames = self.network.count().arrived;
+        let NetworkCount { arrived, reordered, repeated, .. } = self.network.count();
+        (self.count.frames, self.count.frames_reordered, self.count.frames_repeated) = (arrived, reordered, repeated);
         Ok(())
     }
 }

@@ -77,6 +77,10 @@ pub struct Count {
     pub checkpoints_installed: u64,
     /// Frames between members.
     pub frames: u64,
+    /// Of them, those that a later one of the same lane overtook.
+    pub frames_reordered: u64,
+    /// Frames that came twice.
+    pub frames_repeated: u64,
     /// Milliseconds from the end of the faults until each member took an update.
     pub recovery_ms: u64,
 }
@@ -95,6 +99,8 @@ impl Count {
         self.partitions += other.partitions;
         self.checkpoints_installed += other.checkpoints_installed;
         self.frames += other.frames;
+        self.frames_reordered += other.frames_reordered;
+        self.frames_repeated += other.frames_repeated;
         self.recovery_ms += other.recovery_ms;
     }
 }

@@ -149,8 +149,8 @@ fn single(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers)
         let name = name(numbers.below(names) * 2 + odd);
         key.clear();
         name_key(&name, &mut key);
-        let snapshot = reader.pin();
-        let candidate = snapshot.view().candidate(snapshot.root(), &key);
+        let pinned = reader.pin();
+        let candidate = pinned.view().candidate(pinned.root(), &key);
         hits += usize::from(candidate.is_some_and(|leaf| leaf[..NAME_LEN] == name));
     }
     assert_eq!(hits, LOOKUPS * (1 - odd));
@@ -164,15 +164,15 @@ fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers
     let mut hits = 0;
     let started = Stopwatch::start();
     for _ in 0..LOOKUPS / BATCH {
-        let snapshot = reader.pin();
+        let pinned = reader.pin();
         for ((tree, key), wanted) in queries.iter_mut().zip(&mut looked_for) {
             *wanted = name(numbers.below(names) * 2 + odd);
-            *tree = snapshot.root();
+            *tree = pinned.root();
             key.clear();
             name_key(&wanted[..], key);
         }
         let mut out = [None; BATCH];
-        snapshot.view().candidate_batch(&queries, &mut out);
+        pinned.view().candidate_batch(&queries, &mut out);
         hits += out
             .iter()
             .zip(&looked_for)
@@ -190,8 +190,8 @@ fn predecessor(store: &Store<Names>, names: usize, numbers: &mut Numbers) -> f64
     for _ in 0..LOOKUPS / 4 {
         key.clear();
         name_key(&name(numbers.below(names) * 2 + 1), &mut key);
-        let snapshot = reader.pin();
-        black_box(snapshot.view().pred(snapshot.root(), &key));
+        let pinned = reader.pin();
+        black_box(pinned.view().pred(pinned.root(), &key));
     }
     started.nanoseconds_each(LOOKUPS / 4)
 }

@@ -7,7 +7,7 @@
 //! ```text
 //!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> limbo --> free
 //!                                                       `-- rewind --> free
-//!   reader   pin --> Snapshot --> get, get_batch, locate, pred, succ, iter --> pin again, or offline
+//!   reader   pin --> Pinned --> get, get_batch, locate, pred, succ, iter --> pin again, or offline
 //! ```
 //!
 //! A tree is a qp-trie: a branch looks at one symbol of the key and has a child for each value that occurs, found by
@@ -67,7 +67,7 @@ pub use key::{Key, LeafKey};
 pub use ledger::Full;
 pub use mapping::ReserveError;
 pub use path::Path;
-pub use reader::{Frozen, Reader, Snapshot};
+pub use reader::{Frozen, Pinned, Reader};
 pub use store::{Stats, Store, StoreConfig};
 pub use tree::{Tree, Version};
 pub use view::View;

@@ -144,6 +144,29 @@ impl Mapping {
 mod tests {
     use super::*;
 
+    /// A process whose pages are small resets its connections late when it is killed.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn zone_memory_asks_for_huge_pages_by_default() {
+        assert!(crate::StoreConfig::default().huge_pages);
+        // `hg` among the flags of a mapping: it was advised (Documentation/filesystems/proc.rst).
+        let is_advised = |mapping: &Mapping| {
+            let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process may read about itself");
+            let start = format!("{:x}-", mapping.base().addr());
+            let flags = maps.lines().skip_while(|line| !line.starts_with(&start)).find(|line| line.contains("VmFlags"));
+            flags.expect("the mapping is listed").split_whitespace().any(|flag| flag == "hg")
+        };
+        if std::fs::metadata("/sys/kernel/mm/transparent_hugepage").is_err() {
+            println!("skipped: transparent huge pages are not there");
+            return;
+        }
+        for is_wanted in [true, false] {
+            let mapping = Mapping::reserve(8 << 20, is_wanted).expect("some megabytes are to be had");
+            assert!(mapping.commit(0, 8 << 20));
+            assert_eq!(is_advised(&mapping), is_wanted);
+        }
+    }
+
     #[test]
     fn what_is_committed_is_zero_and_writable() {
         let mapping = Mapping::reserve(1 << 20, true).expect("a megabyte is to be had");

@@ -39,15 +39,15 @@ impl<K: LeafKey> Reader<K> {
         Self { registered: shared.domain.register(), shared, keys: PhantomData }
     }
 
-    /// The published version, which stays as it is while the snapshot is used. Says at the same time that the version
+    /// The published version, which stays as it is while the result is used. Says at the same time that the version
     /// pinned before is not used any more.
     #[inline]
-    pub fn pin(&mut self) -> Snapshot<'_, K> {
+    pub fn pin(&mut self) -> Pinned<'_, K> {
         let root = Tree::from_bits(self.registered.pin());
-        // SAFETY: the snapshot borrows this reader, so neither `pin` nor `offline` nor drop can say that the root is
-        // let go while the snapshot lives, and the reader holds the mapping.
+        // SAFETY: the result borrows this reader, so neither `pin` nor `offline` nor drop can say that the root is let
+        // go while it lives, and the reader holds the mapping.
         let view = unsafe { View::new(self.shared.arena()) };
-        Snapshot { view, root }
+        Pinned { view, root }
     }
 
     /// Says that no version is used before the next [`Reader::pin`]. To be called before the thread waits for anything.
@@ -57,20 +57,20 @@ impl<K: LeafKey> Reader<K> {
 }
 
 /// A pinned version.
-pub struct Snapshot<'a, K> {
+pub struct Pinned<'a, K> {
     view: View<'a, K>,
     root: Tree,
 }
 
-impl<K> Clone for Snapshot<'_, K> {
+impl<K> Clone for Pinned<'_, K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for Snapshot<'_, K> {}
+impl<K> Copy for Pinned<'_, K> {}
 
-impl<'a, K: LeafKey> Snapshot<'a, K> {
+impl<'a, K: LeafKey> Pinned<'a, K> {
     /// Reads the trees of this version.
     pub fn view(self) -> View<'a, K> {
         self.view

@@ -256,8 +256,8 @@ fn a_reader_outlives_its_store() {
     publish(&mut store, tree);
     let (mut reader, frozen) = (store.reader(), store.freeze());
     drop(store);
-    let snapshot = reader.pin();
-    assert_eq!(snapshot.view().get(snapshot.root(), &key(&[1])).map(value), Some(b"still here".as_slice()));
+    let pinned = reader.pin();
+    assert_eq!(pinned.view().get(pinned.root(), &key(&[1])).map(value), Some(b"still here".as_slice()));
     assert_eq!(frozen.view().first(frozen.root()).map(value), Some(b"still here".as_slice()));
 }
 

@@ -213,8 +213,8 @@ impl Run {
             }
             Op::Thaw { .. } => {}
             Op::Pin => {
-                let snapshot = self.reader.pin();
-                check_version(snapshot.view(), snapshot.root(), &self.published.1);
+                let pinned = self.reader.pin();
+                check_version(pinned.view(), pinned.root(), &self.published.1);
             }
             Op::Offline => self.reader.offline(),
             Op::Reclaim => {

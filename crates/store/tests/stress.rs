@@ -66,10 +66,10 @@ fn read_until(mut reader: Reader<Plain>, stop: &AtomicBool, often_offline: bool)
     let mut newest = 0;
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) {
-        let snapshot = reader.pin();
-        let version = check(snapshot.view(), snapshot.root());
+        let pinned = reader.pin();
+        let version = check(pinned.view(), pinned.root());
         assert!(version >= newest, "a reader went back");
-        assert_eq!(check(snapshot.view(), snapshot.root()), version);
+        assert_eq!(check(pinned.view(), pinned.root()), version);
         newest = version;
         rounds += 1;
         if often_offline {

@@ -7,7 +7,7 @@
 //!   extra    glue, addresses of names in the answer            -> additional section
 //! ```
 //!
-//! One response comes from one [`Snapshot`]. Nothing allocates, and the work of each step is bounded by `limits`.
+//! One response comes from one [`SetVersion`]. Nothing allocates, and the work of each step is bounded by `limits`.
 
 mod additional;
 mod batch;
@@ -18,7 +18,7 @@ mod sections;
 pub use batch::Batch;
 pub use chaos::Chaos;
 
-use crate::set::{Snapshot, Zone};
+use crate::set::{SetVersion, Zone};
 use chain::Responder;
 use store::Path;
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
@@ -136,7 +136,7 @@ pub struct Answered {
 
 /// Answers a request whose opcode is QUERY into `out`.
 #[must_use]
-pub fn answer(snapshot: Snapshot<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
+pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
@@ -145,7 +145,7 @@ pub fn answer(snapshot: Snapshot<'_>, request: &Request<'_>, context: &AnswerCon
             composer.start_response(request, Rcode::NOERROR, false);
             AnswerKind::CookieOnly
         }
-        Some(question) => answer_question(snapshot, request, question, context, &mut composer, edns.as_mut()),
+        Some(question) => answer_question(set, request, question, context, &mut composer, edns.as_mut()),
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated }
@@ -160,7 +160,7 @@ struct Refusal {
 }
 
 fn answer_question(
-    snapshot: Snapshot<'_>,
+    set: SetVersion<'_>,
     request: &Request<'_>,
     question: &Question,
     context: &AnswerContext<'_>,
@@ -176,9 +176,8 @@ fn answer_question(
     }
     let mut path = Path::new();
     let mut qkey = crate::key::of(question.qname.as_ref());
-    let admitted = refuse_question(question)
-        .map_or(Ok(()), Err)
-        .and_then(|()| admit(snapshot, question, context, &qkey, &mut path));
+    let admitted =
+        refuse_question(question).map_or(Ok(()), Err).and_then(|()| admit(set, question, context, &qkey, &mut path));
     match admitted {
         Err(Refusal { rcode, kind, extended }) => {
             composer.start_response(request, rcode, false);
@@ -220,14 +219,14 @@ fn refuse_question(question: &Question) -> Option<Refusal> {
 
 /// The zone that answers.
 fn admit<'a>(
-    snapshot: Snapshot<'a>,
+    set: SetVersion<'a>,
     question: &Question,
     context: &AnswerContext<'_>,
     qkey: &store::Key,
     path: &mut Path<'a>,
 ) -> Result<Zone<'a>, Refusal> {
     let refusal = |rcode, kind, code| Refusal { rcode, kind, extended: Some(code) };
-    let Some(zone) = snapshot.find_key(qkey, question.qtype, path) else {
+    let Some(zone) = set.find_key(qkey, question.qtype, path) else {
         return Err(refusal(Rcode::REFUSED, AnswerKind::Refused, ede::NOT_AUTHORITATIVE));
     };
     let state = if zone.serial().is_none() { Servable::Loading } else { (context.zone_state)(&zone) };

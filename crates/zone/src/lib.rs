@@ -28,4 +28,4 @@ pub mod denial;
 pub mod lookup;
 
 pub use record::{Changeset, Record, ZoneId};
-pub use set::{Snapshot, Zone, ZoneReader, ZoneSet, ZoneSetConfig};
+pub use set::{SetVersion, Zone, ZoneReader, ZoneSet, ZoneSetConfig};

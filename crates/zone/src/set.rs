@@ -6,8 +6,8 @@
 //!   names tree : owner -> RRsets                  hashed tree: owner of NSEC3 -> NSEC3
 //! ```
 //!
-//! [`ZoneSet`] makes versions through [`Edit`]; a [`Snapshot`] is one version, read by any number of threads without a
-//! lock. The head is the newest version that was sealed; readers see the newest that was published.
+//! [`ZoneSet`] makes versions through [`Edit`]; a [`SetVersion`] is one of them, read by any number of threads without
+//! a lock. The head is the newest version that was sealed; readers see the newest that was published.
 //!
 //! NSEC3 records (and the RRSIGs that cover them) have a tree of their own because their owner names are no names of
 //! the zone: a query for one is answered as if it did not exist (RFC 5155 7.2.8), and their order is one of hashes.
@@ -16,7 +16,7 @@ mod change;
 mod edit;
 mod error;
 mod records;
-mod snapshot;
+mod version;
 mod view_record;
 mod zone;
 mod zone_record;
@@ -24,8 +24,8 @@ mod zone_record;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
 pub use records::{RecordRef, Records};
-pub use snapshot::{Frozen, Snapshot, ZoneReader};
 pub use store::{Full, ReserveError, Stats, StoreConfig, Version};
+pub use version::{Frozen, SetVersion, ZoneReader};
 pub use zone::Zone;
 pub use zone_record::Denial;
 pub(crate) use zone_record::soa_minimum;
@@ -68,14 +68,14 @@ impl ZoneSet {
 
     /// The newest version that was sealed, published or not.
     #[must_use]
-    pub fn head(&self) -> Snapshot<'_> {
-        Snapshot::new(self.store.view(), self.store.head())
+    pub fn head(&self) -> SetVersion<'_> {
+        SetVersion::new(self.store.view(), self.store.head())
     }
 
     /// The version that readers see.
     #[must_use]
-    pub fn published(&self) -> Snapshot<'_> {
-        Snapshot::new(self.store.view(), self.store.published())
+    pub fn published(&self) -> SetVersion<'_> {
+        SetVersion::new(self.store.view(), self.store.published())
     }
 
     /// Starts the next version on top of the head.

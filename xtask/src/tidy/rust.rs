@@ -14,6 +14,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/server/src/listen/batch.rs",
     "crates/server/src/node/system.rs",
     "crates/lab/src/engine/udp/batch.rs",
+    "crates/lab/benches/load/sockets.rs",
     "crates/lab/src/engine/system.rs",
     "crates/wire/tests/no_alloc.rs",
     "crates/zone/tests/answering/memory.rs",

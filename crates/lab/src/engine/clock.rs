@@ -17,6 +17,11 @@ impl Clock {
         Self { start: Instant::now() + LEAD }
     }
 
+    /// Its zero.
+    pub(super) const fn start(&self) -> Instant {
+        self.start
+    }
+
     /// A clock that has started, for what happens before the run.
     pub(super) fn provisional() -> Self {
         Self { start: Instant::now() }

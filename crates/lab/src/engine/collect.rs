@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// From a worker to the collector.
 pub(super) enum Report {
@@ -45,6 +45,8 @@ pub struct Tail {
     pub spun: Duration,
     /// How long the thread ran.
     pub wall: Duration,
+    /// How long it had queries to send, those that were overdue among them.
+    pub sending: Duration,
 }
 
 /// What the caller is told while the run goes on.
@@ -60,6 +62,8 @@ pub enum Progress<'a> {
 pub struct Outcome {
     /// When it began.
     pub started: SystemTime,
+    /// The same moment, on the clock of the run.
+    pub start: Instant,
     /// All seconds together.
     pub total: Second,
     /// How many seconds there are, from 0.
@@ -113,7 +117,6 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
     let start = Arc::new(Start::new(plan.worker_count));
-    let started = SystemTime::now();
     let mut threads = Vec::new();
     for index in 0..plan.worker_count {
         let (plan, start, stop, reports) = (plan.clone(), Arc::clone(&start), Arc::clone(&stop), reports.clone());
@@ -133,8 +136,10 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
     }
     let is_interrupted = stop.load(Ordering::Relaxed) != GO_ON;
+    let start = start.clock().start();
     Ok(Outcome {
-        started,
+        started: SystemTime::now() - start.elapsed(),
+        start,
         total: collector.total,
         second_count: collector.next,
         transports: collector.transports,

@@ -14,6 +14,11 @@ impl Start {
         Self { barrier: Barrier::new(worker_count), clock: OnceLock::new() }
     }
 
+    /// The clock of the run; one that starts just now when they have never met.
+    pub(super) fn clock(&self) -> Clock {
+        *self.clock.get_or_init(Clock::provisional)
+    }
+
     /// Waits for the others; the clock of the run.
     pub(super) fn meet(&self) -> Clock {
         self.barrier.wait();

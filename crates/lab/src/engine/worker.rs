@@ -150,6 +150,7 @@ impl Worker {
                 self.wait(is_sending);
             }
         }
+        self.book.tail.sending = Duration::from_nanos(last_send_ns);
         self.finish(thread_cpu().saturating_sub(cpu_before))
     }
 

@@ -1,5 +1,6 @@
 //! What happened to connections in one second.
 
+use super::recycle;
 use super::second::record;
 use hdrhistogram::Histogram;
 
@@ -41,10 +42,16 @@ impl Default for ConnectionSecond {
             closed_by_us: 0,
             reused_queries: 0,
             open: 0,
-            handshake: super::second::histogram(),
-            tcp_connect: super::second::histogram(),
-            lifetime: super::second::histogram(),
+            handshake: recycle::take(),
+            tcp_connect: recycle::take(),
+            lifetime: recycle::take(),
         }
+    }
+}
+
+impl Drop for ConnectionSecond {
+    fn drop(&mut self) {
+        recycle::give_back([&mut self.handshake, &mut self.tcp_connect, &mut self.lifetime]);
     }
 }
 

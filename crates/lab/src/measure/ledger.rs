@@ -1,7 +1,10 @@
 //! A worker's account of all its transports, second by second.
 
-use super::{ConnectionSecond, Moment, Second, Timeline};
+use super::{ConnectionSecond, Moment, Second, Timeline, recycle};
 use crate::engine::Transport;
+
+/// Histograms of a second of one transport.
+const HISTOGRAM_COUNT: usize = 6;
 
 /// One timeline for each transport of a run.
 #[derive(Debug)]
@@ -25,10 +28,11 @@ impl Ledger {
     /// An empty account of these transports; a query times out after `timeout_ns`.
     #[must_use]
     pub fn new(transports: impl IntoIterator<Item = Transport>, timeout_ns: u64) -> Self {
-        Self {
-            timelines: transports.into_iter().map(|transport| (transport, Timeline::default())).collect(),
-            timeout_ns,
-        }
+        let timelines: Vec<_> = transports.into_iter().map(|transport| (transport, Timeline::default())).collect();
+        // As many seconds as may still change, the one that begins, and those that are being added up meanwhile.
+        let second_count = (timeout_ns / 1_000_000_000) as usize + 4;
+        recycle::prepare(timelines.len() * second_count * HISTOGRAM_COUNT);
+        Self { timelines, timeout_ns }
     }
 
     fn timeline(&mut self, transport: Transport) -> &mut Timeline {

@@ -2,6 +2,7 @@
 
 mod connections;
 mod ledger;
+mod recycle;
 mod second;
 mod timeline;
 

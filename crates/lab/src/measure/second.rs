@@ -1,5 +1,6 @@
 //! The statistics of one second.
 
+use super::recycle;
 use crate::limits::LATENCY_MAX_NS;
 use hdrhistogram::Histogram;
 
@@ -73,10 +74,16 @@ impl Default for Second {
             duplicate: 0,
             mismatched: 0,
             stray: 0,
-            latency: histogram(),
-            service: histogram(),
-            send_lag: histogram(),
+            latency: recycle::take(),
+            service: recycle::take(),
+            send_lag: recycle::take(),
         }
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        recycle::give_back([&mut self.latency, &mut self.service, &mut self.send_lag]);
     }
 }
 
@@ -124,8 +131,8 @@ impl Second {
     }
 }
 
-/// An empty one that grows; nanoseconds.
-pub(super) fn histogram() -> Histogram<u64> {
+/// A new one, empty, that grows; nanoseconds.
+pub(super) fn fresh() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, 1_000_000, DIGITS).expect("bounds that fit");
     histogram.auto(true);
     histogram

@@ -102,7 +102,7 @@ mod tests {
             let popularity = Popularity::Zipf(exponent);
             let names = NameDistribution { pattern: "q{n}.a".into(), count, popularity, nxdomain_share: 0.0 };
             let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 5).unwrap();
-            let mut workload = Workload::Generated(Box::new(generator));
+            let mut workload = Workload::generated(generator);
             let mut asked: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
             let mut out = vec![0; QUERY_OCTETS_MAX];
             for _ in 0..50_000 {

@@ -1,15 +1,16 @@
 //! `manifest.json`: all that is needed to run it again.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a run came about.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Manifest {
     /// The command line, word by word.
     pub command: Vec<String>,
     /// This program's version.
-    pub version: &'static str,
+    pub version: String,
     /// Seconds since 1970 when it began.
     pub started: f64,
     /// Seed of everything that was drawn.
@@ -32,7 +33,7 @@ impl Manifest {
         let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         Self {
             command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             started: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
             seed,
             host: host_name(),

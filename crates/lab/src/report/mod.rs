@@ -6,10 +6,32 @@ mod verdict;
 mod summary;
 // manifest.json.
 mod manifest;
-// The terminal.
+// The terminal, in our words and in dnsperf's.
+mod dnsperf_text;
 mod text;
+// What was recorded, second by second.
+mod distribution;
+mod lines;
+mod recording;
+// The run folder, and what other programs left.
+pub mod folder;
+mod import;
+mod run;
+// The page with the pictures.
+mod page;
+mod palette;
+// Single pictures.
+pub mod svg;
+// Whether one run is slower than another.
+pub mod regression;
 
+pub use distribution::Distribution;
+pub use dnsperf_text::dnsperf_text;
+pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
+pub use page::page;
+pub use recording::{Account, ConnectionRow, Recording, Row};
+pub use run::Run;
 pub use summary::{ConnectionSummary, Quantiles, Summary, TransportSummary};
 pub use text::{duration, outline};
 pub use verdict::{Limit, LimitSide, Rules, Validity, judge};

@@ -1,10 +1,10 @@
 //! `summary.json`: a run in figures.
 
-use super::{Limit, Rules, Validity, judge};
+use super::{Distribution, Limit, Row, Rules, Validity, judge};
 use crate::engine::{Account, Outcome, Plan, Transport};
 use crate::measure::{ConnectionSecond, Second};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::number::Rcode;
 
@@ -12,7 +12,7 @@ use wire::number::Rcode;
 const SCHEMA_VERSION: u32 = 20_261_121;
 
 /// The whole of `summary.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of the form, as a date.
     pub schema_version: u32,
@@ -36,7 +36,8 @@ pub struct Summary {
 }
 
 /// One transport.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TransportSummary {
     /// Queries sent.
     pub sent: u64,
@@ -74,7 +75,8 @@ pub struct TransportSummary {
 }
 
 /// Connections of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ConnectionSummary {
     /// Handshakes that came to an end.
     pub opened: u64,
@@ -101,7 +103,8 @@ pub struct ConnectionSummary {
 }
 
 /// A distribution in ten figures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Quantiles {
     /// Smallest.
     pub min: f64,
@@ -131,16 +134,17 @@ impl Summary {
     pub fn new(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Self {
         let (validity, limit) = judge(plan, outcome, rules);
         let total = TransportSummary::new(&outcome.total);
-        let duration_seconds = plan.pace.duration().as_secs_f64().min(outcome.second_count as f64);
-        let offered = match &plan.pace {
-            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count(),
-            _ => outcome.total.sent as f64,
+        let planned_seconds = plan.pace.duration().as_secs_f64();
+        let duration_seconds = duration_seconds(planned_seconds, outcome);
+        let offered_rate = match &plan.pace {
+            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
+            _ => outcome.total.sent as f64 / duration_seconds,
         };
         let right = total.answered - total.unexpected;
         Self {
             schema_version: SCHEMA_VERSION,
             transports: outcome.transports.iter().map(|(own, account)| (*own, TransportSummary::of(account))).collect(),
-            offered_rate: offered / duration_seconds,
+            offered_rate,
             achieved_rate: right as f64 / duration_seconds,
             total,
             duration_seconds,
@@ -149,6 +153,12 @@ impl Summary {
             hosts: vec![super::manifest::host_name()],
         }
     }
+}
+
+/// How long queries were sent: as planned, or until it was broken off, or until the last that was overdue had gone out.
+fn duration_seconds(planned_seconds: f64, outcome: &Outcome) -> f64 {
+    let sending = outcome.workers.iter().map(|worker| worker.sending.as_secs_f64()).fold(0.0, f64::max);
+    if outcome.is_interrupted { sending.clamp(1e-3, planned_seconds) } else { planned_seconds.max(sending) }
 }
 
 impl TransportSummary {
@@ -200,6 +210,48 @@ impl ConnectionSummary {
             handshake_us: Quantiles::of(&total.handshake),
             tcp_connect_us: Quantiles::of(&total.tcp_connect),
             lifetime_us: Quantiles::of(&total.lifetime),
+        }
+    }
+}
+
+impl From<&Row> for TransportSummary {
+    fn from(row: &Row) -> Self {
+        Self {
+            sent: row.sent,
+            answered: row.answered,
+            late: row.late,
+            timed_out: row.timed_out,
+            mismatched: row.mismatched,
+            duplicate: row.duplicate,
+            stray: row.stray,
+            unexpected: row.unexpected,
+            truncated: row.truncated,
+            interrupted: row.interrupted,
+            connection_lost: row.connection_lost,
+            rcodes: row.rcodes.clone(),
+            latency_us: Quantiles::from(&row.latency),
+            service_us: Quantiles::from(&row.service),
+            send_lag_us: Quantiles::from(&row.send_lag),
+            connections: None,
+        }
+    }
+}
+
+impl From<&Distribution> for Quantiles {
+    /// From nanoseconds to microseconds.
+    fn from(distribution: &Distribution) -> Self {
+        let at = |quantile| distribution.quantile(quantile) as f64 / 1e3;
+        Self {
+            min: distribution.min() as f64 / 1e3,
+            q1: at(0.25),
+            p50: at(0.5),
+            q3: at(0.75),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: distribution.max() as f64 / 1e3,
+            n: distribution.n(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! server set its limit.
 
 use crate::engine::{Outcome, Pace, Plan};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The limits of the rules.
@@ -23,7 +23,7 @@ impl Default for Rules {
 }
 
 /// Whether the figures mean what they say.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Validity {
     /// Whether they do.
     pub valid: bool,
@@ -32,7 +32,7 @@ pub struct Validity {
 }
 
 /// Who could not have gone faster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitSide {
     /// This tool, on this machine.
@@ -42,7 +42,7 @@ pub enum LimitSide {
 }
 
 /// The verdict and what it rests on.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Limit {
     /// Whose limit it is.
     pub side: LimitSide,

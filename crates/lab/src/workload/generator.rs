@@ -128,6 +128,11 @@ impl Generator {
         Ok(self)
     }
 
+    /// The types that are drawn.
+    pub(super) fn rtypes(&self) -> impl Iterator<Item = Rtype> {
+        self.types.iter().map(|&(rtype, _)| rtype)
+    }
+
     /// Another stream of the same distribution.
     #[must_use]
     pub fn fork(&self, index: u64) -> Self {

@@ -2,32 +2,49 @@
 //!
 //! ```text
 //!   dnsperf text | blob --> Messages --+
-//!   name pattern, types --> Generator -+--> Workload::fill, one message at a time
+//!   dnsperf -u text ----> Messages ----+--> (Signer) --> Workload::fill, one message at a time
+//!   name pattern, types --> Generator -+
+//!   the same, a zone -----> Updates ---+
 //! ```
 
 // Messages that lie ready.
 mod messages;
 // Messages made while the run goes on.
 mod generator;
+mod updates;
+// Signatures.
+mod key;
+mod signer;
 mod template;
 // What each query carries besides its question.
 mod extras;
 // Files.
 mod blob;
 mod text;
+mod update_text;
 
 pub use extras::{Extras, ExtrasError, PADDING_BLOCK_OCTETS};
 pub use generator::{Generator, NameDistribution, Popularity};
+pub use key::{KeyError, TsigKey};
 pub use messages::Messages;
+pub use signer::Signer;
 pub use text::{Dialect, read_subnet};
+pub use updates::Updates;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Where a worker's messages come from. Cheap to clone; each worker has its own position.
+/// A worker's messages. Cheap to clone; each worker has its own position.
 #[derive(Clone, Debug)]
-pub enum Workload {
+pub struct Workload {
+    source: Source,
+    signer: Option<Signer>,
+}
+
+/// Where they come from.
+#[derive(Clone, Debug)]
+enum Source {
     /// A list, in order, from its start again when it ends.
     Listed {
         /// The messages.
@@ -39,37 +56,64 @@ pub enum Workload {
     },
     /// Drawn one by one.
     Generated(Box<Generator>),
+    /// Updates that are drawn one by one.
+    Updates(Box<Updates>),
 }
 
 impl Workload {
-    /// The list, from its start.
+    /// The list, in order, from its start again when it ends.
     #[must_use]
-    pub fn listed(messages: Arc<Messages>) -> Self {
-        Self::Listed { messages, next: 0, stride: 1 }
+    pub const fn listed(messages: Arc<Messages>) -> Self {
+        Self { source: Source::Listed { messages, next: 0, stride: 1 }, signer: None }
+    }
+
+    /// What the generator draws.
+    #[must_use]
+    pub fn generated(generator: Generator) -> Self {
+        Self { source: Source::Generated(Box::new(generator)), signer: None }
+    }
+
+    /// Updates that are drawn.
+    #[must_use]
+    pub fn updates(updates: Updates) -> Self {
+        Self { source: Source::Updates(Box::new(updates)), signer: None }
+    }
+
+    /// The same, each message signed as it goes out.
+    #[must_use]
+    pub fn signed(self, signer: Signer) -> Self {
+        Self { signer: Some(signer), ..self }
     }
 
     /// The share of worker `index` of `count`: of a list every `count`th message, of a generator its own stream.
     #[must_use]
     pub fn share(&self, index: usize, count: usize) -> Self {
-        match self {
-            Self::Listed { messages, .. } => {
-                Self::Listed { messages: Arc::clone(messages), next: index, stride: count }
+        let source = match &self.source {
+            Source::Listed { messages, .. } => {
+                Source::Listed { messages: Arc::clone(messages), next: index, stride: count }
             }
-            Self::Generated(generator) => Self::Generated(Box::new(generator.fork(index as u64))),
-        }
+            Source::Generated(generator) => Source::Generated(Box::new(generator.fork(index as u64))),
+            Source::Updates(updates) => Source::Updates(Box::new(updates.fork(index as u64))),
+        };
+        Self { source, signer: self.signer.as_ref().map(|signer| signer.share(index)) }
     }
 
     /// Writes the next message into `out`, which is at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX)
-    /// long, and gives its length. Its ID is zero.
+    /// long, and gives its length. Its ID is for the caller to set.
     pub fn fill(&mut self, out: &mut [u8]) -> usize {
-        match self {
-            Self::Listed { messages, next, stride } => {
+        let length = match &mut self.source {
+            Source::Listed { messages, next, stride } => {
                 let message = messages.at(*next % messages.len());
                 *next = (*next + *stride) % (messages.len() * *stride);
                 out[..message.len()].copy_from_slice(message);
                 message.len()
             }
-            Self::Generated(generator) => generator.fill(out),
+            Source::Generated(generator) => generator.fill(out),
+            Source::Updates(updates) => updates.fill(out),
+        };
+        match &mut self.signer {
+            Some(signer) => signer.sign(out, length),
+            None => length,
         }
     }
 }
@@ -139,15 +183,28 @@ impl std::error::Error for WorkloadError {}
 /// # Errors
 /// [`WorkloadError`] with file, line or offset, and reason.
 pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Messages, WorkloadError> {
-    use crate::trace::{TraceError, read_whole};
-    let octets = read_whole(path).map_err(|error| match error {
-        TraceError::File(error) => WorkloadError::File(path.to_owned(), error),
-        other => WorkloadError::Compression(path.to_owned(), other.to_string()),
-    })?;
+    let octets = read_octets(path)?;
     let messages = if dialect.is_none() && blob::looks_like(&octets) {
         blob::read(path, &octets)?
     } else {
         text::read(path, &octets, dialect, extras)?
     };
     if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned())) } else { Ok(messages) }
+}
+
+/// Reads a file of updates as `dnsperf -u` takes them; also as `.xz`.
+///
+/// # Errors
+/// [`WorkloadError`] with file, line and reason.
+pub fn read_updates(path: &Path) -> Result<Messages, WorkloadError> {
+    let messages = update_text::read(path, &read_octets(path)?)?;
+    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned())) } else { Ok(messages) }
+}
+
+fn read_octets(path: &Path) -> Result<Vec<u8>, WorkloadError> {
+    use crate::trace::{TraceError, read_whole};
+    read_whole(path).map_err(|error| match error {
+        TraceError::File(error) => WorkloadError::File(path.to_owned(), error),
+        other => WorkloadError::Compression(path.to_owned(), other.to_string()),
+    })
 }

@@ -1,12 +1,20 @@
 //! What the tests that start servers have in common.
 
-mod data;
-
-pub(crate) use data::data;
-
 use lab::peers::{Kind, ServedZone};
 use lab::trace;
 use std::path::{Path, PathBuf};
+
+/// A file of the real data that lies beside the project, or in `CATAMARAN_DATA`; `None`, said plainly, when it is
+/// absent.
+pub(crate) fn data(path: &str) -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);
+    let found = Some(folder.join(path)).filter(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: {path} is not there");
+    }
+    found
+}
 
 /// Whether everything is asked, and not a part of it.
 pub(crate) fn is_full() -> bool {

@@ -45,7 +45,8 @@ impl Replica {
                 self.driver.apply_conf_change(&change);
             }
             self.machine.apply_empty(index, term);
-            return Some(Applied::Other);
+            // Who was removed is out by this.
+            return Some(Applied::Settings(SettingsEffect { members: true, ..SettingsEffect::default() }));
         }
         if entry.data.is_empty() {
             self.machine.apply_empty(index, term);
@@ -72,8 +73,11 @@ impl Replica {
             self.out.push_back(Output::ZonesChanged);
         }
         if effect.members {
-            let members = self.machine.settings.members();
+            let settings = &self.machine.settings;
+            self.seen_forwards.retain(|id| settings.is_member(id));
+            let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
+            self.note_removal();
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::log::CheckpointRef;
 
 const PREFIX: &str = "checkpoint-";
 /// Name of the file in which one of our own is being written.
-const WRITING_FILE: &str = "checkpoint.writing";
+pub(crate) const WRITING_FILE: &str = "checkpoint.writing";
 /// Name of the file in which one of a peer's arrives.
 const INCOMING_FILE: &str = "checkpoint.incoming";
 

@@ -123,6 +123,20 @@ impl Body {
         out.finish()
     }
 
+    /// The feature level from which on members know it; the leader writes nothing above the level that all of them are
+    /// at. Every kind so far is of the first.
+    pub(crate) const fn feature_level(&self) -> u32 {
+        match self {
+            Self::Update(_)
+            | Self::ImportBegin(_)
+            | Self::ImportChunk(_)
+            | Self::ImportCommit(_)
+            | Self::ImportAbandon(_)
+            | Self::Settings(_)
+            | Self::Change(_) => 1,
+        }
+    }
+
     const fn kind(&self) -> u8 {
         match self {
             Self::Update(_) => KIND_UPDATE,

@@ -4,8 +4,10 @@
 //! once it has itself applied the entry. An answer of SERVFAIL means that it was certainly not proposed (RFC 2136
 //! 3.4.2); when that is not certain the client hears nothing and repeats its octets.
 
+mod seen;
 mod waiter;
 
+pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
@@ -73,20 +75,23 @@ impl Replica {
         let leader = if self.driver.is_leader() { Some(own) } else { self.driver.leader() };
         let Some(leader) = leader else { return };
         let command = waiter.command.clone();
+        let attempt = self.waiters.attempt(token);
         if leader == own {
-            if !self.head.enqueue(Origin { peer: None, token }, command) {
+            if !self.head.enqueue(Origin { peer: None, token: attempt }, command) {
+                self.waiters.answered(attempt);
                 return;
             }
         } else {
-            self.send(leader, &Frame::Forward { token, command });
+            self.send(leader, &Frame::Forward { token: attempt, command });
         }
         if let Some(waiter) = self.waiters.get_mut(token) {
-            waiter.sent(leader, self.now.monotonic_ms);
+            waiter.sent(leader, attempt, self.now.monotonic_ms);
         }
     }
 
-    /// The leader's word on a command of ours.
-    pub(crate) fn handle_answer(&mut self, token: u64, answer: Answer) {
+    /// The leader's word on an attempt at a command of ours; the first one counts.
+    pub(crate) fn handle_answer(&mut self, attempt: u64, answer: Answer) {
+        let Some(token) = self.waiters.answered(attempt) else { return };
         let Some(waiter) = self.waiters.get_mut(token) else { return };
         match answer {
             Answer::Proposed { index, term } => waiter.place = Some((index, term)),
@@ -99,7 +104,7 @@ impl Replica {
                 waiter.done_at = Some(index);
                 waiter.rcode = Some(rcode);
             }
-            Answer::BadTime => return self.finish_update(token, Verdict::BadTime),
+            Answer::BadTime => return self.bad_time(token),
             Answer::NotProposed => return waiter.not_proposed(),
             Answer::Refused(error) => {
                 return match self.waiters.remove(token) {
@@ -114,6 +119,28 @@ impl Replica {
             }
         }
         self.settle(token);
+    }
+
+    /// The leader takes the address that it was told for another than the first: those who asked from it hear so. Who
+    /// asked from elsewhere may be the first, and is asked for anew.
+    fn bad_time(&mut self, token: u64) {
+        let Some(waiter) = self.waiters.get_mut(token) else { return };
+        let (Purpose::Update { clients, .. }, Command::Update(command)) = (&mut waiter.purpose, &mut waiter.command)
+        else {
+            return;
+        };
+        let (others, rest): (Vec<_>, Vec<_>) = clients.iter().partition(|client| client.source == command.source);
+        let Some(next) = rest.first().map(|client: &Client| client.source).filter(|_| !others.is_empty()) else {
+            return self.finish_update(token, Verdict::BadTime);
+        };
+        command.source = next;
+        *clients = rest;
+        waiter.not_proposed();
+        self.waiters.forget_attempts(token);
+        for Client { request_id, .. } in others {
+            self.verdict(request_id, Verdict::BadTime);
+        }
+        self.dispatch(token);
     }
 
     /// Tells a waiter whose place or index is applied here.

@@ -33,6 +33,8 @@ pub(crate) struct Waiter {
     deadline_ms: u64,
     /// To whom it went last, and when; `None` when nobody has it.
     sent: Option<(NodeId, u64)>,
+    /// Numbers of all attempts.
+    attempts: Vec<u64>,
     /// Attempts of which nobody knows what became of them.
     open_count: u32,
     /// Where the leader put it.
@@ -44,8 +46,9 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    pub(crate) fn sent(&mut self, to: NodeId, now_ms: u64) {
+    pub(crate) fn sent(&mut self, to: NodeId, attempt: u64, now_ms: u64) {
         self.sent = Some((to, now_ms));
+        self.attempts.push(attempt);
         self.open_count += 1;
     }
 
@@ -93,6 +96,9 @@ impl Waiter {
 pub(crate) struct Waiters {
     waiters: BTreeMap<u64, Waiter>,
     identities: BTreeMap<Identity, u64>,
+    /// Attempts that were not answered, and whose they are. Each is answered once: what is counted of it is counted
+    /// once, even if its answer comes again.
+    attempts: BTreeMap<u64, u64>,
     next_token: u64,
 }
 
@@ -106,9 +112,26 @@ impl Waiters {
         self.waiters.len()
     }
 
+    const fn draw(&mut self) -> u64 {
+        let number = self.next_token;
+        self.next_token = number.wrapping_add(1);
+        number
+    }
+
+    /// The number of a new attempt for `token`, which its answer names.
+    pub(crate) fn attempt(&mut self, token: u64) -> u64 {
+        let attempt = self.draw();
+        self.attempts.insert(attempt, token);
+        attempt
+    }
+
+    /// An attempt is answered: whose it is, unless it was answered before or nobody waits for it any more.
+    pub(crate) fn answered(&mut self, attempt: u64) -> Option<u64> {
+        self.attempts.remove(&attempt)
+    }
+
     pub(crate) fn insert(&mut self, command: Command, purpose: Purpose, deadline_ms: u64) -> u64 {
-        let token = self.next_token;
-        self.next_token = self.next_token.wrapping_add(1);
+        let token = self.draw();
         if let Purpose::Update { identity, .. } = &purpose {
             self.identities.insert(*identity, token);
         }
@@ -117,6 +140,7 @@ impl Waiters {
             purpose,
             deadline_ms,
             sent: None,
+            attempts: Vec::new(),
             open_count: 0,
             place: None,
             done_at: None,
@@ -139,6 +163,14 @@ impl Waiters {
         Some(has_room)
     }
 
+    /// No answer to an attempt so far counts any more; what is not known of them stays unknown.
+    pub(crate) fn forget_attempts(&mut self, token: u64) {
+        let attempts = self.waiters.get_mut(&token).map(|waiter| core::mem::take(&mut waiter.attempts));
+        for attempt in attempts.into_iter().flatten() {
+            self.attempts.remove(&attempt);
+        }
+    }
+
     pub(crate) fn get(&self, token: u64) -> Option<&Waiter> {
         self.waiters.get(&token)
     }
@@ -153,6 +185,9 @@ impl Waiters {
 
     pub(crate) fn remove(&mut self, token: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&token)?;
+        for attempt in &waiter.attempts {
+            self.attempts.remove(attempt);
+        }
         if let Purpose::Update { identity, .. } = &waiter.purpose {
             self.identities.remove(identity);
         }

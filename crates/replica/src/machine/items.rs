@@ -10,7 +10,7 @@ use crate::state::{FrozenHistory, FrozenSessions, Settings};
 use std::collections::VecDeque;
 use wire::name::Name;
 use zone::set::Frozen;
-use zone::{Record, Snapshot, Zone, ZoneId};
+use zone::{Record, SetVersion, Zone, ZoneId};
 
 pub(super) const SCALARS: Section = Section(1);
 pub(super) const SETTINGS: Section = Section(2);
@@ -122,7 +122,7 @@ impl FrozenState {
                 }
                 None => {
                     self.stages.encode_items(|item| Self::push(ready, STAGES, item));
-                    At::Zones { staged: false, zones: self.zones.snapshot().zones().map(|zone| zone.id()).collect() }
+                    At::Zones { staged: false, zones: self.zones.set().zones().map(|zone| zone.id()).collect() }
                 }
             },
             At::Zones { staged, mut zones } => match zones.pop_front() {
@@ -136,12 +136,12 @@ impl FrozenState {
                 }
                 None if staged => At::End,
                 None => {
-                    let zones = self.zones.snapshot().all_staged().map(|zone| zone.id()).collect();
+                    let zones = self.zones.set().all_staged().map(|zone| zone.id()).collect();
                     At::Zones { staged: true, zones }
                 }
             },
             At::Records { staged, mut zones, after } => {
-                let zone = zones.front().and_then(|id| Self::find(self.zones.snapshot(), staged, id));
+                let zone = zones.front().and_then(|id| Self::find(self.zones.set(), staged, id));
                 let (records, last) = zone.map_or((Vec::new(), None), |zone| some_records(&zone, after.as_ref()));
                 if records.is_empty() {
                     zones.pop_front();
@@ -158,8 +158,8 @@ impl FrozenState {
         };
     }
 
-    fn find<'a>(snapshot: Snapshot<'a>, staged: bool, id: &ZoneId) -> Option<Zone<'a>> {
-        if staged { snapshot.staged(id) } else { snapshot.zone(id) }
+    fn find<'a>(set: SetVersion<'a>, staged: bool, id: &ZoneId) -> Option<Zone<'a>> {
+        if staged { set.staged(id) } else { set.zone(id) }
     }
 }
 

@@ -51,6 +51,9 @@ impl Replica {
     }
 
     fn propose_batch(&mut self) {
+        let level = self.machine.settings.feature_level();
+        let is_known = |evaluated: &Evaluated| evaluated.feature_level <= level;
+        assert!(self.head.batch.iter().all(is_known), "a member that does not know an entry would stop at it");
         let octets = self.head.batch.iter_mut().map(|evaluated| core::mem::take(&mut evaluated.octets)).collect();
         let Ok(first) = self.driver.propose(octets) else {
             return self.proposal_dropped();

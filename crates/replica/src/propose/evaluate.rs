@@ -79,6 +79,7 @@ impl Evaluator<'_> {
             return Step::Attached;
         }
         let (rcode, change) = self.outcome(&update);
+        let identity = update.identity;
         let key = self.machine.settings.keys().get(&update.key_name);
         let body = Body::Update(UpdateEntry {
             identity: update.identity,
@@ -97,6 +98,10 @@ impl Evaluator<'_> {
             Err(Unfit::Zones(Misfit::Full)) => {
                 self.head.in_flight.remove(&update.identity);
                 Step::Full
+            }
+            Err(Unfit::AboveLevel) => {
+                self.head.in_flight.remove(&identity);
+                Step::Answer(Answer::NotProposed)
             }
             // Our limit, not a fault of the message (RFC 2136 2.2 "for policy or security reasons").
             Err(Unfit::TooLarge) => self.unfit(body, Rcode::REFUSED),
@@ -238,6 +243,10 @@ impl Evaluator<'_> {
         is_barrier: bool,
         joined: Option<NodeId>,
     ) -> Result<(), Unfit> {
+        let feature_level = body.feature_level();
+        if feature_level > self.machine.settings.feature_level() {
+            return Err(Unfit::AboveLevel);
+        }
         let octets = body.encode(self.group, self.head.time_ms);
         if octets.len() > ENTRY_OCTETS_MAX {
             return Err(Unfit::TooLarge);
@@ -253,7 +262,7 @@ impl Evaluator<'_> {
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
         let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
-        self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined });
+        self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined, feature_level });
         Ok(())
     }
 }
@@ -265,12 +274,15 @@ enum Unfit {
     Zones(Misfit),
     /// The entry would be larger than [`ENTRY_OCTETS_MAX`].
     TooLarge,
+    /// Some member would not know it: the feature level has not risen yet.
+    AboveLevel,
 }
 
 impl Unfit {
     const fn to_admin(self) -> AdminError {
         match self {
             Self::TooLarge => AdminError::TooLarge,
+            Self::AboveLevel => AdminError::NotProposed,
             Self::Zones(Misfit::Content) => AdminError::ZoneInvalid,
             Self::Zones(Misfit::Base | Misfit::Full) => AdminError::ZoneChanged,
         }

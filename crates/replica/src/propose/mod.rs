@@ -22,7 +22,7 @@ use crate::machine::{Prepared, Stages};
 use crate::state::Identity;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Who asked: this replica or another, under a token of its own.
+/// Who asked: this replica or another, under the number of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None` is this replica.
@@ -41,6 +41,7 @@ pub(super) struct Evaluated {
     /// Nothing is evaluated after it before it is applied.
     is_barrier: bool,
     joined: Option<NodeId>,
+    feature_level: u32,
 }
 
 /// Something in the log that is not applied yet.

@@ -1,7 +1,7 @@
 //! `RawNode` with its contract kept.
 
 use super::conf_change::{ConfChange, sorted};
-use super::guard::{Guard, guard};
+use super::guard::{Guard, guard, is_restoring};
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
 use crate::limits::ELECTION_TICK_MAX;
@@ -233,8 +233,17 @@ impl Driver {
         if unwritten && self.node.raft.prs().is_singleton() && !self.is_leader() {
             return;
         }
+        if self.is_restoring() {
+            self.node.raft.election_elapsed = 0;
+        }
         self.node.tick();
         self.draw();
+    }
+
+    /// Whether the log begins behind a checkpoint whose state is not in force yet. Who campaigns then looks for entries
+    /// that are gone, and raft panics (R/raft.rs:1543); the state follows as soon as the disk has the log's record.
+    pub(crate) fn is_restoring(&self) -> bool {
+        is_restoring(&self.node)
     }
 
     /// Steps a message that came from `from`, unless it must not be.
@@ -333,7 +342,7 @@ impl Driver {
 
     /// Campaigns, with a pre-vote.
     pub(crate) fn campaign(&mut self) {
-        if self.is_voter() && !self.is_leader() {
+        if self.is_voter() && !self.is_leader() && !self.is_restoring() {
             let _ = self.node.campaign();
             self.draw();
         }

@@ -32,6 +32,8 @@ pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) ->
         MessageType::MsgHeartbeat if message.commit > raft.raft_log.last_index() => {
             Guard::Quarantine(FatalReason::LogLost)
         }
+        // It is asked to campaign, and must not yet; who leads goes on.
+        MessageType::MsgTimeoutNow if is_restoring(node) => Guard::Drop,
         // Nobody else leads in a term that this member leads.
         MessageType::MsgHeartbeat | MessageType::MsgAppend | MessageType::MsgSnapshot
             if message.term == raft.term && raft.state == raft::StateRole::Leader =>
@@ -45,6 +47,11 @@ pub(crate) fn guard(node: &RawNode<LogStorage>, from: u64, message: &Message) ->
         }
         _ => Guard::Step,
     }
+}
+
+/// Whether the log begins behind what is applied: a checkpoint is about to take the place of the state.
+pub(super) fn is_restoring(node: &RawNode<LogStorage>) -> bool {
+    node.raft.raft_log.applied + 1 < node.raft.raft_log.first_index()
 }
 
 /// Whether all numbers are such that counting on from them does not overflow. A checkpoint is never asked for: the

@@ -28,6 +28,11 @@ impl Replica {
             }
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, command } => {
+                // What comes again was answered when it came first.
+                if !self.seen_forwards.is_first(from, token) {
+                    self.counters.forwards_repeated += 1;
+                    return;
+                }
                 let origin = Origin { peer: Some(from), token };
                 // A node that was removed asks nothing of the cluster.
                 let is_heard = self.driver.is_leader() && self.machine.settings.is_member(from) && !self.is_stopping();

@@ -8,16 +8,19 @@
 mod disk;
 mod frames;
 mod open;
+mod removal;
 mod stop;
 mod tick;
 
 pub use open::OpenError;
+pub use removal::Membership;
+pub(crate) use removal::Removal;
 
 use crate::admin::AdminJobs;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
 use crate::failover::Evidence;
-use crate::forward::Waiters;
+use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
@@ -46,6 +49,8 @@ pub struct Counters {
     pub checkpoints_installed: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
+    /// Forwarded commands whose frame came again, and was not taken again.
+    pub forwards_repeated: u64,
 }
 
 /// One member of a cluster.
@@ -58,6 +63,7 @@ pub struct Replica {
     pub(crate) machine: Machine,
     pub(crate) head: Head,
     pub(crate) waiters: Waiters,
+    pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
     pub(crate) reports: Reports,
@@ -66,6 +72,7 @@ pub struct Replica {
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
+    pub(crate) removal: Removal,
     /// The highest feature level that this software knows; tests raise it.
     pub(crate) feature_level: u32,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
@@ -111,6 +118,7 @@ impl Replica {
             machine,
             head: Head::default(),
             waiters: Waiters::new(first_token),
+            seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
             reports: Reports::default(),
@@ -119,6 +127,7 @@ impl Replica {
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
+            removal: Removal::No,
             feature_level: FEATURE_LEVEL,
             is_installing: false,
             started_ms: now.monotonic_ms,
@@ -145,6 +154,7 @@ impl Replica {
         self.out.push_back(Output::KeysChanged);
         self.out.push_back(Output::ZonesChanged);
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
+        self.note_removal();
     }
 
     /// What opening put right, for the operator to know.
@@ -177,6 +187,7 @@ impl Replica {
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
+            Input::ToldRemoved { by } => self.handle_told_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),
             Input::Update(request) => self.handle_update(request),

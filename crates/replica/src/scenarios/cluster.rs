@@ -1,6 +1,6 @@
 //! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
 
-use crate::disk::{DiskJob, DiskQueue, DiskRead};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, DiskRead};
 use crate::io::{
     AdminCommand, AdminError, AdminReply, Contents, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
     ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
@@ -31,7 +31,11 @@ pub(super) struct Machine {
     pub(super) hung: Option<Vec<DiskJob>>,
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
+    /// Jobs that write a checkpoint of its own, while they hang.
+    pub(super) writing_hung: Option<Vec<DiskJob>>,
     pub(super) serving: Option<Serving>,
+    /// Whether raft has ceased to count it, once it knows that it was removed.
+    pub(super) removed: Option<bool>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
     pub(super) zones_replaced: usize,
@@ -219,6 +223,9 @@ impl Cluster {
         let machine = self.machines.get_mut(&id).unwrap();
         match output {
             Output::Send { to, frame, .. } => self.frames.push_back((id, to, frame)),
+            Output::Disk(job) if machine.writing_hung.is_some() && writes_checkpoint(&job) => {
+                machine.writing_hung.as_mut().unwrap().push(job);
+            }
             Output::Disk(job) => {
                 let hung = if job.queue == DiskQueue::Log { &mut machine.hung } else { &mut machine.bulk_hung };
                 match hung {
@@ -242,6 +249,7 @@ impl Cluster {
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => machine.fatal = Some(reason),
             Output::Stopped => machine.is_stopped = true,
+            Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
             Output::Published { .. }
             | Output::RoleChanged { .. }
@@ -257,6 +265,13 @@ impl Cluster {
             machine.disk.execute(op);
         }
         self.input(id, Input::Persisted { queue: job.queue, ticket: job.ticket });
+    }
+
+    /// Its own checkpoint is written on.
+    pub(super) fn unhang_writing(&mut self, id: NodeId) {
+        for job in self.machines.get_mut(&id).unwrap().writing_hung.take().unwrap() {
+            self.execute(id, &job);
+        }
     }
 
     /// The hung disk works again.
@@ -393,4 +408,12 @@ impl Cluster {
     pub(super) fn assert_done(&self, request: u64) {
         assert_eq!(self.verdict(request), Some(Verdict::Answer(Rcode::NOERROR)));
     }
+}
+
+fn writes_checkpoint(job: &DiskJob) -> bool {
+    let is_it = |file: &str| file == crate::checkpoint::WRITING_FILE;
+    job.ops.iter().any(|op| match op {
+        DiskOp::Create { file, .. } | DiskOp::Write { file, .. } | DiskOp::Sync { file } => is_it(file),
+        _ => false,
+    })
 }

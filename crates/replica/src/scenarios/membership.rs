@@ -2,7 +2,7 @@
 
 use super::cluster::*;
 use crate::Replica;
-use crate::io::{AdminCommand, AdminError, AdminReply, Serving};
+use crate::io::{AdminCommand, AdminError, AdminReply, Input, Serving};
 
 fn join(cluster: &mut Cluster, at: u64, digest: [u8; 32]) -> u64 {
     let address = "[::1]:7099".to_owned();
@@ -57,6 +57,18 @@ fn a_follower_is_removed() {
     let gone = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
     assert_eq!(cluster.admin_ok(leader, AdminCommand::RemoveNode { id: gone }), AdminReply::Done);
     assert_eq!(cluster.replica(leader).status().members.len(), 2);
+    // It stops answering at once, and learns that it is out while the others still talk to it.
+    cluster.run(300);
+    let removed = |cluster: &Cluster| (cluster.machines[&gone].removed, cluster.machines[&gone].serving);
+    assert_eq!(removed(&cluster), (Some(true), Some(Serving::No)));
+    assert!(cluster.replica(leader).membership().is_out(gone));
+    // Started again it knows it from its own log.
+    cluster.kill(gone);
+    cluster.machines.get_mut(&gone).unwrap().removed = None;
+    cluster.start(gone);
+    cluster.run(6_000);
+    assert_eq!(removed(&cluster).0, Some(true));
+    assert_eq!(cluster.replica(gone).serving(), Serving::No);
     cluster.kill(gone);
     let request = cluster.add(leader, &address(1));
     cluster.assert_done(request);
@@ -66,6 +78,34 @@ fn a_follower_is_removed() {
     // The number comes back under its next incarnation.
     let add = AdminCommand::AddNode { node: gone as u32, address: "[::1]:7000".to_owned() };
     assert_eq!(cluster.admin_ok(leader, add), AdminReply::Joined { id: 1 << 32 | gone });
+}
+
+#[test]
+fn a_member_that_was_away_when_it_was_removed_is_told() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let gone = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.kill(gone);
+    assert_eq!(cluster.admin_ok(leader, AdminCommand::RemoveNode { id: gone }), AdminReply::Done);
+    cluster.run(300);
+    let membership = cluster.replica(leader).membership();
+    assert!(membership.is_out(gone) && !membership.is_out(leader));
+    assert!(!membership.is_out(9) && !membership.is_out(1 << 32 | gone), "who never was a member is not out");
+    cluster.start(gone);
+    cluster.run(6_000);
+    // Nobody sends it anything: by itself it answers as one that hears no leader.
+    assert_eq!((cluster.machines[&gone].removed, cluster.replica(gone).serving()), (None, Serving::Stale));
+    // One that is no member has no say.
+    cluster.input(gone, Input::ToldRemoved { by: 9 });
+    cluster.run(10);
+    assert_eq!(cluster.machines[&gone].removed, None);
+    cluster.input(gone, Input::ToldRemoved { by: leader });
+    cluster.run(10);
+    assert_eq!((cluster.machines[&gone].removed, cluster.machines[&gone].serving), (Some(true), Some(Serving::No)));
+    cluster.run(6_000);
+    assert_eq!(cluster.replica(gone).serving(), Serving::No);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
 }
 
 #[test]

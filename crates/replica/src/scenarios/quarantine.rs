@@ -4,7 +4,7 @@ use super::cluster::*;
 use crate::OpenError;
 use crate::Replica;
 use crate::disk::DiskRead;
-use crate::io::{AdminCommand, AdminReply, FatalReason, Input, Serving};
+use crate::io::{AdminCommand, AdminError, AdminReply, FatalReason, Input, Serving, Verdict};
 use crate::log;
 use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
@@ -93,6 +93,26 @@ fn an_entry_of_newer_software_stops_a_member_and_it_says_so() {
         assert_eq!(cluster.machines[&id].serving, Some(Serving::No));
         assert_eq!(cluster.replica(id).status().applied_index, applied);
     }
+}
+
+#[test]
+fn a_leader_writes_nothing_above_the_feature_level() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.replica_mut(leader).machine.settings.pretend_feature_level(0);
+    let before = cluster.replica(leader).status().last_index;
+    let request = cluster.add(follower, &address(1));
+    let command = cluster.admin(leader, AdminCommand::RemoveZone { zone: zone_id("example.test.") });
+    cluster.run(4_000);
+    assert_eq!(cluster.verdict(request), Some(Verdict::NotProposed));
+    assert_eq!(cluster.admin[&command], Err(AdminError::NotProposed));
+    assert_eq!(cluster.leader(), Some(leader));
+    assert_eq!(cluster.replica(leader).status().last_index, before, "nothing was written, nor the level itself");
+    cluster.replica_mut(leader).machine.settings.pretend_feature_level(1);
+    let request = cluster.add(follower, &address(1));
+    cluster.assert_done(request);
+    cluster.assert_same();
 }
 
 #[test]

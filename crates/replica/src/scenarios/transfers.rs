@@ -1,21 +1,25 @@
 //! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminReply, Contents, NodeId, Serving, ZoneOptions};
+use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
-use raft::eraftpb::MessageType;
+use raft::eraftpb::{Message, MessageType};
 
-/// A cluster whose third member is down and needs a checkpoint; the leader, and that member.
-fn with_lagging() -> (Cluster, NodeId, NodeId) {
-    let log = LogConfig {
+/// Logs so small that who was away needs a checkpoint.
+fn small_log() -> LogConfig {
+    LogConfig {
         segment_bytes: 1 << 16,
         entries_behind_checkpoint: 5,
         bytes_behind_checkpoint: 4_096,
         checkpoint_due_bytes: 1 << 15,
         ..LogConfig::default()
-    };
-    let mut cluster = Cluster::with_log(3, log);
+    }
+}
+
+/// A cluster whose third member is down and needs a checkpoint; the leader, and that member.
+fn with_lagging() -> (Cluster, NodeId, NodeId) {
+    let mut cluster = Cluster::with_log(3, small_log());
     cluster.prepare();
     let leader = cluster.elect();
     let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -61,6 +65,70 @@ fn a_manifest_that_is_lost_is_sent_again_soon() {
     cluster.run(1_000);
     cluster.lose = |_| false;
     cluster.run(4_000);
+    assert_caught_up(&cluster, leader, lagging);
+}
+
+#[test]
+fn a_checkpoint_of_its_own_that_is_late_takes_nothing_from_the_one_that_was_installed() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let late = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let writing = |cluster: &Cluster| cluster.machines[&late].writing_hung.as_ref().map_or(0, Vec::len);
+    cluster.machines.get_mut(&late).unwrap().writing_hung = Some(Vec::new());
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    assert!(writing(&cluster) > 0, "it has begun a checkpoint");
+    cluster.cut = cluster.machines.keys().flat_map(|&id| [(id, late), (late, id)]).collect();
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    cluster.cut.clear();
+    cluster.run(4_000);
+    let leader = cluster.elect();
+    assert_caught_up(&cluster, leader, late);
+    cluster.unhang_writing(late);
+    // Enough for the log to let go of what it no longer needs.
+    for last in 1..=10u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    cluster.run(500);
+    cluster.kill(late);
+    cluster.start(late);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_between_its_old_state_and_an_installed_one_does_not_campaign() {
+    let (mut cluster, leader, lagging) = with_lagging();
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.get_msg_type() == MessageType::MsgSnapshot,
+        _ => false,
+    };
+    cluster.start(lagging);
+    cluster.lose = |_| false;
+    // The checkpoint comes, and the record that puts it in force does not reach the disk.
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    cluster.run(4_000);
+    assert!(cluster.replica(lagging).is_installing);
+    let term = cluster.replica(lagging).status().term;
+    // Its leader is known to be gone, its time limit passes, and it is asked to take over.
+    cluster.kill(leader);
+    let mut message = Message { from: leader, to: lagging, term, ..Message::default() };
+    message.set_msg_type(MessageType::MsgTimeoutNow);
+    let frame = Frame::Raft(Box::new(message)).encode(0);
+    cluster.input(lagging, Input::Peer { from: leader, frame });
+    cluster.run(2_000);
+    assert_eq!(cluster.replica(lagging).status().role, Role::Follower);
+    cluster.unhang(lagging);
+    cluster.run(4_000);
+    let leader = cluster.elect();
     assert_caught_up(&cluster, leader, lagging);
 }
 

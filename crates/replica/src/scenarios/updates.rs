@@ -1,7 +1,9 @@
 //! Updates through any member, and what becomes of them when leaders come and go.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, Input, Right, Verdict};
+use crate::command::Answer;
+use crate::io::{AdminCommand, AdminReply, Contents, Input, Output, Right, Verdict, ZoneOptions};
+use crate::peer::Frame;
 use crate::update::client::UpdateBuilder;
 use wire::number::{Rcode, Rtype};
 
@@ -279,4 +281,101 @@ fn reads_wait_for_what_was_acknowledged_before_them() {
     cluster.input(leader, Input::ReadIndex { request_id: 902 });
     cluster.run(3_000);
     assert!(cluster.reads[&902].is_err());
+}
+
+/// The frames that a member wants to send to another, of one kind.
+fn frames_to(cluster: &mut Cluster, from: u64, to: u64) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while let Some(output) = cluster.replica_mut(from).poll() {
+        if let Output::Send { to: receiver, frame, .. } = output
+            && receiver == to
+        {
+            frames.push(frame);
+        }
+    }
+    frames
+}
+
+#[test]
+fn a_command_whose_frame_comes_again_is_carried_out_once() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let zone = zone_id("twice.test.");
+    let contents = Contents::new(&zone, records("twice.test.", 1)).unwrap();
+    let add = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
+    cluster.admin_ok(follower, add.clone());
+    let removal = 9_999;
+    let command = AdminCommand::RemoveZone { zone: zone.clone() };
+    cluster.input(follower, Input::Admin { request_id: removal, command });
+    let frames = frames_to(&mut cluster, follower, leader);
+    assert_eq!(frames.len(), 1, "it was forwarded");
+    let deliver = |cluster: &mut Cluster| {
+        cluster.input(leader, Input::Peer { from: follower, frame: frames[0].clone() });
+        cluster.settle();
+        cluster.run(100);
+    };
+    deliver(&mut cluster);
+    assert_eq!(cluster.admin[&removal], Ok(AdminReply::Done));
+    cluster.admin_ok(follower, add);
+    deliver(&mut cluster);
+    assert!(cluster.replica(leader).zones().published().zone(&zone).is_some(), "it was added again, and stays");
+    assert_eq!(cluster.replica(leader).status().counters.forwards_repeated, 1);
+    cluster.assert_same();
+}
+
+#[test]
+fn an_answer_that_comes_again_makes_nothing_certain() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    let attempt = |frames: Vec<Vec<u8>>| {
+        let mut tokens = frames.iter().filter_map(|frame| match Frame::decode(frame) {
+            Ok((_, Frame::Forward { token, .. })) => Some(token),
+            _ => None,
+        });
+        tokens.next_back()
+    };
+    // Nobody knows what became of the first attempt; the leader refuses the second, and its refusal comes twice.
+    let first = attempt(frames_to(&mut cluster, follower, leader)).unwrap();
+    let mut second = None;
+    while second.is_none() {
+        cluster.now.monotonic_ms += 10;
+        cluster.input(follower, Input::Tick);
+        second = attempt(frames_to(&mut cluster, follower, leader));
+    }
+    let second = second.unwrap();
+    assert_ne!(first, second, "each attempt has a number of its own");
+    let refusal = Frame::Answer { token: second, answer: Answer::NotProposed }.encode(0);
+    for _ in 0..2 {
+        cluster.input(follower, Input::Peer { from: leader, frame: refusal.clone() });
+    }
+    cluster.cut = [(follower, leader), (leader, follower)].into();
+    cluster.run(5_000);
+    assert_eq!(cluster.verdict(request), Some(Verdict::Unknown), "the first attempt may have been carried out");
+}
+
+#[test]
+fn a_sender_that_comes_after_a_stranger_to_a_member_that_lags_hears_its_outcome() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // Its disk hangs: it does not apply what the others have.
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(leader, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let stranger = cluster.update_octets(lagging, message.clone(), "192.0.2.201:4000");
+    let again = cluster.update_octets(lagging, message.clone(), "192.0.2.200:4001");
+    let other = cluster.update_octets(lagging, message, "192.0.2.202:4001");
+    cluster.settle();
+    cluster.unhang(lagging);
+    cluster.run(500);
+    cluster.assert_done(again);
+    assert_eq!(cluster.verdict(stranger), Some(Verdict::BadTime));
+    assert_eq!(cluster.verdict(other), Some(Verdict::BadTime));
+    cluster.assert_same();
 }

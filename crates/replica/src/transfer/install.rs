@@ -202,6 +202,8 @@ impl Replica {
         self.machine = machine;
         self.machine.alarms = alarms;
         let index = manifest.header.index;
+        // What is being written is of a state that is gone.
+        self.abandon_checkpoint();
         self.driver.applied(index);
         self.driver.log_mut().set_applied(index);
         self.offer_checkpoint(manifest, table);

@@ -151,11 +151,15 @@ impl Replica {
         let Some(writing) = &mut self.transfers.writer else { return false };
         let was_abandoned = writing.state.is_none();
         let is_distrusted = self.fenced;
+        // A leader's checkpoint was installed meanwhile: the log refers to that one, which must stay the newest.
+        let installed = self.driver.log().checkpoint();
         match writing.writer.persisted(ticket) {
             Written::NotOurs => false,
-            Written::Whole(whole) if is_distrusted => {
+            Written::Whole(whole) if is_distrusted || whole.0.header.index <= installed.index => {
                 self.transfers.writer = None;
-                self.remove_files(vec![whole.0.file()]);
+                if whole.0.reference() != installed {
+                    self.remove_files(vec![whole.0.file()]);
+                }
                 true
             }
             Written::More if was_abandoned => {

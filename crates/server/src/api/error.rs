@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use replica::io::AdminError;
+use replica::io::{AdminError, ReadIndexError};
 
 /// What a handler gives when it cannot do as asked.
 #[derive(Debug)]
@@ -96,6 +96,19 @@ impl From<AdminError> for ApiError {
             }
         };
         Self::new(status, error, hint)
+    }
+}
+
+impl From<ReadIndexError> for ApiError {
+    fn from(error: ReadIndexError) -> Self {
+        let (error, hint) = match error {
+            ReadIndexError::TimedOut => (
+                "no leader with a majority confirmed in time that this node has everything",
+                "leave out consistent=1 to read what this node has; see `catamaran status`",
+            ),
+            ReadIndexError::Busy => ("too many consistent reads wait", "try again in a second"),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error, hint)
     }
 }
 

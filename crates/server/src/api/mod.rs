@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
-//! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones | from elsewhere |
-//! | `GET /v1/zone?zone=NAME` | the zone as a zone file | always |
+//! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
+//! | `GET /v1/zone?zone=NAME` | the zone as a zone file; `&consistent=1` | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
 //! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
@@ -14,10 +14,14 @@
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
 //!
+//! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
+//! until it has it. Without a majority that is 503 after 2.5 s.
+//!
 //! Every error is JSON: `{"error": what, "hint": what to do}`.
 
 pub(crate) mod types;
 
+mod consistent;
 pub(crate) mod error;
 mod guard;
 mod keys;

@@ -1,6 +1,7 @@
 //! `GET /healthz`, `GET /v1/status`
 
 use super::Api;
+use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{HealthJson, MemberJson, StatusJson};
 use crate::node::handle::WithZones;
@@ -49,7 +50,9 @@ pub(super) struct StatusQuery {
 pub(super) async fn status(
     State(api): State<Arc<Api>>,
     query: Result<Query<StatusQuery>, QueryRejection>,
+    consistency: Result<Query<Consistency>, QueryRejection>,
 ) -> Result<Json<StatusJson>, ApiError> {
+    consistency?.wait(&api).await?;
     let with_zones = if query?.zones == Some(false) { WithZones::No } else { WithZones::Yes };
     let Status {
         id, role, term, leader, commit_index, applied_index, staleness_ms, state_hash, members, zones, ..
@@ -70,6 +73,7 @@ pub(super) async fn status(
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: match role {
+            _ if api.handle.shared().removal.is_removed() => "removed",
             Role::Leader => "leader",
             Role::Follower => "follower",
             Role::Candidate => "candidate",

@@ -11,7 +11,7 @@ pub(crate) struct StatusJson {
     pub(crate) raft_id: u64,
     pub(crate) pid: u32,
     pub(crate) version: String,
-    /// `leader`, `follower` or `candidate`.
+    /// `leader`, `follower` or `candidate`; `removed` on a node that is about to end because it is no member any more.
     pub(crate) role: String,
     pub(crate) term: u64,
     /// Number of the leader's node; null while none is known.

@@ -1,6 +1,7 @@
 //! `/v1/zones`, `/v1/zone`
 
 use super::Api;
+use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::ZONE_HASH;
@@ -114,7 +115,11 @@ fn change_options(mut options: ZoneOptions, wanted: &OptionsJson) -> Result<Zone
     Ok(options)
 }
 
-pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<ZoneJson>>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    consistency: Result<Query<Consistency>, QueryRejection>,
+) -> Result<Json<Vec<ZoneJson>>, ApiError> {
+    consistency?.wait(&api).await?;
     let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
     Ok(Json(describe_all(&api, &status.zones)))
 }
@@ -135,13 +140,15 @@ pub(super) async fn set_options(
 pub(super) async fn export(
     State(api): State<Arc<Api>>,
     query: Result<Query<ZoneQuery>, QueryRejection>,
+    consistency: Result<Query<Consistency>, QueryRejection>,
 ) -> Result<impl IntoResponse, ApiError> {
     let id = query?.id()?;
+    consistency?.wait(&api).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     // A large zone takes a while to print; other requests go on meanwhile.
     let printed = blocking(move || {
-        let snapshot = frozen.snapshot();
-        let zone = snapshot.zone(&id)?;
+        let set = frozen.set();
+        let zone = set.zone(&id)?;
         Some((hash_text(&zone), print(&zone)))
     });
     let unknown = || ApiError::from(AdminError::ZoneUnknown);
@@ -195,8 +202,8 @@ pub(super) async fn replace(
     let id = zone.clone();
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
     let compared = blocking(move || {
-        let snapshot = frozen.snapshot();
-        let old = snapshot.zone(&id).ok_or(AdminError::ZoneUnknown)?;
+        let set = frozen.set();
+        let old = set.zone(&id).ok_or(AdminError::ZoneUnknown)?;
         if old.hash() != base_hash {
             return Err(AdminError::ZoneChanged);
         }

@@ -234,11 +234,13 @@ Examples:
 
 const ZONE_LIST_EXAMPLES: &str = "\
 Examples:
-  catamaran zone list";
+  catamaran zone list
+  catamaran zone list --consistent           with all that any node has acknowledged";
 
 const ZONE_EXPORT_EXAMPLES: &str = "\
 Examples:
-  catamaran zone export example.org > example.org.zone";
+  catamaran zone export example.org > example.org.zone
+  catamaran zone export example.org --consistent > example.org.zone";
 
 const ZONE_CHECK_EXAMPLES: &str = "\
 Examples:
@@ -284,6 +286,14 @@ pub(crate) struct ZoneOptionArgs {
     /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
     #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
     pub(crate) stale: Option<String>,
+}
+
+/// How new an answer must be.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ReadArgs {
+    /// Show all that was acknowledged before, by whichever node; needs a majority.
+    #[arg(long)]
+    pub(crate) consistent: bool,
 }
 
 /// `zone ...`
@@ -332,6 +342,8 @@ pub(crate) enum ZoneCommand {
     #[command(after_help = ZONE_LIST_EXAMPLES)]
     List {
         #[command(flatten)]
+        read: ReadArgs,
+        #[command(flatten)]
         target: Target,
     },
     /// Print a zone as a zone file.
@@ -339,6 +351,8 @@ pub(crate) enum ZoneCommand {
     Export {
         /// The zone's apex.
         zone: String,
+        #[command(flatten)]
+        read: ReadArgs,
         #[command(flatten)]
         target: Target,
     },

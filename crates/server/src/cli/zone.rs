@@ -2,7 +2,7 @@
 
 use super::client::{Client, query};
 use super::difference::Difference;
-use super::{Target, ZoneCommand, ZoneOptionArgs};
+use super::{ReadArgs, Target, ZoneCommand, ZoneOptionArgs};
 use crate::api::types::{DoneJson, ZoneJson};
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
@@ -15,8 +15,8 @@ pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
         ZoneCommand::Add { file, options, target } => add(file, options, target),
         ZoneCommand::Set { zone, options, target } => set(zone, options, target),
         ZoneCommand::Replace { file, yes, target } => replace(file, *yes, target),
-        ZoneCommand::List { target } => list(target),
-        ZoneCommand::Export { zone, target } => export(zone, target),
+        ZoneCommand::List { read, target } => list(*read, target),
+        ZoneCommand::Export { zone, read, target } => export(zone, *read, target),
         ZoneCommand::Check { file } => check(file),
         ZoneCommand::Remove { zone, yes, target } => remove(zone, *yes, target),
     }
@@ -109,13 +109,15 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     }
 }
 
-fn list(target: &Target) -> Result<(), Problem> {
-    let zones: Vec<ZoneJson> = Client::find(target)?.get_json("/v1/zones")?;
+fn list(read: ReadArgs, target: &Target) -> Result<(), Problem> {
+    let path = if read.consistent { "/v1/zones?consistent=1" } else { "/v1/zones" };
+    let zones: Vec<ZoneJson> = Client::find(target)?.get_json(path)?;
     zones.iter().try_for_each(|zone| print(&line(zone)))
 }
 
-fn export(zone: &str, target: &Target) -> Result<(), Problem> {
-    let answer = Client::find(target)?.get(&path(&apex(zone)?))?;
+fn export(zone: &str, read: ReadArgs, target: &Target) -> Result<(), Problem> {
+    let consistent = if read.consistent { "&consistent=1" } else { "" };
+    let answer = Client::find(target)?.get(&(path(&apex(zone)?) + consistent))?;
     let mut out = std::io::stdout().lock();
     let written = match out.write_all(&answer.body).and_then(|()| out.flush()) {
         // Whoever read, say `head`, has seen enough.

@@ -174,6 +174,12 @@ impl Batch {
         Some((Received { octets, peer, local: self.locals[index] }, out))
     }
 
+    /// The datagrams of the last receive.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        let datagrams = self.received.chunks(RECEIVE_STRIDE).zip(&self.lengths[..self.count]);
+        datagrams.map(|(octets, &len)| &octets[..len])
+    }
+
     /// Says that the slot of datagram `index` holds a response of `len` octets.
     pub(crate) fn respond(&mut self, index: usize, len: usize) {
         assert!(index < self.count && len <= UDP_RESPONSE_OCTETS_MAX && self.response_count < UDP_BATCH_COUNT);

@@ -58,6 +58,9 @@ pub(crate) trait PinnedResponder {
 
     /// Takes a message over for the update threads; gives the response that says it could not (SERVFAIL).
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action;
+
+    /// These come next, one by one: what their responses are made from may be fetched for all of them at once.
+    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
 }
 
 /// Responses that may wait for one connection: one for each deferred request, and the parts of transfers.

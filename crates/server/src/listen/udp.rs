@@ -58,6 +58,9 @@ impl<R: Responder> UdpWorker<R> {
             }
         };
         let mut pinned = self.responder.pin();
+        if count > 1 && catch_unwind(AssertUnwindSafe(|| pinned.prepare(batch.datagrams()))).is_err() {
+            self.counters.panics.one();
+        }
         for at in 0..count {
             // A panic is a bug of ours; it costs the message that met it, never the worker (invariant 6).
             let action = catch_unwind(AssertUnwindSafe(|| {

@@ -1,15 +1,16 @@
 //! How the other threads talk to the replica thread.
 
+use super::removal::Removal;
 use super::rights::Rights;
 use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::service::deferred::Submit;
 use replica::Status;
-use replica::io::{AdminCommand, AdminError, AdminReply, Input, NodeId, UpdateRequest};
+use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, ReadIndexError, UpdateRequest};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use zone::set::Frozen;
 
 /// What the replica thread gets.
@@ -20,6 +21,8 @@ pub(crate) enum Event {
     Frame(NodeId, Vec<u8>, OwnedSemaphorePermit),
     /// A command of an administrator.
     Admin(AdminCommand, oneshot::Sender<Result<AdminReply, AdminError>>),
+    /// An index that holds all that was acknowledged before, applied here.
+    ReadIndex(oneshot::Sender<Result<u64, ReadIndexError>>),
     /// How is it? With or without its zones, over all of which it has to walk.
     Status(WithZones, oneshot::Sender<Status>),
     /// What it serves, held.
@@ -60,6 +63,10 @@ pub(crate) struct Shared {
     /// Events that wait.
     pub(crate) waiting: Gauge,
     rights: RwLock<Arc<Rights>>,
+    /// Who belongs to the cluster, for the connections between nodes.
+    pub(super) membership: watch::Sender<Arc<Membership>>,
+    /// Whether this node does.
+    pub(crate) removal: Removal,
 }
 
 impl Shared {
@@ -101,6 +108,14 @@ impl ReplicaHandle {
         let sent = self.send(Event::Admin(command, sender));
         // The replica has its own time limit; when its thread is gone the sender is dropped.
         if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
+    }
+
+    /// Waits until this node shows all that was acknowledged before, anywhere, and a majority has said so: a read that
+    /// follows is linearizable. `None` when the replica's thread is gone.
+    pub(crate) async fn read_index(&self) -> Option<Result<u64, ReadIndexError>> {
+        let (sender, receiver) = oneshot::channel();
+        // The replica has its own limits, of time and of number.
+        if self.send(Event::ReadIndex(sender)) { receiver.await.ok() } else { None }
     }
 
     /// How the replica is; `None` when its thread is gone.
@@ -152,5 +167,13 @@ impl PeerEvents for ReplicaHandle {
 
     fn gone(&self, id: NodeId, refused: bool) {
         self.send(Event::Input(Input::PeerGone { id, refused }));
+    }
+
+    fn told_removed(&self, by: NodeId) {
+        self.send(Event::Input(Input::ToldRemoved { by }));
+    }
+
+    fn membership(&self) -> watch::Receiver<Arc<Membership>> {
+        self.shared.membership.subscribe()
     }
 }

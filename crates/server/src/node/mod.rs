@@ -13,8 +13,9 @@
 //! ```
 //! No packet worker ever waits for one of the others.
 
-// Who this node is.
+// Who this node is, and how it ends when it is a member no more.
 mod identity;
+mod removal;
 // Getting all sockets.
 mod sockets;
 // Starting all threads.
@@ -26,6 +27,7 @@ mod open;
 pub(crate) mod readers;
 pub(crate) mod replica_thread;
 pub(crate) mod rights;
+mod rounds;
 // The disk of the replica.
 pub(crate) mod disk;
 // All metrics on one page.
@@ -44,7 +46,7 @@ use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::cookie::CookieSecret;
 use crate::service::counters::{TransportCounters, WorkerCounters};
 use crate::service::deferred::Desk;
-use crate::service::serving::{ExpiredZones, ServingState};
+use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
 use crate::stop::Stop;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
@@ -59,6 +61,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use zone::answer::Batch;
 
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
@@ -75,14 +78,16 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     if node.wait_until_serving(stop) {
         node.listen()?;
     }
-    while !stop.wait(Duration::from_secs(3_600)) {}
-    node.stop()
+    node.handle.shared.removal.wait(stop);
+    let (shared, id) = (node.handle.shared.clone(), node.config.id);
+    node.stop()?;
+    shared.removal.problem(id)
 }
 
 /// A node that runs.
 struct Node {
     config: Config,
-    service: Arc<Service>,
+    serving: Arc<ServingState>,
     /// Those who will answer clients; empty once they do.
     udp: Vec<Worker>,
     tcp: Vec<Worker>,
@@ -145,25 +150,21 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(Service {
-            options: answer_options(config, &identity),
-            serving: serving.clone(),
-            expired: expired.clone(),
-            desk: desk.clone(),
-        });
-        let mut counters = Counters::default();
+        let service = Arc::new(Service { options: answer_options(config, &identity), desk: desk.clone() });
+        let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
-        let reader = || readers.add(replica.zone_reader());
+        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         threads::updates(&service, reader, &handle, &mut counters, desk_queues)?;
         let mut workers = |of: fn(&mut Counters) -> &mut Vec<Arc<WorkerCounters>>| -> Vec<Worker> {
             let worker = |_| {
                 let (counters, listen) = counters.worker(of);
-                Worker { responder: QueryResponder { service: service.clone(), zones: reader(), counters }, listen }
+                let (service, (zones, serving)) = (service.clone(), reader());
+                Worker { responder: QueryResponder { service, zones, serving, counters, batch: Batch::new() }, listen }
             };
             (0..sockets::worker_count(config)).map(worker).collect()
         };
         let (udp, tcp) = (workers(|counters| &mut counters.udp), workers(|counters| &mut counters.tcp));
-        let api_reader = reader();
+        let (api_reader, _) = reader();
         let (disks, writers) = threads::disks(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
@@ -175,9 +176,11 @@ impl Node {
             serving: serving.clone(),
             readers,
             expiry: ExpiryClock::new(expired),
+            stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
             admins: Default::default(),
-            next_admin: 0,
+            reads: Default::default(),
+            last_request: 0,
         };
         let replica_ended = threads::replica(thread, event_queue)?;
         let started_at = Instant::now();
@@ -186,21 +189,22 @@ impl Node {
             started_at,
             token: identity.token.clone(),
             handle: handle.clone(),
-            serving,
+            serving: serving.clone(),
             metrics: counters.into_metrics(desk),
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
         };
         let runtimes = vec![peers, threads::api(sockets.api, api)?];
-        let (config, stop_workers) = (config.clone(), Stop::default());
-        Ok(Self { config, service, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
+        let config = config.clone();
+        Ok(Self { config, serving, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
     }
 
-    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop.
+    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and
+    /// for a node that was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
         let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
-        while self.service.serving.get() == Serving::No && Instant::now() < deadline {
-            if stop.wait(Duration::from_millis(2)) {
+        while self.serving.get() == Serving::No && Instant::now() < deadline {
+            if stop.wait(Duration::from_millis(2)) || self.handle.shared.removal.is_removed() {
                 return false;
             }
         }
@@ -211,7 +215,7 @@ impl Node {
     fn listen(&mut self) -> Result<(), Problem> {
         let sockets = ClientSockets::bind(&self.config)?;
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
-        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp))
+        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp), &self.stop_workers)
     }
 
     /// Hands over, lets the disk finish, and ends all threads.

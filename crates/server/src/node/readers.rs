@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use zone::set::{Snapshot, ZoneReader};
+use zone::set::{SetVersion, ZoneReader};
 
 /// All readers of a node.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Readers {
 
 impl Zones {
     /// The newest published version; see [`ZoneReader::pin`].
-    pub(crate) fn pin(&mut self) -> Snapshot<'_> {
+    pub(crate) fn pin(&mut self) -> SetVersion<'_> {
         let generation = self.readers.generation.load(Ordering::Acquire);
         if generation != self.generation {
             self.generation = generation;

@@ -5,15 +5,17 @@ use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Shared, WithZones};
 use super::readers::Readers;
 use super::rights::Rights;
+use super::rounds::Rounds;
 use super::system;
 use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
 use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
 use crate::service::deferred::Desk;
 use crate::service::serving::ServingState;
+use crate::stop::Stop;
 use replica::Replica;
 use replica::disk::DiskQueue;
-use replica::io::{AdminError, AdminReply, Input, Output};
+use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -49,8 +51,13 @@ pub(crate) struct ReplicaThread {
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) expiry: ExpiryClock,
+    /// Ends those who answer clients.
+    pub(crate) stop_workers: Stop,
     pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
-    pub(crate) next_admin: u64,
+    /// Readers that wait for an index; their number is bounded by the replica.
+    pub(crate) reads: HashMap<u64, oneshot::Sender<Result<u64, ReadIndexError>>>,
+    /// The last number given to a command or a reader.
+    pub(crate) last_request: u64,
 }
 
 /// Whether the thread goes on.
@@ -64,30 +71,26 @@ impl ReplicaThread {
     /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
     pub(crate) fn run(mut self, events: &Receiver<Event>) {
         self.publish_rights();
-        let tick = Duration::from_millis(TICK_MS);
-        let mut next_tick = Instant::now() + tick;
+        let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
         loop {
-            let event = events.recv_timeout(next_tick.saturating_duration_since(Instant::now()));
+            let event = events.recv_timeout(rounds.wait(Instant::now()));
             let start = Instant::now();
+            let mut taken = 0;
             match event {
+                // What else waits shares the round: proposals become one batch.
                 Ok(event) => {
-                    self.take(event);
-                    // What else waits shares the round: proposals become one batch, and after a pause frames come
-                    // before the tick.
-                    for event in events.try_iter().take(REPLICA_BATCH_COUNT) {
+                    for event in std::iter::once(event).chain(events.try_iter().take(REPLICA_BATCH_COUNT)) {
                         self.take(event);
+                        taken += 1;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            let now = Instant::now();
-            if now >= next_tick {
+            if rounds.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
                 self.counters.ticks.one();
                 self.replica.handle(Input::Tick, system::now());
                 self.expiry.tick(&self.replica);
-                // Ticks that were lost are not made up for: an election limit counts time that was lived through.
-                next_tick = if now > next_tick + tick { now + tick } else { next_tick + tick };
             }
             while let Some(output) = self.replica.poll() {
                 if self.carry_out(output) == Go::Stop {
@@ -108,9 +111,14 @@ impl ReplicaThread {
                 drop(permit);
             }
             Event::Admin(command, done) => {
-                self.next_admin += 1;
-                self.admins.insert(self.next_admin, done);
-                self.replica.handle(Input::Admin { request_id: self.next_admin, command }, system::now());
+                self.last_request += 1;
+                self.admins.insert(self.last_request, done);
+                self.replica.handle(Input::Admin { request_id: self.last_request, command }, system::now());
+            }
+            Event::ReadIndex(done) => {
+                self.last_request += 1;
+                self.reads.insert(self.last_request, done);
+                self.replica.handle(Input::ReadIndex { request_id: self.last_request }, system::now());
             }
             // Who asked may have gone away meanwhile.
             Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
@@ -138,8 +146,11 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            // Nobody asks for it yet: the API has no linearizable read.
-            Output::ReadIndexDone { .. } => {}
+            Output::ReadIndexDone { request_id, result } => {
+                if let Some(done) = self.reads.remove(&request_id) {
+                    let _ = done.send(result);
+                }
+            }
             Output::Published { .. } => self.counters.published.one(),
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
@@ -148,8 +159,16 @@ impl ReplicaThread {
             Output::PeersChanged { members } => {
                 // A node that joins knows its members from its configuration until it has a state of its own.
                 if !members.is_empty() {
-                    self.links.set_members(&members);
+                    let membership = self.replica.membership();
+                    self.links.set_members(&members, &membership);
+                    self.shared.membership.send_replace(Arc::new(membership));
                 }
+            }
+            Output::Removed { is_out } => {
+                tracing::error!(is_out, "this node was removed from the cluster; it answers nobody any more");
+                self.shared.removal.set(is_out);
+                // On a port that others share, a socket that is left open swallows the queries of its share of clients.
+                self.stop_workers.order();
             }
             Output::KeysChanged => self.publish_rights(),
             Output::ZonesChanged => self.expiry.zones_changed(&self.replica),

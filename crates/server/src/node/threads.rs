@@ -22,8 +22,9 @@ use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::counters::UpdateCounters;
 use crate::service::deferred::{UpdateThread, Work};
+use crate::service::serving::ServingReader;
 use crate::stop::Stop;
-use replica::io::{Input, Member};
+use replica::io::{Input, Member, Membership};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,6 +33,8 @@ use std::time::Duration;
 
 /// Threads of the runtime for connections between nodes: a heartbeat never waits for the encryption of a checkpoint.
 const PEER_THREADS: usize = 2;
+/// How often a TCP runtime looks for the order to stop.
+const TCP_STOP_LOOK: Duration = Duration::from_millis(100);
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
@@ -44,7 +47,7 @@ fn runtime_failed(error: std::io::Error) -> Problem {
 
 pub(super) fn updates(
     service: &Arc<Service>,
-    reader: impl Fn() -> Zones,
+    reader: impl Fn() -> (Zones, ServingReader),
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -54,11 +57,13 @@ pub(super) fn updates(
     for (index, queue) in queues.into_iter().enumerate() {
         let (udp, listen) = counters.worker(|counters| &mut counters.udp);
         let (tcp, _) = counters.worker(|counters| &mut counters.tcp);
+        let (zones, serving) = reader();
         let thread = UpdateThread {
             index: index as u64,
             threads,
             service: service.clone(),
-            zones: reader(),
+            zones,
+            serving,
             counters: UpdateCounters { udp, tcp },
             listen,
             submit: Arc::new(handle.clone()),
@@ -83,12 +88,14 @@ pub(super) fn tcp(
     config: &Config,
     listeners: Vec<Vec<std::net::TcpListener>>,
     workers: Vec<Worker>,
+    stop: &Stop,
 ) -> Result<(), Problem> {
     let limits = &config.dns.tcp;
     let clients = Clients::new(limits.connections_max, limits.connections_per_client_max);
     for (index, (listeners, Worker { responder, listen })) in listeners.into_iter().zip(workers).enumerate() {
         let (clients, idle) = (clients.clone(), Duration::from_millis(limits.idle_ms));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
+        let stop = stop.clone();
         let serve = move || {
             let service = TcpService::new(responder, clients, listen, idle);
             tokio::task::LocalSet::new().block_on(&runtime, async move {
@@ -98,8 +105,10 @@ pub(super) fn tcp(
                         Err(error) => tracing::error!(%error, "a listener cannot be used"),
                     }
                 }
-                // The process ends this thread.
-                std::future::pending::<()>().await;
+                while !stop.is_ordered() {
+                    tokio::time::sleep(TCP_STOP_LOOK).await;
+                }
+                // Listeners and connections end with the tasks that hold them.
             });
         };
         spawn(format!("tcp-{index}"), serve)?;
@@ -165,7 +174,7 @@ pub(super) fn peers(
     runtime.spawn(acceptor.run(listener));
     let tls = identity.tls.clone();
     let mut links = Links::new(own, identity.boot_id, tls, runtime.handle().clone(), events, counters.peer.clone());
-    links.set_members(&members(config));
+    links.set_members(&members(config), &Membership::default());
     Ok((runtime, links))
 }
 

@@ -1,6 +1,6 @@
 //! Connections from peers: each is checked, then read frame by frame.
 
-use super::frame::{Hello, Welcome, read_len};
+use super::frame::{Hello, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
 use super::{PeerCounters, PeerEvents, lane_octet, node_number};
 use crate::limits::{
@@ -11,7 +11,7 @@ use replica::io::NodeId;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -81,6 +81,18 @@ impl<E: PeerEvents> Acceptor<E> {
             let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
             return tokio::time::timeout(limit, join.serve(&mut stream)).await.map_err(io::Error::from)?;
         };
+        let mut membership = self.events.membership();
+        tokio::select! {
+            done = self.read_all(stream, hello) => done,
+            // It dials again and is told then.
+            _ = membership.wait_for(|membership| membership.is_out(hello.from)) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} was removed", hello.from)))
+            }
+        }
+    }
+
+    /// Reads frames until the connection ends.
+    async fn read_all(&self, stream: TlsStream<TcpStream>, hello: Hello) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(READ_BYTES, stream);
         let budget = &self.budgets[usize::from(lane_octet(hello.lane))];
         while let Some(len) = read_len(&mut stream).await? {
@@ -106,6 +118,12 @@ impl<E: PeerEvents> Acceptor<E> {
             || !session::is_node(stream.get_ref().1.peer_certificates(), node_number(hello.from))
         {
             return wrong(format!("the certificate is not that of {}", hello.from));
+        }
+        if self.events.membership().borrow().is_out(hello.from) {
+            Welcome { id: REMOVED, ..self.welcome }.write(&mut stream).await?;
+            // Flushed as a whole before the end: without it the dialler may see a reset and not the words.
+            stream.shutdown().await?;
+            return wrong(format!("{} was removed", hello.from));
         }
         self.welcome.write(&mut stream).await?;
         Ok((stream, Some(hello)))

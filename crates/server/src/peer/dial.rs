@@ -1,6 +1,6 @@
 //! One lane to one peer: dials, greets, sends what the replica gives, dials again.
 
-use super::frame::{Hello, Welcome, append};
+use super::frame::{Hello, REMOVED, Welcome, append};
 use super::{PeerCounters, PeerEvents, node_number};
 use crate::limits::{PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::metrics::Gauge;
@@ -91,6 +91,10 @@ impl<E: PeerEvents> Dialler<E> {
         let mut stream = self.connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
         self.hello.write(&mut stream).await?;
         let welcome = Welcome::read(&mut stream).await?;
+        if welcome.id == REMOVED {
+            self.events.told_removed(self.hello.to);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "this node was removed from the cluster"));
+        }
         if welcome.id != self.hello.to {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another incarnation of the peer answers there"));
         }

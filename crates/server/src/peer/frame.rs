@@ -5,6 +5,7 @@
 //!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
 //!   dialler:  ( length(4)  octets(length) )*
 //! ```
+//! An id of 0 from the acceptor says that the dialler was removed from the cluster; the connection ends there.
 //! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
 //! The last octet of the first word is the version of this format.
 
@@ -24,6 +25,9 @@ pub(crate) struct Hello {
     pub(crate) to: NodeId,
     pub(crate) boot_id: u64,
 }
+
+/// Stands for [`Welcome::id`] when the dialler was removed: ids of nodes are never zero.
+pub(crate) const REMOVED: NodeId = 0;
 
 /// What the acceptor says to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

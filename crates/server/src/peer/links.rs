@@ -6,7 +6,7 @@ use super::{PeerCounters, PeerEvents};
 use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX};
 use crate::metrics::Gauge;
 use crate::tls::session::PeerTls;
-use replica::io::{Lane, Member, NodeId};
+use replica::io::{Lane, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -45,9 +45,13 @@ impl<E: PeerEvents> Links<E> {
         Self { own, boot_id, tls, runtime, events, counters, peers: BTreeMap::new() }
     }
 
-    /// Dials who is new or moved; hangs up on who left.
-    pub(crate) fn set_members(&mut self, members: &[Member]) {
-        self.peers.retain(|id, peer| members.iter().any(|member| member.id == *id && member.address == peer.address));
+    /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
+    /// to: the majority that takes it out may need it.
+    pub(crate) fn set_members(&mut self, members: &[Member], membership: &Membership) {
+        self.peers.retain(|id, peer| match members.iter().find(|member| member.id == *id) {
+            Some(member) => member.address == peer.address,
+            None => !membership.is_out(*id),
+        });
         for member in members.iter().filter(|member| member.id != self.own) {
             if !self.peers.contains_key(&member.id) {
                 let lanes = [Lane::Heartbeat, Lane::Normal, Lane::Bulk].map(|lane| self.dial(member, lane));
@@ -102,15 +106,23 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
     use std::time::Duration;
     use tokio::runtime::Runtime;
+    use tokio::sync::watch;
 
     #[derive(PartialEq, Eq, Debug)]
     enum Event {
         Frame(NodeId, Vec<u8>),
         Connected(NodeId, u64),
         Gone(NodeId, bool),
+        ToldRemoved(NodeId),
     }
 
-    struct Events(StdSender<Event>);
+    struct Events(StdSender<Event>, watch::Sender<Arc<Membership>>);
+
+    impl Events {
+        fn new(events: StdSender<Event>) -> Self {
+            Self(events, watch::Sender::default())
+        }
+    }
 
     impl PeerEvents for Events {
         fn frame(&self, from: NodeId, frame: Vec<u8>, _permit: tokio::sync::OwnedSemaphorePermit) {
@@ -121,6 +133,12 @@ mod tests {
         }
         fn gone(&self, id: NodeId, refused: bool) {
             let _ = self.0.send(Event::Gone(id, refused));
+        }
+        fn told_removed(&self, by: NodeId) {
+            let _ = self.0.send(Event::ToldRemoved(by));
+        }
+        fn membership(&self) -> watch::Receiver<Arc<Membership>> {
+            self.1.subscribe()
         }
     }
 
@@ -146,7 +164,7 @@ mod tests {
         let acceptor = Acceptor::new(
             tls.server.clone().into(),
             Welcome { id, boot_id },
-            Arc::new(Events(send)),
+            Arc::new(Events::new(send)),
             Arc::default(),
             None,
         );
@@ -165,9 +183,9 @@ mod tests {
         let (server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
         let (send, events) = channel();
-        let mut links = Links::new(1, 5, one, client.handle().clone(), Arc::new(Events(send)), Arc::default());
+        let mut links = Links::new(1, 5, one, client.handle().clone(), Arc::new(Events::new(send)), Arc::default());
         let member = Member { id: 2, address: format!("127.0.0.1:{port}") };
-        links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member]);
+        links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
         // The lanes are dialled side by side; frames for one that does not stand yet are dropped, so try again.
         for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
@@ -200,8 +218,8 @@ mod tests {
         let client = runtime();
         let (send, events) = channel();
         // Node 3's certificate, but it calls itself 1.
-        let mut links = Links::new(1, 5, three, client.handle().clone(), Arc::new(Events(send)), Arc::default());
-        links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }]);
+        let mut links = Links::new(1, 5, three, client.handle().clone(), Arc::new(Events::new(send)), Arc::default());
+        links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Gone(2, false));
         links.send(2, Lane::Normal, vec![1, 2, 3]);
         assert!(inbound.recv_timeout(Duration::from_millis(300)).is_err());

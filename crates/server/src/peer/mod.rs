@@ -11,7 +11,9 @@ pub(crate) mod join;
 pub(crate) mod links;
 
 use crate::metrics::Counter;
-use replica::io::{Lane, NodeId};
+use replica::io::{Lane, Membership, NodeId};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The node number in an id: what a certificate is about.
 pub(crate) const fn node_number(id: NodeId) -> u64 {
@@ -26,6 +28,10 @@ pub(crate) trait PeerEvents: Send + Sync + 'static {
     fn connected(&self, id: NodeId, boot_id: u64);
     /// Our heartbeat connection to a peer ended or cannot be had.
     fn gone(&self, id: NodeId, refused: bool);
+    /// A peer says that this node was removed from the cluster.
+    fn told_removed(&self, by: NodeId);
+    /// Who belongs to the cluster; changes when members do.
+    fn membership(&self) -> watch::Receiver<Arc<Membership>>;
 }
 
 /// What the connections count.

@@ -3,18 +3,19 @@
 use super::cookie::CookieSecret;
 use super::counters::{Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk, now_s};
-use super::serving::{ExpiredZones, ServingState};
+use super::serving::{ServingNow, ServingReader};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
-use replica::io::Serving;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
+use wire::NameRef;
 use wire::compose::{Composer, EdnsOut};
+use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, Chaos, Servable, answer};
-use zone::set::{Snapshot, Zone};
+use zone::answer::{AnswerContext, Batch, Chaos, answer};
+use zone::set::{SetVersion, Zone};
 
 /// What the operator configured about answers.
 #[derive(Clone, Debug, Default)]
@@ -37,11 +38,9 @@ pub(crate) struct Client {
     pub(crate) transport: Transport,
 }
 
-/// What every worker answers with. Nothing in it changes but `serving`.
+/// What every worker answers with. Nothing in it changes.
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
-    pub(crate) serving: Arc<ServingState>,
-    pub(crate) expired: Arc<ExpiredZones>,
     pub(crate) desk: Desk,
 }
 
@@ -49,24 +48,28 @@ pub(crate) struct Service {
 pub(crate) struct QueryResponder {
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
+    pub(crate) serving: ServingReader,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) batch: Batch,
 }
 
 /// As [`QueryResponder`], from one version of all zones.
 pub(crate) struct PinnedQueryResponder<'a> {
     service: &'a Service,
     counters: &'a WorkerCounters,
-    snapshot: Snapshot<'a>,
-    serving: Serving,
+    set: SetVersion<'a>,
+    serving: ServingNow<'a>,
+    batch: &'a mut Batch,
 }
 
 impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
+        let Self { service, zones, serving, counters, batch } = self;
         // The flag is read first: zones are published before it is set.
-        let serving = self.service.serving.get();
-        PinnedQueryResponder { service: &self.service, counters: &self.counters, snapshot: self.zones.pin(), serving }
+        let serving = serving.now();
+        PinnedQueryResponder { service, counters, set: zones.pin(), serving, batch }
     }
 
     fn offline(&mut self) {
@@ -97,11 +100,14 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             }
             Parsed::Request(request) => {
                 let client = Client { address: peer.ip(), transport };
-                let len =
-                    answer_query(self.service, self.counters, self.snapshot, self.serving, &request, client, 0, out);
+                let len = answer_query(self.service, self.counters, self.set, self.serving, &request, client, 0, out);
                 if len == 0 { Action::Silent } else { Action::Respond(len) }
             }
         }
+    }
+
+    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
+        self.batch.warm(self.set, messages.filter_map(qname_of));
     }
 
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
@@ -120,24 +126,28 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
     }
 }
 
+/// The name that a message asks for, where a glance finds it: nothing is decided by it.
+fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
+    let (header, body) = message.split_at_checked(HEADER_OCTETS)?;
+    // QR and opcode are zero, and there is one question, which so begins with a name without a pointer.
+    let asks = header[2] & 0xF8 == 0 && header[4..6] == [0, 1];
+    if asks { NameRef::split_from(body).ok().map(|(qname, _)| qname) } else { None }
+}
+
 /// Answers a QUERY; gives the octets of the response, which leaves `tsig_reserve` octets free behind it.
 #[expect(clippy::too_many_arguments, reason = "the packet path passes what it has, in registers")]
 pub(crate) fn answer_query(
     service: &Service,
     counters: &WorkerCounters,
-    snapshot: Snapshot<'_>,
-    serving: Serving,
+    set: SetVersion<'_>,
+    serving: ServingNow<'_>,
     request: &Request<'_>,
     client: Client,
     tsig_reserve: usize,
     out: &mut [u8],
 ) -> usize {
     let options = &service.options;
-    let zone_state = |zone: &Zone<'_>| match serving {
-        Serving::No => Servable::Loading,
-        _ if service.expired.has(zone) => Servable::Expired,
-        _ => Servable::Ready,
-    };
+    let zone_state = |zone: &Zone<'_>| serving.of(zone);
     let cookie = request.edns.as_ref().and_then(EdnsIn::cookie).zip(options.cookies.as_ref());
     let cookie = cookie.map(|(cookie, secret)| secret.cookie_for(&cookie, client.address, now_s()));
     let context = AnswerContext {
@@ -155,7 +165,7 @@ pub(crate) fn answer_query(
         zone_state: &zone_state,
         tsig_reserve,
     };
-    let answered = answer(snapshot, request, &context, out);
+    let answered = answer(set, request, &context, out);
     counters.response(answered.rcode);
     counters.answer(answered.kind);
     if answered.truncated {
@@ -199,17 +209,15 @@ mod tests {
         let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
         let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
         let counters = Arc::<WorkerCounters>::default();
-        let service = Service {
-            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
-            serving: Arc::default(),
-            expired: Arc::default(),
-            desk: Desk::new(1).0,
-        };
+        let service =
+            Service { options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() }, desk: Desk::new(1).0 };
         let readers = Arc::<Readers>::default();
         let responder = QueryResponder {
             service: Arc::new(service),
             zones: readers.add(zones.reader()),
+            serving: ServingReader::new(Arc::default(), Arc::default()),
             counters: counters.clone(),
+            batch: Batch::new(),
         };
         let page = move || {
             let mut page = Page::default();
@@ -229,6 +237,43 @@ mod tests {
         assert_eq!(pinned.respond(&query, from(0), Transport::Udp, &mut out), Action::Silent);
         assert!(matches!(pinned.respond(&query, from(1), Transport::Udp, &mut out), Action::Respond(_)));
         assert!(page().contains("catamaran_drops_total{transport=\"udp\",reason=\"source_port_zero\"} 1\n"));
+    }
+
+    #[test]
+    fn a_glance_finds_the_name_of_a_query_and_of_nothing_else() {
+        let name: wire::Name = "www.example.test.".parse().unwrap();
+        let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).edns(1232, true).build();
+        assert_eq!(qname_of(&query), Some(name.as_ref()));
+        for end in 0..query.len() {
+            // A name that is there whole is enough, whatever is cut off behind it.
+            assert_eq!(qname_of(&query[..end]).is_some(), end >= 12 + name.octets().len(), "{end}");
+        }
+        for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
+            let mut other = query.clone();
+            other[at] = octet;
+            assert_eq!(qname_of(&other), None, "{octet:#x} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_answered_as_its_messages_are_alone() {
+        let (mut responder, _) = responder();
+        let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
+        let messages: Vec<&[u8]> = vec![&query, b"", b"short", &query, &[0xFF; 512], &query[..14]];
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let mut answers = |prepared: bool| {
+            let mut pinned = responder.pin();
+            if prepared {
+                pinned.prepare(messages.iter().copied());
+            }
+            let mut answer = |message: &&[u8]| {
+                let mut out = [0; 512];
+                let action = pinned.respond(message, peer, Transport::Udp, &mut out);
+                (action, out)
+            };
+            messages.iter().map(&mut answer).collect::<Vec<_>>()
+        };
+        assert_eq!(answers(true), answers(false));
     }
 
     #[test]

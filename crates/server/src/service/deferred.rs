@@ -11,6 +11,7 @@ use super::answer::{Client, Service, answer_query};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
+use super::serving::ServingReader;
 use super::transfer;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
@@ -102,6 +103,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) threads: u64,
     pub(crate) service: Arc<Service>,
     pub(crate) zones: Zones,
+    pub(crate) serving: ServingReader,
     pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::ListenCounters>,
     pub(crate) submit: Arc<S>,
@@ -172,7 +174,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         key: Option<&Verified>,
         rights: &Rights,
     ) -> Result<ZoneId, Refused> {
-        if self.service.serving.get() == Serving::No {
+        if self.serving.now().serving == Serving::No {
             // A node that has not caught up does not know which zones there are.
             return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
         }
@@ -181,9 +183,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return Err(unknown);
         };
         let id = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
-        let snapshot = self.zones.pin();
+        let set = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
-        let Some(zone) = snapshot.zone(&id) else { return Err(unknown) };
+        let Some(zone) = set.zone(&id) else { return Err(unknown) };
         let Some(key) = key else { return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned }) };
         if zone.is_presigned() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
@@ -231,13 +233,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
-        let serving = self.service.serving.get();
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
+        let serving = self.serving.now();
+        let set = self.zones.pin();
         let len = answer_query(
             &self.service,
             self.counters.of(transport),
-            self.zones.pin(),
+            set,
             serving,
             request,
             Client { address: reply.peer().ip(), transport },
@@ -262,7 +265,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
         reply: Reply,
     ) {
-        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, &self.service);
+        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now());
         let refused = match admitted {
             Err(refused) => Some(refused),
             // A datagram takes no place among those that run.
@@ -294,8 +297,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
     /// The response to an IXFR over UDP.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
         let payload = self.service.options.udp_payload;
-        let snapshot = self.zones.pin();
-        let len = transfer::current_soa(snapshot, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        let set = self.zones.pin();
+        let len = transfer::current_soa(set, request, wanted, payload, signer.reserve_octets(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.

@@ -3,9 +3,9 @@
 //! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
 //! the current SOA, which tells the client whether to come back over TCP.
 
-use super::answer::Service;
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
+use super::serving::ServingNow;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply, Transport};
 use crate::metrics::Gauge;
@@ -21,8 +21,9 @@ use wire::compose::{Composer, EdnsOut};
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Request, Section};
+use zone::answer::Servable;
 use zone::record::ZoneId;
-use zone::set::{Frozen, Snapshot, Zone};
+use zone::set::{Frozen, SetVersion, Zone};
 
 /// What a request for a transfer wants.
 #[derive(Clone, Debug)]
@@ -65,20 +66,20 @@ pub(super) fn admit(
     wanted: &Wanted,
     key: &Verified,
     rights: &Rights,
-    service: &Service,
+    serving: ServingNow<'_>,
 ) -> Result<(), Refused> {
-    if service.serving.get() == Serving::No {
+    if serving.serving == Serving::No {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
     }
     // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
-    let snapshot = zones.pin();
-    let Some(zone) = snapshot.zone(&wanted.zone) else {
+    let set = zones.pin();
+    let Some(zone) = set.zone(&wanted.zone) else {
         return Err(Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown });
     };
     if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
     }
-    if service.expired.has(&zone) {
+    if serving.of(&zone) == Servable::Expired {
         return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::Expired });
     }
     Ok(())
@@ -88,14 +89,14 @@ pub(super) fn admit(
 /// not fit a datagram, and no difference is offered here. It leaves `reserve` octets free for TSIG. A client without
 /// room for that gets TC. `None`: the zone is gone.
 pub(super) fn current_soa(
-    snapshot: Snapshot<'_>,
+    set: SetVersion<'_>,
     request: &Request<'_>,
     wanted: &Wanted,
     payload: u16,
     reserve: usize,
     out: &mut [u8],
 ) -> Option<usize> {
-    let zone = snapshot.zone(&wanted.zone)?;
+    let zone = set.zone(&wanted.zone)?;
     let soa = zone.soa()?;
     // RFC 6891 6.2.3; RFC 1035 4.2.1 without EDNS.
     let taken = request.edns.map_or(512, |edns| edns.payload_octets());
@@ -165,8 +166,8 @@ impl Job {
 
     fn run(mut self, frozen: &Frozen) {
         let Reply::Tcp { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
-        let snapshot = frozen.snapshot();
-        let sent = match snapshot.zone(&self.wanted.zone) {
+        let set = frozen.set();
+        let sent = match set.zone(&self.wanted.zone) {
             Some(zone) => self.send(&zone, connection),
             // Removed since the transfer was admitted.
             None => None,

@@ -10,10 +10,14 @@ mod order_of_answers;
 mod scenarios;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
+// Nodes that are removed from their cluster.
+mod removed;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// Reads over the API that see everything.
+mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
 // Debian's clients, through each node.

@@ -4,8 +4,11 @@
 mod message;
 mod refused;
 mod tsig;
+// Rows that need more than one node, or more than a socket.
+mod source_port;
+mod unservable;
 
-use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name, sign};
@@ -48,7 +51,6 @@ const RESPONSES: &str = "catamaran_responses_total";
 const NOT_GRANTED: (&str, &str) = (REJECTS, "not_granted");
 const SIGNED_NOT_SUPPORTED: &str = "REFUSED, question, opt, ede 21, tsig noerror, mac";
 const SIGNED_PROHIBITED: &str = "REFUSED, question, opt, ede 18, tsig noerror, mac";
-const SIGNED_NOT_READY: &str = "SERVFAIL, question, opt, ede 14, tsig noerror, mac";
 
 fn query(qtype: Rtype) -> MessageBuilder {
     MessageBuilder::query(0x1234, name("www.example.test.").as_ref(), qtype).header(|header| header.rd = true)
@@ -195,55 +197,4 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
         assert_eq!(describe(&message, &got.unwrap()), response, "{transport:?} {counter:?}");
         assert_eq!(count(&cluster, counter), before + 1, "{transport:?} {counter:?}");
     }
-}
-
-#[test]
-fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
-    let mut cluster = Cluster::start("row-20", 3, &[]);
-    cluster.settle();
-    // The leader ends last, and after a while of quiet: a node whose log has more than is known to be committed would
-    // wait for a leader, whatever it is.
-    std::thread::sleep(Duration::from_secs(1));
-    let leader = cluster.leader();
-    for id in cluster.ids().filter(|id| *id != leader).chain([leader]) {
-        kill("KILL", cluster.pid(id).unwrap());
-    }
-    cluster.end("KILL");
-    // One node of three finds no leader: it knows its zones, and does not know what it missed.
-    let mut alone = std::process::Command::new(crate::support::cluster::CATAMARAN)
-        .args(["serve", "--config", cluster.dir.join("node-1/catamaran.toml").to_str().unwrap()])
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let key = cluster.client_key();
-    let query = |qname: &str| MessageBuilder::query(7, name(qname).as_ref(), Rtype::A).edns(1232, false).build();
-    for transport in [Transport::Udp, Transport::Tcp] {
-        let known = query("www.example.test.");
-        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &known, SILENCE));
-        assert_eq!(describe(&known, &response), "SERVFAIL, question, opt, ede 14", "{transport:?}");
-        let unknown = query("www.example.org.");
-        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &unknown, SILENCE));
-        assert_eq!(describe(&unknown, &response), "REFUSED, question, opt, ede 20", "{transport:?}");
-        let update = sign(&key, add_record("example.test.").edns(1232, false).build(), 0);
-        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &update, SILENCE));
-        assert_eq!(describe(&update, &response), SIGNED_NOT_READY, "{transport:?}");
-        // Certainly not done (RFC 2136 3.4.2): it does not know which zones there are, nor who may update them.
-        let unsigned = add_record("example.test.").edns(1232, false).build();
-        let response = wait_for("an answer", || exchange(transport, cluster.dns(1), &unsigned, SILENCE));
-        assert_eq!(describe(&unsigned, &response), "SERVFAIL, question, opt, ede 14", "{transport:?}");
-    }
-    assert!(count(&cluster, (ANSWERS, "servfail")) >= 2);
-    // Later it serves what it has, marked stale: reads never stop.
-    let known = query("www.example.test.");
-    wait_for("a stale answer", || {
-        let response = exchange(Transport::Udp, cluster.dns(1), &known, SILENCE)?;
-        (describe(&known, &response) == "NOERROR, question, answer 1, opt").then_some(())
-    });
-    assert_eq!(cluster.status(1).unwrap()["serving"], "stale");
-    // A load balancer leaves it in its pool, unless it was told how old answers may be.
-    let health = http::get(cluster.api(1), "/healthz").unwrap();
-    assert_eq!((health.status, health.json().unwrap()["leader"].is_null()), (200, true));
-    assert_eq!(http::get(cluster.api(1), "/healthz?max_staleness_ms=0").unwrap().status, 503);
-    kill("TERM", alone.id());
-    assert!(alone.wait().unwrap().success());
 }

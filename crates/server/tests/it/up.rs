@@ -46,17 +46,6 @@ fn up_keeps_its_contract() {
 }
 
 #[test]
-fn a_cluster_resumes_without_a_node_that_was_removed() {
-    let mut cluster = Cluster::start("removed", 3, &[]);
-    cluster.settle();
-    let removed = cluster.run(&["node", "remove", "3"]);
-    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
-    assert_eq!(cluster.end("INT"), Some(0));
-    cluster.resume(&[]);
-    cluster.wait_for_line("ready: 2 nodes");
-}
-
-#[test]
 fn a_cluster_resumes_without_a_node_that_has_lost_its_data() {
     let mut cluster = Cluster::start("less", 3, &[]);
     cluster.settle();

@@ -20,7 +20,7 @@ fn next_id() -> u16 {
 }
 
 /// Adds one address record, signed.
-fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
+pub(crate) fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
     let message = MessageBuilder::update(next_id(), name("example.test.").as_ref())
         .add(name(owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
         .build();
@@ -28,7 +28,7 @@ fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
 }
 
 /// The RCODE of a response to `message`.
-fn rcode(message: &[u8], response: &[u8]) -> u8 {
+pub(crate) fn rcode(message: &[u8], response: &[u8]) -> u8 {
     assert_eq!(message[..2], response[..2]);
     response[3] & 0x0F
 }

@@ -9,7 +9,7 @@ use replica::io::NodeId;
 use std::collections::BTreeMap;
 use wire::number::Rcode;
 use zone::Zone;
-use zone::set::Snapshot;
+use zone::set::SetVersion;
 
 /// Counters that somebody was told to have moved, by the value that they moved from.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl AcknowledgedUpdatesSurvive {
         (number, update): (u64, &Update),
         before: Option<Rcode>,
         rcode: Rcode,
-        published: &Snapshot<'_>,
+        published: &SetVersion<'_>,
     ) -> Result<(), String> {
         if before.is_some_and(|before| before != rcode) {
             return Err(format!("update {number} was {before:?}, its repeat at {id} is {rcode:?}"));
@@ -51,7 +51,7 @@ impl AcknowledgedUpdatesSurvive {
         &mut self,
         id: NodeId,
         oracle: &Oracle,
-        published: &Snapshot<'_>,
+        published: &SetVersion<'_>,
         applied: u64,
     ) -> Result<(), String> {
         let Some(zone) = published.zone(&main_zone()) else { return Ok(()) };
@@ -64,7 +64,7 @@ impl AcknowledgedUpdatesSurvive {
     }
 
     /// At the end all that was acknowledged is there, and what is there is what the updates in their order make.
-    pub(crate) fn at_end(&mut self, id: NodeId, oracle: &Oracle, published: &Snapshot<'_>) -> Result<(), String> {
+    pub(crate) fn at_end(&mut self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         self.on_serving(id, oracle, published, u64::MAX)?;
         let Some(zone) = published.zone(&main_zone()) else { return Err(format!("{id} lost its zone")) };
         self.registers_at_end(id, oracle, &zone)

@@ -9,7 +9,7 @@ use crate::oracle::{Fate, Oracle};
 use crate::updates::{FIRST_RECORDS, FIRST_SERIAL, main_zone};
 use replica::io::NodeId;
 use zone::Zone;
-use zone::set::Snapshot;
+use zone::set::SetVersion;
 
 /// It needs no memory of its own.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct RefusedLeavesNoTrace;
 
 impl RefusedLeavesNoTrace {
     /// A member has applied more.
-    pub(crate) fn on_applied(&self, id: NodeId, oracle: &Oracle, published: &Snapshot<'_>) -> Result<(), String> {
+    pub(crate) fn on_applied(&self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         if let Some(zone) = published.zone(&main_zone()) {
             self.on_zone(id, &zone)?;
         }
@@ -37,7 +37,7 @@ impl RefusedLeavesNoTrace {
     }
 
     /// At the end: nothing is there that clients were told is not.
-    pub(crate) fn at_end(&self, id: NodeId, oracle: &Oracle, published: &Snapshot<'_>) -> Result<(), String> {
+    pub(crate) fn at_end(&self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         self.on_applied(id, oracle, published)?;
         let Some(zone) = published.zone(&main_zone()) else { return Err(format!("{id} lost its zone")) };
         for (number, update) in oracle.updates() {

@@ -5,7 +5,7 @@ use replica::io::NodeId;
 use std::collections::BTreeMap;
 use wire::number::Serial;
 use zone::ZoneId;
-use zone::set::Snapshot;
+use zone::set::SetVersion;
 
 /// The serial that each member served last, by zone. Members forget on a crash; this does not.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct SerialsNeverGoBack(BTreeMap<(NodeId, ZoneId), Serial>);
 
 impl SerialsNeverGoBack {
     /// A member answers queries from these zones.
-    pub(crate) fn on_served(&mut self, id: NodeId, published: &Snapshot<'_>) -> Result<(), String> {
+    pub(crate) fn on_served(&mut self, id: NodeId, published: &SetVersion<'_>) -> Result<(), String> {
         for zone in published.zones() {
             if let Some(serial) = zone.serial() {
                 self.on_serial(id, zone.id(), serial)?;

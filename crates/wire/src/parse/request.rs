@@ -96,8 +96,36 @@ pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     };
     match parsed {
         Ok(request) => Parsed::Request(request),
-        Err((rcode, reason)) => Parsed::Reject(Reject { rcode, reason, ..reject }),
+        Err((rcode, reason)) => {
+            let edns = reject.edns.or_else(|| edns_of_refused(octets, header, reason));
+            Parsed::Reject(Reject { rcode, reason, edns, ..reject })
+        }
     }
+}
+
+/// The EDNS of a message that is refused before its records are looked at: "if an OPT record is present in a received
+/// request, compliant responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). Only where
+/// the message is well-formed beside what it is refused for: one that cannot be read to its end gets a header only.
+fn edns_of_refused(octets: &[u8], header: Header, reason: RejectReason) -> Option<EdnsIn<'_>> {
+    let by_a_glance = matches!(
+        reason,
+        RejectReason::Opcode
+            | RejectReason::QuestionCountMany
+            | RejectReason::QuestionCountZero
+            | RejectReason::ZoneCount
+            | RejectReason::ZoneType
+    );
+    if !by_a_glance {
+        return None;
+    }
+    let (mut steps, mut at) = (Steps::new(), HEADER_OCTETS);
+    for _ in 0..header.counts[0] {
+        at = Question::read(octets, at, &mut steps).ok()?.octets_at.end;
+    }
+    let mut seen = PseudoRecords::default();
+    Message::walk(octets, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
+        .ok()?;
+    seen.well_formed_opt(octets).ok().flatten()
 }
 
 type Refusal = (Rcode, RejectReason);
@@ -207,8 +235,8 @@ impl PseudoRecords {
         self.edns(octets).is_some_and(|edns| edns.option(code::COOKIE).is_some())
     }
 
-    /// Rows 7 and 8.
-    fn check_opt<'m>(&self, octets: &'m [u8], reject: &mut Reject<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
+    /// The OPT of a message, if it has one, and only one, in its place and with whole options.
+    fn well_formed_opt<'m>(&self, octets: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
         let Some(opt) = &self.opt else { return Ok(None) };
         if self.opt_twice {
             return Err(formerr(RejectReason::OptTwice));
@@ -219,7 +247,12 @@ impl PseudoRecords {
         if !opt.additional {
             return Err(formerr(RejectReason::OptSection));
         }
-        let edns = self.edns(octets).ok_or(formerr(RejectReason::OptOptions))?;
+        self.edns(octets).ok_or(formerr(RejectReason::OptOptions)).map(Some)
+    }
+
+    /// Rows 7 and 8.
+    fn check_opt<'m>(&self, octets: &'m [u8], reject: &mut Reject<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
+        let Some(edns) = self.well_formed_opt(octets)? else { return Ok(None) };
         reject.edns = Some(edns);
         if edns.options().any(|(code, data)| code == code::COOKIE && !is_cookie_length(data.len())) {
             return Err(formerr(RejectReason::CookieLength));

@@ -2,7 +2,7 @@
 
 use super::change::{self, Base, Effect};
 use super::error::{ApplyError, ImportError, RecordFault, ZoneError};
-use super::snapshot::Snapshot;
+use super::version::SetVersion;
 use super::view_record::ViewRecord;
 use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
@@ -157,8 +157,8 @@ impl<'s> Edit<'s> {
 
     /// The zones as they are with the changes so far.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot<'_> {
-        Snapshot::new(self.store.view(), self.root)
+    pub fn set(&self) -> SetVersion<'_> {
+        SetVersion::new(self.store.view(), self.root)
     }
 
     /// Puts the changed leaves into the trees of a zone.

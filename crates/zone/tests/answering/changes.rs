@@ -315,14 +315,14 @@ fn versions_are_held_dropped_and_rewound() {
     let second = step(&mut set, 1);
     step(&mut set, 2);
     let serials = |set: &ZoneSet| {
-        let serial = |snapshot: zone::set::Snapshot<'_>| snapshot.zone(&id).unwrap().serial().unwrap().0;
+        let serial = |set: zone::set::SetVersion<'_>| set.zone(&id).unwrap().serial().unwrap().0;
         (serial(set.published()), serial(set.head()))
     };
     assert_eq!(serials(&set), (1, 3));
     set.publish(second);
     assert_eq!(serials(&set), (2, 3));
     assert_eq!(reader.pin().zone(&id).unwrap().serial(), Some(Serial(2)));
-    assert_eq!(frozen.snapshot().zone(&id).unwrap().serial(), Some(Serial(1)));
+    assert_eq!(frozen.set().zone(&id).unwrap().serial(), Some(Serial(1)));
     set.rewind();
     assert_eq!(serials(&set), (2, 2));
     // An edit that is not sealed changes nothing.

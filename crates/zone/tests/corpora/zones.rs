@@ -2,7 +2,8 @@
 //! `nsd-checkzone` say.
 //!
 //! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed;
-//! otherwise our column is compared with it.
+//! otherwise our column is compared with it, and those of the peers that are installed in the version that its head
+//! names: another version words, finds and refuses other things.
 
 use super::support::{data, read, read_tar, scan};
 use catamaran_zone::check::{Findings, check};
@@ -106,12 +107,34 @@ enum Peer {
 impl Peer {
     const ALL: [Self; 3] = [Self::Bind, Self::Knot, Self::Nsd];
 
-    fn command(self, apex: &str) -> Command {
-        let mut command = Command::new(match self {
+    const fn program(self) -> &'static str {
+        match self {
             Self::Bind => "named-checkzone",
             Self::Knot => "kzonecheck",
             Self::Nsd => "nsd-checkzone",
-        });
+        }
+    }
+
+    /// Whether it can be run.
+    fn is_installed(self) -> bool {
+        path().split(':').any(|folder| Path::new(folder).join(self.program()).is_file())
+    }
+
+    /// Its version, such as `9.18.49`; none where it does not say so.
+    fn version(self) -> Option<String> {
+        let flag = match self {
+            Self::Bind => "-v",
+            Self::Knot => "--version",
+            // It has no flag of its own for that, and says it below its usage.
+            Self::Nsd => "-h",
+        };
+        let output = Command::new(self.program()).arg(flag).env("PATH", path()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        version_in(&text)
+    }
+
+    fn command(self, apex: &str) -> Command {
+        let mut command = Command::new(self.program());
         match self {
             Self::Bind => command.args(["-k", "warn", "-i", "local", apex, "zone"]),
             Self::Knot => command.args(["-v", "-o", apex, "zone"]),
@@ -124,7 +147,8 @@ impl Peer {
     fn judge(self, folder: &Path, apex: &str) -> Option<String> {
         let output = self.command(apex).current_dir(folder).env("PATH", path()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        let lines: Vec<&str> = text.lines().map(message).filter(|line| !is_noise(line)).collect();
+        let mut lines: Vec<&str> = text.lines().map(message).filter(|line| !is_noise(line)).collect();
+        lines.dedup();
         let first_error = lines.iter().find(|line| line.starts_with("error: "));
         let first = first_error.or(lines.first()).map(|line| line.trim_start_matches("error: ").to_owned());
         // kzonecheck ends with an error for every finding, but serves all but the serious ones.
@@ -144,8 +168,22 @@ impl Peer {
     }
 }
 
+/// The first word that begins with numbers between dots, as far as they go.
+fn version_in(text: &str) -> Option<String> {
+    text.split_whitespace()
+        .map(|word| &word[..word.find(|octet: char| !octet.is_ascii_digit() && octet != '.').unwrap_or(word.len())])
+        .map(|version| version.trim_end_matches('.'))
+        .find(|version| version.trim_start_matches('.').contains('.'))
+        .map(str::to_owned)
+}
+
 /// A line without the time and the program that nsd-checkzone puts before, and the zone and stage that kzonecheck does.
+/// At which of the signatures that have expired kzonecheck ends is a race of its threads.
 fn message(line: &str) -> &str {
+    const EXPIRED: &str = "no valid signature for a record";
+    if line.contains(EXPIRED) {
+        return EXPIRED;
+    }
     let line = line.split_once("]: ").map_or(line, |(_, rest)| rest).trim();
     line.split_once("zone loader, ").map_or(line, |(_, rest)| rest)
 }
@@ -212,11 +250,64 @@ fn every_zone_is_loaded_or_refused_as_the_table_says() {
     }
 }
 
+#[test]
+fn versions_are_read_from_what_the_peers_say() {
+    assert_eq!(version_in("9.18.49-1~deb12u3-Debian\n").as_deref(), Some("9.18.49"));
+    assert_eq!(version_in("kzonecheck (Knot DNS), version 3.2.6\n").as_deref(), Some("3.2.6"));
+    assert_eq!(version_in("default 5.\n\t-s <size>\nVersion 4.6.1. Report bugs to").as_deref(), Some("4.6.1"));
+    assert_eq!(version_in("kzonecheck (Knot DNS), version 3.4.dev0\n").as_deref(), Some("3.4"));
+    assert_eq!(version_in("usage: nothing ..."), None);
+}
+
+#[test]
+fn peers_say_of_every_zone_what_the_table_says() {
+    let Some(data) = data() else { return };
+    if std::env::var_os("CATAMARAN_WRITE").is_some() {
+        return;
+    }
+    let text = std::fs::read_to_string(document()).expect("docs/zone-files.md is there");
+    let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).expect("the table is there").0;
+    let mut rows = table.lines().map(|row| row.trim_end_matches(" |").split(" | ").collect::<Vec<&str>>());
+    let head = rows.next().expect("the table has a head");
+    let rows: Vec<Vec<&str>> = rows.skip(1).collect();
+    let zones = all(&data);
+    let folder = std::env::temp_dir().join(format!("catamaran-zones-of-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let mut differences = String::new();
+    for (peer, column) in Peer::ALL.into_iter().zip(2..) {
+        if !peer.is_installed() {
+            println!("skipped: {} is not installed", peer.program());
+            continue;
+        }
+        let (program, wanted) = head[column].split_once(' ').expect("the head names a program and its version");
+        assert_eq!(program, peer.program());
+        let version = peer.version().unwrap_or_else(|| "of an unknown version".into());
+        if version != wanted {
+            println!("skipped: {program} {version} is not the version of the table ({wanted})");
+            continue;
+        }
+        for (row, zone) in rows.iter().zip(&zones) {
+            std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
+            let says = cell(&peer.judge(&folder, &zone.apex).expect("it is installed"));
+            if row[column] != says {
+                let (name, program, table) = (&zone.name, peer.program(), row[column]);
+                writeln!(differences, "{name}: {program} says\n  {says}\nand in the table\n  {table}").expect("memory");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    assert!(differences.is_empty(), "rows that differ, of the versions that the table names:\n{differences}");
+}
+
 fn write_table(zones: &[Zone]) -> String {
     let folder = std::env::temp_dir().join(format!("catamaran-zones-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
-    let mut table =
-        String::from("| file | catamaran | named-checkzone | kzonecheck | nsd-checkzone |\n|---|---|---|---|---|\n");
+    let mut table = String::from("| file | catamaran");
+    for peer in Peer::ALL {
+        let version = peer.version().expect("the peer is installed and says its version");
+        write!(table, " | {} {version}", peer.program()).expect("memory");
+    }
+    table.push_str(" |\n|---|---|---|---|---|\n");
     for zone in zones {
         std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
         write!(table, "| {} | {}", zone.name, cell(&ours(zone))).expect("memory");

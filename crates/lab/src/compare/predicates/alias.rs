@@ -114,7 +114,8 @@ fn ends_as_served(pair: &Pair<'_>, full: &Response) -> bool {
 /// RFC 1034 3.6.2 says that chains should be followed, none says how far. Ours ends in its zone after 16 aliases; Knot
 /// after 5, BIND after 11 and with SERVFAIL, NSD where a DNAME would be followed a second time or after 20.
 ///
-/// The peer's answer is the beginning of ours, and stops where its bound is.
+/// The peer's answer is the beginning of ours, and stops where its bound is. Beside it may stand what proves the
+/// wildcards on the way (RFC 4035 3.1.3.3), as beside ours.
 pub(super) fn chain_stops_earlier(pair: &mut Pair<'_>) -> bool {
     let bind_gives_up = pair.peer == Kind::Bind && pair.theirs.rcode == Rcode::SERVFAIL;
     let is_bound = match (pair.peer, stop(pair)) {
@@ -128,7 +129,9 @@ pub(super) fn chain_stops_earlier(pair: &mut Pair<'_>) -> bool {
         _ => false,
     };
     let is_rcode = pair.theirs.rcode == Rcode::NOERROR || bind_gives_up;
-    let holds = is_bound && is_rcode && pair.theirs.authority.is_empty();
+    let proofs = pair.full().map(|full| &full.authority);
+    let has_our_proofs = proofs.map_or(pair.theirs.authority.is_empty(), |ours| pair.theirs.authority.is_subset(ours));
+    let holds = is_bound && is_rcode && has_our_proofs;
     if holds {
         pair.theirs = pair.ours.clone();
     }

@@ -95,6 +95,12 @@ impl Settings {
         self.epoch
     }
 
+    /// A level that the software of none is at; the hash does not follow.
+    #[cfg(test)]
+    pub(crate) const fn pretend_feature_level(&mut self, level: u32) {
+        self.feature_level = level;
+    }
+
     pub(crate) const fn feature_level(&self) -> u32 {
         self.feature_level
     }
@@ -117,6 +123,11 @@ impl Settings {
 
     pub(crate) fn is_member(&self, id: NodeId) -> bool {
         self.members.contains_key(&id)
+    }
+
+    /// Next incarnation of each node number that was ever in use.
+    pub(crate) const fn incarnations(&self) -> &BTreeMap<u32, u32> {
+        &self.incarnations
     }
 
     /// Whether a key may do something in a zone.

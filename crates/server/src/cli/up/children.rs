@@ -27,6 +27,8 @@ struct Node {
     ended: Option<ExitStatus>,
     /// Once is enough: one that was started again may end again.
     has_ended: bool,
+    /// It is a member no more, and is not started again.
+    is_removed: bool,
     restart_at: Option<Instant>,
 }
 
@@ -46,6 +48,7 @@ impl Children {
                 child: Some(child),
                 ended: None,
                 has_ended: false,
+                is_removed: false,
                 restart_at: None,
             });
         }
@@ -61,6 +64,11 @@ impl Children {
                 node.child = None;
                 node.ended = Some(status);
                 node.has_ended = true;
+                if status.code() == Some(Exit::Removed as i32) {
+                    node.is_removed = true;
+                    lines.push(format!("node {} was removed from the cluster", node.id));
+                    continue;
+                }
                 lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(self.supervise)));
                 node.restart_at = self.supervise.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
             }
@@ -90,6 +98,11 @@ impl Children {
         self.nodes.iter().any(|node| node.id == id && !node.has_ended)
     }
 
+    /// Whether a node ended because it was removed from the cluster.
+    pub(crate) fn is_removed(&self, id: u64) -> bool {
+        self.nodes.iter().any(|node| node.id == id && node.is_removed)
+    }
+
     /// Nodes that run, or are about to be started again.
     pub(crate) fn running_count(&self) -> usize {
         self.nodes.iter().filter(|node| node.child.is_some() || node.restart_at.is_some()).count()
@@ -97,7 +110,7 @@ impl Children {
 
     /// A node that ended before the cluster was ready, in its own words.
     pub(crate) fn early_end(&self, plan: &Plan) -> Option<Problem> {
-        let node = self.nodes.iter().find(|node| node.ended.is_some())?;
+        let node = self.nodes.iter().find(|node| node.ended.is_some() && !node.is_removed)?;
         let files = plan.layout.node(node.id);
         let status = node.ended.map(describe).unwrap_or_default();
         let tail = tail(&files).unwrap_or_default();

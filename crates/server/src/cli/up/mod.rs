@@ -66,6 +66,8 @@ fn bring_up(
             for line in ended {
                 say(&format!("{line}\n{problem}"));
             }
+        } else {
+            ended.iter().for_each(|line| say(line));
         }
         if Instant::now() > deadline {
             return Err(watch.not_ready());

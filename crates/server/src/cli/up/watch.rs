@@ -35,7 +35,7 @@ impl Watch {
         // A node that was started again by hand is no child of ours, but it says its process.
         let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
         self.write(self.plan.cluster_json(self.leader(), pid));
-        let line = self.line();
+        let line = self.line(children);
         if self.said.as_ref() == Some(&line) {
             return Vec::new();
         }
@@ -84,13 +84,9 @@ impl Watch {
 
     /// Why the cluster did not become ready in time.
     pub(crate) fn not_ready(&self) -> Problem {
-        let silent: Vec<String> = self
-            .plan
-            .nodes
-            .iter()
-            .filter(|node| !self.statuses.contains_key(&node.id))
-            .map(|node| node.id.to_string())
-            .collect();
+        let is_silent = |id: &u64| !self.statuses.contains_key(id);
+        let ids = self.plan.nodes.iter().map(|node| node.id);
+        let silent: Vec<String> = ids.filter(is_silent).map(|id| id.to_string()).collect();
         let why = match (silent.is_empty(), self.leader()) {
             (false, _) => format!("node {} does not answer on its API", silent.join(", ")),
             (true, None) => "the nodes found no leader".to_owned(),
@@ -115,21 +111,14 @@ impl Watch {
         }
     }
 
-    fn line(&self) -> String {
-        let down: Vec<String> = self
-            .plan
-            .nodes
-            .iter()
-            .filter(|node| !self.statuses.contains_key(&node.id))
-            .map(|node| node.id.to_string())
-            .collect();
+    fn line(&self, children: &Children) -> String {
+        let members = || self.plan.nodes.iter().map(|node| node.id).filter(|id| !children.is_removed(*id));
+        let is_down = |id: &u64| !self.statuses.contains_key(id);
+        let down: Vec<String> = members().filter(is_down).map(|id| id.to_string()).collect();
         let term = self.statuses.values().map(|status| status.term).max().unwrap_or(0);
         let leader = self.leader().map_or("none".to_owned(), |id| id.to_string());
-        let mut line = format!(
-            "status: leader {leader}, term {term}, {} of {} nodes up",
-            self.statuses.len(),
-            self.plan.nodes.len()
-        );
+        let mut line =
+            format!("status: leader {leader}, term {term}, {} of {} nodes up", self.statuses.len(), members().count());
         if !down.is_empty() {
             line += &format!(", down: {}", down.join(", "));
         }

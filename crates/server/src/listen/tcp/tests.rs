@@ -42,6 +42,8 @@ impl PinnedResponder for &mut Echo {
         self.deferred.lock().unwrap().push((octets.to_vec(), reply));
         Action::Defer
     }
+
+    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
 }
 
 struct Server {

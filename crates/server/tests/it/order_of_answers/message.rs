@@ -44,8 +44,51 @@ pub(super) const CASES: &[Case] = &[
     Case {
         row: "2 opcode 3, EDNS 1: before 8",
         message: |_| query(Rtype::A).header(|header| header.opcode = Opcode(3)).edns_version(1).build(),
+        response: "NOTIMP, opt",
+        counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "2 NOTIFY with OPT",
+        message: |_| query(Rtype::SOA).header(|header| header.opcode = Opcode(4)).edns(1232, true).build(),
+        response: "NOTIMP, opt",
+        counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "2 DSO, QDCOUNT 0, OPT",
+        message: |_| {
+            let builder = MessageBuilder::new(Default::default()).header(|header| header.opcode = Opcode(6));
+            builder.edns(1232, false).build()
+        },
+        response: "NOTIMP, opt",
+        counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "2 two OPT: none in the answer",
+        message: |_| {
+            let twice =
+                [query(Rtype::A).header(|header| header.opcode = Opcode(3)).build(), opt(&[0], &[]), opt(&[0], &[])];
+            with_counts(twice.concat(), 3, 2)
+        },
         response: "NOTIMP",
         counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "2 OPT, octets left over",
+        message: |_| {
+            let builder = query(Rtype::A).header(|header| header.opcode = Opcode(3)).edns(1232, false);
+            [builder.build(), vec![0]].concat()
+        },
+        response: "NOTIMP",
+        counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "3 QDCOUNT 2, OPT",
+        message: |_| {
+            let builder = query(Rtype::A).question(name("b.").as_ref(), Rtype::A, Class::IN);
+            builder.edns(1232, false).build()
+        },
+        response: "FORMERR, opt",
+        counter: (REJECTS, "question_count_many"),
     },
     Case {
         row: "3 QDCOUNT 2",
@@ -80,7 +123,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         row: "4 QDCOUNT 0, OPT without COOKIE",
         message: |_| MessageBuilder::new(Default::default()).edns(1232, false).build(),
-        response: "FORMERR",
+        response: "FORMERR, opt",
         counter: (REJECTS, "question_count_zero"),
     },
     Case {
@@ -124,6 +167,21 @@ pub(super) const CASES: &[Case] = &[
         message: |_| with_counts(add_record("example.test.").build(), 0, 2),
         response: "FORMERR",
         counter: (REJECTS, "zone_count"),
+    },
+    Case {
+        row: "5 ZOCOUNT 2, OPT",
+        message: |_| {
+            let builder = MessageBuilder::update(1, name("example.test.").as_ref());
+            builder.question(name("b.").as_ref(), Rtype::SOA, Class::IN).edns(1232, false).build()
+        },
+        response: "FORMERR, opt",
+        counter: (REJECTS, "zone_count"),
+    },
+    Case {
+        row: "5 ZTYPE A, OPT",
+        message: |_| query(Rtype::A).header(|header| header.opcode = Opcode::UPDATE).edns(1232, false).build(),
+        response: "FORMERR, question, opt",
+        counter: (REJECTS, "zone_type"),
     },
     Case { row: "5 ZTYPE A", message: |_| opcode(5), response: "FORMERR, question", counter: (REJECTS, "zone_type") },
     Case {

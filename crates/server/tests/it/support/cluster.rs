@@ -35,16 +35,25 @@ struct Up {
 impl Cluster {
     /// Starts a new cluster and waits until it is ready.
     pub(crate) fn start(name: &str, nodes: u64, arguments: &[&str]) -> Self {
+        Self::start_within(PATIENCE, name, nodes, arguments)
+    }
+
+    /// As [`Cluster::start`], with zones that take their time to load.
+    pub(crate) fn start_within(patience: Duration, name: &str, nodes: u64, arguments: &[&str]) -> Self {
         let dir = std::env::temp_dir().join(format!("catamaran-it-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let port = free_ports(40);
         let mut cluster = Self { dir, port, api_port: port + 20, nodes, up: None };
-        cluster.resume(arguments);
+        cluster.resume_within(patience, arguments);
         cluster
     }
 
     /// Starts `up` in the same directory.
     pub(crate) fn resume(&mut self, arguments: &[&str]) {
+        self.resume_within(PATIENCE, arguments);
+    }
+
+    fn resume_within(&mut self, patience: Duration, arguments: &[&str]) {
         assert!(self.up.is_none(), "it runs already");
         let mut child = Command::new(CATAMARAN)
             .args(["up", "--dir", self.dir.to_str().unwrap(), "--nodes", &self.nodes.to_string()])
@@ -63,7 +72,8 @@ impl Cluster {
             }
         });
         self.up = Some(Up { child, lines });
-        self.wait_for_line("ready: ");
+        let is_ready = || self.lines().iter().any(|line| line.contains("ready: ")).then_some(());
+        wait_within(patience, "ready: ", is_ready);
     }
 
     /// Lines that `up` printed so far.
@@ -206,13 +216,17 @@ pub(crate) fn kill(signal: &str, pid: u32) {
 }
 
 /// Tries until there is a result.
-pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, attempt)
+}
+
+fn wait_within<T>(patience: Duration, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(result) = attempt() {
             return result;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < patience, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

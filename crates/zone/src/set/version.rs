@@ -10,16 +10,16 @@ use store::{Key, Path, Tree, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// One version of all zones. Everything in an answer comes from one snapshot.
+/// One version of all zones. Everything in a response comes from one of them.
 #[derive(Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct SetVersion<'a> {
     store: View<'a, LeafNames>,
     root: Tree,
     /// The zones of view 0, which queries are about.
     zones: Tree,
 }
 
-impl<'a> Snapshot<'a> {
+impl<'a> SetVersion<'a> {
     pub(super) fn new(store: View<'a, LeafNames>, root: Tree) -> Self {
         let zones = ViewRecord::find(store, root, 0).zones;
         Self { store, root, zones }
@@ -37,7 +37,7 @@ impl<'a> Snapshot<'a> {
         self.find_key(&key::of(qname), qtype, &mut Path::new())
     }
 
-    /// [`Snapshot::find_for`] a name whose key is known.
+    /// [`SetVersion::find_for`] a name whose key is known.
     pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path<'a>) -> Option<Zone<'a>> {
         self.store.locate(self.zones, qname, path);
         let exact = path.exact();
@@ -119,9 +119,9 @@ impl ZoneReader {
 
     /// The newest published version; it stays as it is while the result is used, and the next call lets it go. Pin once
     /// for a batch of queries.
-    pub fn pin(&mut self) -> Snapshot<'_> {
+    pub fn pin(&mut self) -> SetVersion<'_> {
         let pinned = self.0.pin();
-        Snapshot::new(pinned.view(), pinned.root())
+        SetVersion::new(pinned.view(), pinned.root())
     }
 
     /// To be called before blocking: the writer does not wait for this reader until it pins again.
@@ -146,7 +146,7 @@ impl Frozen {
 
     /// The zones.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot<'_> {
-        Snapshot::new(self.0.view(), self.0.root())
+    pub fn set(&self) -> SetVersion<'_> {
+        SetVersion::new(self.0.view(), self.0.root())
     }
 }

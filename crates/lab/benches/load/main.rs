@@ -1,0 +1,148 @@
+//! `cargo xtask bench load`: how fast the load engine is, and how true to its plan (docs/experiments/load.md).
+//!
+//! ```text
+//!   core 0: bare loop | catlab load | dnsperf, in turn  --queries-->  core 1: echo
+//!   core 0: catlab load at a rate                       --queries-->  core 1: far end, which notes the kernel's stamps
+//! ```
+
+mod contest;
+mod machine;
+mod pacing;
+mod roles;
+mod sockets;
+mod table;
+
+use lab::workload::{self, Extras};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use table::{Row, Verdict};
+
+/// Names in the query file, all of one length, so that every query is as long.
+const NAME_COUNT: u32 = 10_000;
+
+const HELP: &str = "\
+cargo xtask bench load [--rounds N] [--seconds N] [--only udp,tcp,dot,pacing,busy]
+                       [--catlab PROGRAM] [--write DOCUMENT]
+
+  --rounds N     turns of each tool; the medians count (7)
+  --seconds N    length of a turn (3)
+  --only PARTS   not everything
+  --catlab FILE  another build of catlab
+  --write FILE   put the table between the marks of this document
+Exit code 1: a budget is missed.
+";
+
+/// What the command line says.
+pub(crate) struct Options {
+    rounds: usize,
+    seconds: u64,
+    parts: Vec<String>,
+    document: Option<PathBuf>,
+    /// For what programs leave behind.
+    folder: PathBuf,
+    queries: PathBuf,
+    catlab: PathBuf,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("catlab-bench-{}", std::process::id()));
+        let parts = ["udp", "tcp", "dot", "pacing", "busy"].map(str::to_owned).into();
+        let queries = folder.join("queries");
+        let catlab = env!("CARGO_BIN_EXE_catlab").into();
+        let mut options = Self { rounds: 7, seconds: 3, parts, document: None, folder, queries, catlab };
+        while let Some(word) = words.next() {
+            // Cargo's own, to harnesses.
+            if word == "--bench" {
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
+            let number = || value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
+            match word.as_str() {
+                "--rounds" => options.rounds = number()?.max(1) as usize,
+                "--seconds" => options.seconds = number()?.max(2),
+                "--only" => options.parts = value.split(',').map(str::to_owned).collect(),
+                "--catlab" => options.catlab = value.into(),
+                "--write" => options.document = Some(value.into()),
+                _ => return Err(HELP.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn catlab(&self) -> &Path {
+        &self.catlab
+    }
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == "role").is_some() {
+        role(&words.collect::<Vec<_>>());
+        return ExitCode::SUCCESS;
+    }
+    let done = Options::parse(words).and_then(|options| {
+        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
+        let done = bench(&options);
+        // A folder that stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&options.folder);
+        done
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench load: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Gives whether every budget was met.
+fn bench(options: &Options) -> Result<bool, String> {
+    let names = (0..NAME_COUNT).map(|number| format!("q{number:06}.example. A\n")).collect::<String>();
+    std::fs::write(&options.queries, names).map_err(|error| error.to_string())?;
+    let (began, load) = (Instant::now(), machine::load_average());
+    let mut rows: Vec<Row> = Vec::new();
+    for part in &options.parts {
+        rows.extend(match part.as_str() {
+            "udp" => contest::udp(options)?,
+            "tcp" | "dot" => contest::stream(options, part)?,
+            "pacing" => pacing::alone(options)?,
+            "busy" => pacing::among_busy(options)?,
+            _ => return Err(HELP.into()),
+        });
+    }
+    let head = format!(
+        "{}; load average {load:.1} before the run, which took {:.0} s.",
+        machine::description(),
+        began.elapsed().as_secs_f64()
+    );
+    let text = format!("{head}\n\n{}", table::markdown(&rows));
+    println!("{text}");
+    if let Some(path) = &options.document {
+        let document = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let document = table::replace(&document, &text).ok_or_else(|| format!("{}: no marks", path.display()))?;
+        std::fs::write(path, document).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed).count();
+    println!("{missed} budgets missed");
+    Ok(missed == 0)
+}
+
+fn role(words: &[String]) {
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["echo"] => roles::echo(),
+        ["far-end", notes, busy] => roles::far_end(Path::new(notes), *busy == "busy"),
+        ["bare", server, queries, seconds] => {
+            let messages = workload::read(Path::new(queries), None, &Extras::default()).expect("the query file");
+            let list: Vec<Vec<u8>> = (0..messages.len()).map(|index| messages.at(index).to_vec()).collect();
+            let server: SocketAddr = server.parse().expect("an address");
+            let duration = Duration::from_secs(seconds.parse().expect("a number of seconds"));
+            roles::bare(server, &list, duration, contest::IN_FLIGHT, contest::SOCKETS);
+        }
+        other => panic!("no such role: {other:?}"),
+    }
+}

@@ -1,0 +1,146 @@
+//! What this program is when it is started with a role: the echo server, the bare loop, or the far end of a pacing run.
+//! Each ends when its standard input does, so none outlives who started it.
+
+use super::sockets::{BATCH, Batch, Sender, enable_stamps, wait};
+use socket2::{Domain, Socket, Type};
+use std::io::{BufWriter, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Send and receive buffer asked for each socket.
+const BUFFER_OCTETS: usize = 8 << 20;
+/// Silence after which queries of the bare loop count as lost.
+const SILENCE_MS: i32 = 100;
+
+/// Answers every datagram with itself, QR set, unread. Prints its address first.
+pub(crate) fn echo() {
+    let socket = listen();
+    let ended = until_input_ends();
+    let mut batch = Batch::new();
+    while !ended.load(Ordering::Relaxed) {
+        match batch.receive(&socket) {
+            0 => _ = wait(std::slice::from_ref(&socket), 50),
+            count => batch.answer(&socket, count),
+        }
+    }
+}
+
+/// A query as it arrived at the far end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Arrival {
+    /// The number in its name: its place in the plan.
+    pub(crate) number: u64,
+    /// When the kernel received it, in nanoseconds since 1970.
+    pub(crate) at_ns: u64,
+}
+
+/// As [`echo`], and notes when the kernel received each query. With `is_busy` every core has a thread that computes.
+/// Writes what it noted, in order of arrival, when its input ends.
+pub(crate) fn far_end(notes: &Path, is_busy: bool) {
+    let socket = listen();
+    enable_stamps(&socket).expect("kernel time stamps");
+    let ended = until_input_ends();
+    if is_busy {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let ended = Arc::clone(&ended);
+            std::thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::black_box((0..1_000u64).fold(1, |sum: u64, value| sum.wrapping_mul(value | 1)));
+                }
+            });
+        }
+    }
+    let mut batch = Batch::new();
+    let mut arrivals: Vec<Arrival> = Vec::with_capacity(1 << 20);
+    while !ended.load(Ordering::Relaxed) {
+        let count = batch.receive(&socket);
+        if count == 0 {
+            wait(std::slice::from_ref(&socket), 50);
+            continue;
+        }
+        for index in 0..count {
+            let stamp = batch.stamp(index).expect("a time stamp of the kernel");
+            if let Some(number) = number(batch.message(index)) {
+                arrivals.push(Arrival { number, at_ns: stamp.as_nanos() as u64 });
+            }
+        }
+        batch.answer(&socket, count);
+    }
+    let mut out = BufWriter::new(std::fs::File::create(notes).expect("a file for the arrivals"));
+    for Arrival { number, at_ns } in arrivals {
+        out.write_all(&number.to_le_bytes()).and_then(|()| out.write_all(&at_ns.to_le_bytes())).expect("a disk");
+    }
+    out.flush().expect("a disk with room");
+}
+
+/// What [`far_end`] wrote.
+pub(crate) fn read_arrivals(notes: &Path) -> Vec<Arrival> {
+    let octets = std::fs::read(notes).expect("the file of the arrivals");
+    let word = |octets: &[u8]| u64::from_le_bytes(octets.try_into().expect("eight octets"));
+    octets.chunks_exact(16).map(|both| Arrival { number: word(&both[..8]), at_ns: word(&both[8..]) }).collect()
+}
+
+/// The digits of `q123.example.`.
+fn number(message: &[u8]) -> Option<u64> {
+    let label = message.get(14..13 + usize::from(*message.get(12)?))?;
+    std::str::from_utf8(label).ok()?.parse().ok()
+}
+
+/// Sends the list round and round as answers come back, so many at a time over so many sockets; neither looks at an
+/// answer nor notes a time. Prints how many came back each second.
+pub(crate) fn bare(server: SocketAddr, list: &[Vec<u8>], duration: Duration, in_flight: usize, socket_count: usize) {
+    let sockets: Vec<UdpSocket> = (0..socket_count)
+        .map(|_| {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+            socket.connect(server).expect("a server");
+            socket
+        })
+        .collect();
+    let share = in_flight.div_ceil(socket_count).min(BATCH);
+    let (mut sender, mut batch) = (Sender::new(), Batch::new());
+    let mut waiting = vec![0usize; socket_count];
+    let (mut next, mut received) = (0usize, 0u64);
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        let before = received;
+        for (socket, waiting) in sockets.iter().zip(&mut waiting) {
+            let count = batch.receive_bare(socket);
+            received += count as u64;
+            *waiting = waiting.saturating_sub(count);
+            if *waiting < share {
+                let sent = sender.send(socket, list, next, share - *waiting);
+                next += sent;
+                *waiting += sent;
+            }
+        }
+        if received == before && !wait(&sockets, SILENCE_MS) {
+            waiting.fill(0);
+        }
+    }
+    println!("{:.0}", received as f64 / start.elapsed().as_secs_f64());
+}
+
+/// A socket on loopback, its address printed.
+fn listen() -> UdpSocket {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+    // As much as the system grants; what is lost all the same shows in the figures.
+    let _granted = socket.set_recv_buffer_size(BUFFER_OCTETS);
+    let _granted = socket.set_send_buffer_size(BUFFER_OCTETS);
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("loopback");
+    let socket = UdpSocket::from(socket);
+    println!("{}", socket.local_addr().expect("an address"));
+    socket
+}
+
+fn until_input_ends() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        let _octets = std::io::stdin().read_to_end(&mut Vec::new());
+        flag.store(true, Ordering::Relaxed);
+    });
+    ended
+}

@@ -1,0 +1,148 @@
+//! What to ask.
+
+use super::parse::{parse_name, parse_popularity, parse_subnet, parse_types};
+use clap::{Args, ValueEnum};
+use lab::population::Population;
+use lab::workload::{
+    self, Dialect, Extras, Generator, NameDistribution, Popularity, Signer, TsigKey, Updates, Workload,
+};
+use std::error::Error;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wire::name::Name;
+use wire::number::Rtype;
+
+/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
+
+#[derive(Args)]
+pub(crate) struct Asking {
+    /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// Whose third column the text file has; found out by itself otherwise.
+    #[arg(long)]
+    dialect: Option<DialectArgument>,
+    /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "name"])]
+    updates: Option<PathBuf>,
+    /// Draw UPDATEs of this zone: each gives the drawn name (A, AAAA or TXT) another value.
+    #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "name")]
+    update_zone: Option<Name>,
+    /// Sign each message (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET.
+    #[arg(long, value_name = "KEY")]
+    tsig: Option<String>,
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
+    name: Option<String>,
+    /// How many names there are.
+    #[arg(long, default_value_t = 1_000)]
+    names: u64,
+    /// How names are chosen: uniform, sequential, random (each new), or zipf:1.0 with its exponent.
+    #[arg(long, default_value = "uniform", value_parser = parse_popularity)]
+    popularity: Popularity,
+    /// Types of drawn queries and their weights.
+    #[arg(long, default_value = "A", value_parser = parse_types)]
+    types: Types,
+    /// Share of drawn queries for names that do not exist, 0 to 1.
+    #[arg(long, default_value_t = 0.0)]
+    nxdomain: f64,
+    /// EDNS with this UDP payload size.
+    #[arg(long, value_name = "OCTETS")]
+    edns: Option<u16>,
+    /// DO: ask for signatures.
+    #[arg(long)]
+    dnssec_ok: bool,
+    /// A client cookie in each query.
+    #[arg(long)]
+    cookie: bool,
+    /// Client subnet in each query (RFC 7871).
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet)]
+    subnet: Option<(IpAddr, u8)>,
+    /// Pad queries to a multiple of so many octets.
+    #[arg(long, value_name = "OCTETS")]
+    padding: Option<usize>,
+    /// Clear RD.
+    #[arg(long)]
+    no_recurse: bool,
+    /// The same seed draws the same.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum DialectArgument {
+    Dnsperf,
+    Kxdpgun,
+    Flamethrower,
+    Calidns,
+}
+
+#[derive(Clone)]
+pub(crate) struct Types(pub(crate) Vec<(Rtype, f64)>);
+
+impl Asking {
+    /// The messages.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the description draws nothing.
+    pub(crate) fn workload(&self, population: Option<&Population>) -> Result<Workload, Box<dyn Error>> {
+        let workload = if let Some(path) = &self.queries {
+            let dialect = self.dialect.map(DialectArgument::dialect);
+            Workload::listed(Arc::new(workload::read(path, dialect, &self.extras())?))
+        } else if let Some(path) = &self.updates {
+            Workload::listed(Arc::new(workload::read_updates(path)?))
+        } else if let Some(apex) = &self.update_zone {
+            Workload::updates(Updates::new(apex.clone(), self.generator(Extras::default())?)?)
+        } else if let Some(population) = population {
+            let drawn = population.generator(self.extras(), self.seed)?;
+            Workload::generated(drawn.ok_or("the population has no [queries]; add it, or name a file with --queries")?)
+        } else {
+            Workload::generated(self.generator(self.extras())?)
+        };
+        Ok(match &self.tsig {
+            Some(key) => workload.signed(Signer::new(read_key(key)?)),
+            None => workload,
+        })
+    }
+
+    fn extras(&self) -> Extras {
+        Extras {
+            recursion_desired: !self.no_recurse,
+            payload_octets: self.edns,
+            dnssec_ok: self.dnssec_ok,
+            cookie: self.cookie.then(|| self.seed.to_be_bytes()),
+            subnet: self.subnet,
+            padding_block: self.padding.filter(|&block| block > 0),
+            options: Vec::new(),
+        }
+    }
+
+    fn generator(&self, extras: Extras) -> Result<Generator, String> {
+        let names = NameDistribution {
+            pattern: self.name.clone().unwrap_or_default(),
+            count: self.names,
+            popularity: self.popularity,
+            nxdomain_share: self.nxdomain,
+        };
+        Generator::new(names, &self.types.0, extras, self.seed)
+    }
+}
+
+/// A key from a file, or from the word itself when there is no such file.
+pub(crate) fn read_key(word: &str) -> Result<TsigKey, String> {
+    let path = Path::new(word);
+    let key = if path.exists() || !word.contains(':') { TsigKey::read(path) } else { TsigKey::parse(word) };
+    key.map_err(|error| format!("--tsig {word}: {error}"))
+}
+
+impl DialectArgument {
+    fn dialect(self) -> Dialect {
+        match self {
+            Self::Dnsperf => Dialect::Dnsperf,
+            Self::Kxdpgun => Dialect::Kxdpgun,
+            Self::Flamethrower => Dialect::Flamethrower,
+            Self::Calidns => Dialect::Calidns,
+        }
+    }
+}

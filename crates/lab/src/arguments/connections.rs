@@ -1,0 +1,70 @@
+//! Connections: how many, how long, and whom they trust.
+
+use super::parse::{parse_connections, parse_duration, parse_share};
+use clap::Args;
+use lab::engine::{Habits, HttpPlan, TlsPlan};
+use lab::limits::CONNECTION_IN_FLIGHT_DEFAULT;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args)]
+#[command(next_help_heading = "Connections: TCP, DoT, DoH, DoQ")]
+pub(crate) struct Connections {
+    /// Connections of each thread; they are opened before the run.
+    #[arg(long, default_value_t = 8, value_parser = parse_connections)]
+    pub(crate) connections: usize,
+    /// Queries that wait on one connection.
+    #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
+    pipeline: usize,
+    /// Queries after which a connection is closed and another opened.
+    #[arg(long)]
+    queries_per_connection: Option<u64>,
+    /// Silence after which a connection is closed.
+    #[arg(long, value_parser = parse_duration)]
+    idle_timeout: Option<Duration>,
+    /// How long a connection and its handshake may take.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    pub(crate) handshake_timeout: Duration,
+    /// The name that the server's certificate must have; its address otherwise.
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+    /// Authorities to trust instead of the system's, PEM.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long)]
+    insecure: bool,
+    /// Share of new connections that resume an earlier TLS session, 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
+    resumption: f64,
+    /// Share of those that send queries as early data (0-RTT), 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
+    early_data: f64,
+    /// Path of DNS over HTTPS.
+    #[arg(long, default_value = "/dns-query")]
+    doh_path: String,
+    /// Send queries over HTTPS as GET instead of POST.
+    #[arg(long)]
+    doh_get: bool,
+}
+
+impl Connections {
+    pub(crate) fn habits(&self) -> Habits {
+        Habits {
+            idle_timeout: self.idle_timeout,
+            queries_max: self.queries_per_connection.map(|most| most.max(1)),
+            resumption: self.resumption,
+            early_data: self.early_data,
+            in_flight_max: self.pipeline.max(1),
+            ..Habits::default()
+        }
+    }
+
+    pub(crate) fn tls(&self) -> TlsPlan {
+        TlsPlan { name: self.tls_name.clone(), authorities: self.ca.clone(), is_insecure: self.insecure }
+    }
+
+    pub(crate) fn http(&self) -> HttpPlan {
+        HttpPlan { path: self.doh_path.clone(), is_get: self.doh_get }
+    }
+}

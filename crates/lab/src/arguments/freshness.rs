@@ -1,0 +1,53 @@
+//! The probe for freshness.
+
+use super::asking::read_key;
+use super::parse::{parse_duration, parse_name, parse_server};
+use clap::Args;
+use lab::freshness::Probe;
+use std::net::SocketAddr;
+use std::time::Duration;
+use wire::name::Name;
+
+#[derive(Args)]
+#[command(next_help_heading = "Freshness: from an acknowledged update to visible")]
+pub(crate) struct FreshnessArguments {
+    /// Look for the probe's updates at these servers.
+    #[arg(long, value_name = "SERVER", value_delimiter = ',', value_parser = parse_server, requires = "freshness_zone")]
+    freshness: Vec<SocketAddr>,
+    /// The zone that the probe updates: the TXT record of _catlab-probe in it.
+    #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "freshness")]
+    freshness_zone: Option<Name>,
+    /// Where the updates go; the first of them otherwise.
+    #[arg(long, value_name = "SERVER", value_parser = parse_server, requires = "freshness")]
+    freshness_via: Option<SocketAddr>,
+    /// Signs them: a key file, or [ALGORITHM:]NAME:SECRET.
+    #[arg(long, value_name = "KEY", requires = "freshness")]
+    freshness_tsig: Option<String>,
+    /// From one update of the probe to the next.
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
+    freshness_interval: Duration,
+}
+
+impl FreshnessArguments {
+    /// The probe, if one is wanted.
+    ///
+    /// # Errors
+    /// When the key or a name is wrong.
+    pub(crate) fn probe(&self) -> Result<Option<Probe>, String> {
+        let (Some(zone), Some(&first)) = (&self.freshness_zone, self.freshness.first()) else { return Ok(None) };
+        let owner = format!("_catlab-probe.{zone}");
+        Ok(Some(Probe {
+            server: self.freshness_via.unwrap_or(first),
+            watched: self.freshness.clone(),
+            zone: zone.clone(),
+            owner: owner.parse().map_err(|error| format!("{owner} is no name: {error:?}"))?,
+            key: self.freshness_tsig.as_deref().map(read_key).transpose()?,
+            interval: self.freshness_interval,
+        }))
+    }
+
+    /// Every server that the probe talks to.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = SocketAddr> {
+        self.freshness.iter().copied().chain(self.freshness_via)
+    }
+}

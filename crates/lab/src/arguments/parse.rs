@@ -1,0 +1,76 @@
+//! Values of options, each refused with what would have been right.
+
+use super::Types;
+use lab::limits::CLIENTS_MAX;
+use lab::workload::{self, Popularity};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use wire::name::Name;
+
+pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .or_else(|_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53)))
+        .map_err(|_| format!("{text} is no address; write 127.0.0.1:5300, [::1]:5300, or an address for port 53"))
+}
+
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let number: f64 = text[..split].parse().map_err(|_| format!("{text} is no duration; write 6s, 500ms or 2m"))?;
+    let unit = match &text[split..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        unit => return Err(format!("{unit} is no unit of time; there are us, ms, s, m and h")),
+    };
+    Duration::try_from_secs_f64(number * unit).map_err(|error| format!("{text}: {error}"))
+}
+
+pub(crate) fn parse_popularity(text: &str) -> Result<Popularity, String> {
+    match text {
+        "uniform" => Ok(Popularity::Uniform),
+        "sequential" => Ok(Popularity::Sequential),
+        "random" => Ok(Popularity::Random),
+        _ => text
+            .strip_prefix("zipf:")
+            .and_then(|exponent| exponent.parse().ok())
+            .map(Popularity::Zipf)
+            .ok_or_else(|| format!("{text}: write uniform, sequential, random or zipf:1.0")),
+    }
+}
+
+pub(crate) fn parse_types(text: &str) -> Result<Types, String> {
+    let part = |part: &str| {
+        let (rtype, weight) = part.split_once(':').unwrap_or((part, "1"));
+        let rtype = lab::trace::rtype(rtype).ok_or_else(|| format!("{rtype} is no type"))?;
+        weight.parse().map(|weight| (rtype, weight)).map_err(|_| format!("{weight} is no weight; write A:3,AAAA:1"))
+    };
+    text.split(',').map(part).collect::<Result<_, _>>().map(Types)
+}
+
+pub(crate) fn parse_rcode(text: &str) -> Result<u8, String> {
+    let names = (0..16u16).map(|code| (format!("{:?}", wire::number::Rcode(code)), code as u8));
+    let number = text.parse::<u8>().ok().filter(|&code| code < 16);
+    number
+        .or_else(|| names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, code)| code))
+        .ok_or_else(|| format!("{text} is no RCODE; write NOERROR, NXDOMAIN, or a number below 16"))
+}
+
+pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
+    workload::read_subnet(text).ok_or_else(|| format!("{text} is no subnet; write 192.0.2.0/24"))
+}
+
+pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+}
+
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("{text} is no share; write 0 to 1"))
+}
+
+pub(crate) fn parse_connections(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=CLIENTS_MAX).contains(count));
+    count.ok_or_else(|| format!("{text} is no number of connections; write 1 to {CLIENTS_MAX}"))
+}

@@ -1,0 +1,130 @@
+//! Whom to load, and from where.
+
+use super::connections::Connections;
+use super::parse::{parse_duration, parse_rcode, parse_subnet};
+use clap::Args;
+use lab::engine::{Pace, Plan, Transport};
+use lab::population::Server;
+use lab::workload::Workload;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Addresses and subnets that may be loaded besides, with commas between.
+const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
+
+#[derive(Args)]
+pub(crate) struct Target {
+    /// Whom to ask, with or without a port; queries take turns.
+    #[arg(long, required = true, value_delimiter = ',')]
+    server: Vec<Server>,
+    /// How: udp, tcp, dot, doh or doq.
+    #[arg(long, default_value = "udp")]
+    transport: Transport,
+    /// After how long a query counts as unanswered.
+    #[arg(long, default_value = "2s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Sending threads; one for every second core otherwise.
+    #[arg(long)]
+    workers: Option<usize>,
+    /// Client ports of each thread and server (UDP).
+    #[arg(long, default_value_t = 8)]
+    sockets: usize,
+    /// Source addresses, taken in turns.
+    #[arg(long, value_delimiter = ',')]
+    source: Vec<IpAddr>,
+    /// RCODEs that are right; others are no capacity.
+    #[arg(long, value_delimiter = ',', value_parser = parse_rcode)]
+    expect_rcode: Vec<u8>,
+    /// Send lag at p99 beyond which the run is not valid.
+    #[arg(long, default_value = "1ms", value_parser = parse_duration)]
+    pub(crate) lag_limit: Duration,
+    /// The target is mine, though it is neither on loopback nor in a private range.
+    #[arg(long)]
+    i_own_this_target: bool,
+    #[command(flatten)]
+    connections: Connections,
+}
+
+impl Target {
+    /// The plan that sends this at that pace.
+    ///
+    /// # Errors
+    /// When the target is a stranger's.
+    pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
+        let port = self.transport.default_port();
+        let address = |server: &Server| SocketAddr::new(server.address, server.port.unwrap_or(port));
+        let servers: Vec<SocketAddr> = self.server.iter().map(address).collect();
+        self.allow(servers.iter().copied())?;
+        if let Pace::Population { population, .. } = &pace {
+            self.allow(population.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Plan {
+            transport: self.transport,
+            timeout: self.timeout,
+            worker_count: self.workers.unwrap_or(cores.div_ceil(2)).max(1),
+            socket_count: self.sockets.max(1),
+            connection_count: self.connections.connections,
+            habits: self.connections.habits(),
+            handshake_timeout: self.connections.handshake_timeout,
+            tls: self.connections.tls(),
+            http: self.connections.http(),
+            sources: self.source.clone(),
+            expected_rcodes: self.expect_rcode.clone(),
+            seed,
+            ..Plan::new(servers, workload, pace)
+        })
+    }
+
+    /// The servers as they were named: a population gives each transport its own port.
+    pub(crate) fn servers(&self) -> &[Server] {
+        &self.server
+    }
+
+    /// A load generator is a weapon: strangers' servers need a word more.
+    ///
+    /// # Errors
+    /// A sentence that names the first of them that is a stranger's.
+    pub(crate) fn allow(&self, mut servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
+        let is_own = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+            IpAddr::V6(address) => {
+                address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+            }
+        };
+        let listed = std::env::var(ALLOW_VARIABLE).unwrap_or_default();
+        let allowed = listed.split(',').filter(|word| !word.trim().is_empty()).map(|word| parse_subnet(word.trim()));
+        let allowed = allowed.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{ALLOW_VARIABLE}: {error}"))?;
+        let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
+        match servers.find(|server| !is_allowed(server.ip())) {
+            Some(server) if !self.i_own_this_target => Err(format!(
+                "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is \
+                 yours to load, or name it in {ALLOW_VARIABLE}"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_in(address: IpAddr, (subnet, length): (IpAddr, u8)) -> bool {
+    let (one, other, width) = match (address, subnet) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (u128::from(u32::from(one)), u128::from(u32::from(other)), 32),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (u128::from(one), u128::from(other), 128),
+        _ => return false,
+    };
+    length == 0 || (one ^ other) >> (width - u32::from(length)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subnets_hold_their_addresses_only() {
+        let is_in = |address: &str, subnet: &str| is_in(address.parse().unwrap(), parse_subnet(subnet).unwrap());
+        assert!(is_in("198.51.100.7", "198.51.100.0/24") && !is_in("198.51.101.7", "198.51.100.0/24"));
+        assert!(is_in("198.51.100.7", "198.51.100.7") && !is_in("198.51.100.8", "198.51.100.7"));
+        assert!(is_in("2001:db8::1", "2001:db8::/32") && !is_in("2001:db9::1", "2001:db8::/32"));
+        assert!(!is_in("198.51.100.7", "::/0") && is_in("198.51.100.7", "0.0.0.0/0"));
+    }
+}

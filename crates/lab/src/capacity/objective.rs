@@ -1,0 +1,137 @@
+//! What a server has to keep: `p99<=2ms,loss<=0.1%`.
+
+use crate::report::{LimitSide, Quantiles, Summary};
+use std::fmt;
+use std::str::FromStr;
+
+/// All of these at once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Objective {
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Term {
+    /// A quantile of the latency, by its label, in microseconds.
+    Latency(&'static str, f64),
+    /// Share of queries without a right answer in time: a wrong answer is no capacity.
+    Loss(f64),
+}
+
+/// Labels of quantiles that may stand in an objective.
+const LABELS: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+
+/// What one run showed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// The objective was met.
+    Met,
+    /// It was not; why.
+    Missed(String),
+    /// This tool could not send so fast, so nothing is known of the server; why.
+    ToolLimited(String),
+}
+
+/// A text that is no objective.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectiveError(String);
+
+impl fmt::Display for ObjectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is no objective; write p99<=2ms,loss<=0.1%, with {} or loss", self.0, LABELS.join(", "))
+    }
+}
+
+impl std::error::Error for ObjectiveError {}
+
+impl FromStr for Objective {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let terms: Option<Vec<Term>> = text.split(',').map(term).collect();
+        terms.map(|terms| Self { terms }).ok_or_else(|| ObjectiveError(text.to_owned()))
+    }
+}
+
+fn term(text: &str) -> Option<Term> {
+    let (left, right) = text.split_once("<=")?;
+    let (left, right) = (left.trim(), right.trim());
+    let amount = |number: &str| number.trim().parse::<f64>().ok().filter(|amount| amount.is_finite() && *amount >= 0.0);
+    if left == "loss" {
+        return Some(Term::Loss(match right.strip_suffix('%') {
+            Some(percent) => amount(percent)? / 100.0,
+            None => amount(right)?,
+        }));
+    }
+    let label = LABELS.into_iter().find(|&label| label == left)?;
+    let split = right.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let scale = match &right[split..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => return None,
+    };
+    Some(Term::Latency(label, amount(&right[..split])? * scale))
+}
+
+impl Objective {
+    /// Judges a run by its summary.
+    #[must_use]
+    pub fn judge(&self, summary: &Summary) -> Verdict {
+        // What the tool did wrong says nothing of the server, whichever way it points.
+        if !summary.validity.valid {
+            return Verdict::ToolLimited(summary.validity.reasons.join("; "));
+        }
+        let missed: Vec<String> = self.terms.iter().filter_map(|term| term.missed(summary)).collect();
+        match (missed.is_empty(), summary.limit.side) {
+            (true, _) => Verdict::Met,
+            (false, LimitSide::Tool) => Verdict::ToolLimited(summary.limit.evidence.join("; ")),
+            (false, LimitSide::Server) => Verdict::Missed(missed.join("; ")),
+        }
+    }
+}
+
+impl Term {
+    /// What was seen, when it is too much.
+    fn missed(self, summary: &Summary) -> Option<String> {
+        match self {
+            Self::Latency(label, us_max) => {
+                let us = quantile(&summary.total.latency_us, label);
+                (us > us_max).then(|| format!("{label} {us:.0} us, over {us_max:.0} us"))
+            }
+            Self::Loss(share_max) => {
+                let total = &summary.total;
+                let right = total.answered.saturating_sub(total.unexpected);
+                let share = 1.0 - right as f64 / (total.sent as f64).max(1.0);
+                (share > share_max).then(|| format!("loss {:.3} %, over {:.3} %", share * 100.0, share_max * 100.0))
+            }
+        }
+    }
+}
+
+fn quantile(quantiles: &Quantiles, label: &str) -> f64 {
+    match label {
+        "p50" => quantiles.p50,
+        "p90" => quantiles.p90,
+        "p99" => quantiles.p99,
+        "p99.9" => quantiles.p99_9,
+        "p99.99" => quantiles.p99_99,
+        _ => quantiles.max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objectives_are_read() {
+        let objective: Objective = "p99<=2ms,loss<=0.1%".parse().unwrap();
+        assert_eq!(objective.terms, [Term::Latency("p99", 2_000.0), Term::Loss(0.001)]);
+        let objective: Objective = "p99.9 <= 500us, loss <= 0".parse().unwrap();
+        assert_eq!(objective.terms, [Term::Latency("p99.9", 500.0), Term::Loss(0.0)]);
+        for bad in ["", "p99", "p98<=1ms", "p99<=1", "p99<=1h", "loss<=-1%", "p99<=nanms"] {
+            assert!(bad.parse::<Objective>().is_err(), "{bad}");
+        }
+    }
+}

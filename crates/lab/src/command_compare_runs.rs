@@ -1,0 +1,71 @@
+//! `catlab compare A B`: whether one run is slower than another.
+
+use clap::Args;
+use lab::report::Run;
+use lab::report::regression::{Terms, compare};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Two runs: folders of `catlab load --out`, before and after.
+    #[arg(value_names = ["A", "B"], num_args = 2)]
+    runs: Vec<PathBuf>,
+    /// How much worse B may be. Loss may grow by a hundredth of it: 5% allows 0.05 % more of the queries.
+    #[arg(long, default_value = "5%", value_parser = parse_threshold)]
+    threshold: f64,
+    /// Seconds at the start of each run that do not count.
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    skip: f64,
+    /// Compare runs that are INVALID all the same.
+    #[arg(long)]
+    force: bool,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// The same seed draws the same.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Compares, and prints the verdicts: 0 no regression, 1 a regression, 2 no comparison.
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(is_regression) => ExitCode::from(u8::from(is_regression)),
+        Err(error) => {
+            eprintln!("catlab compare: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
+    let [a, b] = &arguments.runs[..] else {
+        return Err("two runs are compared: catlab compare A B".into());
+    };
+    let (a, b) = (Run::read(a)?, Run::read(b)?);
+    let terms = Terms {
+        threshold: arguments.threshold,
+        skip_seconds: arguments.skip,
+        force: arguments.force,
+        seed: arguments.seed,
+    };
+    let comparison = compare(&a, &b, &terms)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        print!("{}", comparison.text());
+    }
+    Ok(comparison.is_regression)
+}
+
+/// `5%` or `0.05`.
+fn parse_threshold(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text} is no share; write 5% or 0.05");
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    share.ok().filter(|share| (0.0..10.0).contains(share)).ok_or_else(wrong)
+}

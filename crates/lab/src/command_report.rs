@@ -1,0 +1,56 @@
+//! `catlab report`: runs as one page of figures and pictures.
+
+use clap::Args;
+use lab::report::{self, Run};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab report run1
+  catlab report before after --out before-and-after.html
+  catlab report run1 kxdpgun.json dnsperf.txt --svg pictures
+
+A run is a folder that `catlab load --out` wrote, what `kxdpgun -j` printed, or what dnsperf printed. The page is one
+file that needs no network. Exit code 0: it is written; 2: it is not.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Runs; several are drawn over one another.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// The page.
+    #[arg(long, default_value = "report.html", value_name = "FILE")]
+    out: PathBuf,
+    /// Title of the page.
+    #[arg(long)]
+    title: Option<String>,
+    /// Also single pictures as SVG, for papers and READMEs.
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+/// Writes the page.
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("catlab report: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let runs = arguments.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let labels: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
+    let title = arguments.title.clone().unwrap_or_else(|| format!("DNS load: {}", labels.join(", ")));
+    let out = &arguments.out;
+    std::fs::write(out, report::page(&runs, &title)).map_err(|error| format!("{}: {error}", out.display()))?;
+    println!("{}", out.display());
+    if let Some(folder) = &arguments.svg {
+        report::svg::write(&runs, folder)?.iter().for_each(|path| println!("{}", path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What updates and sightings together say.
+
+use super::watcher::Seen;
+use super::writer::Acknowledged;
+use crate::report::Quantiles;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// `freshness.json`: from acknowledged update to visible on each server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Freshness {
+    /// Updates that were sent.
+    pub sent: u64,
+    /// Acknowledged with NOERROR.
+    pub acknowledged: u64,
+    /// Answered otherwise.
+    pub refused: u64,
+    /// Not answered.
+    pub unanswered: u64,
+    /// From sending to acknowledgement; microseconds.
+    pub acknowledged_us: Quantiles,
+    /// Each server that was watched.
+    pub servers: Vec<ServerFreshness>,
+    /// How finely visibility is told: the time between two looks, in microseconds, at the median.
+    pub resolution_us: u64,
+    /// Each update at each server, in order.
+    #[serde(skip)]
+    pub lines: Vec<Line>,
+}
+
+/// One server.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServerFreshness {
+    /// Its address.
+    pub server: SocketAddr,
+    /// From acknowledgement to the first answer with this value, or a later one; zero where it was seen before it was
+    /// acknowledged. Microseconds.
+    pub visible_us: Quantiles,
+    /// Acknowledged, and never seen here.
+    pub unseen: u64,
+}
+
+/// A line of `freshness.jsonl`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Seconds from the start of the run to the acknowledgement.
+    pub at: f64,
+    /// Where it was looked for.
+    pub server: SocketAddr,
+    /// Microseconds from the acknowledgement until it was seen, below zero when that was before; none when never.
+    pub visible_us: Option<f64>,
+}
+
+pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Vec<Seen>)]) -> Freshness {
+    let answered = |wanted: fn(u8) -> bool| {
+        rounds.iter().filter(|round| round.answer.is_some_and(|(_, rcode)| wanted(rcode))).count() as u64
+    };
+    let mut to_ack = histogram();
+    let mut lines = Vec::new();
+    let mut servers: Vec<_> = seen.iter().map(|_| (histogram(), 0u64)).collect();
+    for round in rounds {
+        let Some((when, 0)) = round.answer else { continue };
+        record(&mut to_ack, when.duration_since(round.sent).as_nanos());
+        for ((server, sightings), (visible, unseen)) in seen.iter().zip(&mut servers) {
+            // Values grow, so the first that is not smaller shows this update, or a later one over it.
+            let index = sightings.partition_point(|seen| seen.value < round.value);
+            let visible_us = sightings.get(index).map(|seen| signed_us(when, seen.when));
+            match visible_us {
+                Some(us) => record(visible, (us.max(0.0) * 1e3) as u128),
+                None => *unseen += 1,
+            }
+            lines.push(Line { at: signed_us(start, when) / 1e6, server: *server, visible_us });
+        }
+    }
+    Freshness {
+        sent: rounds.len() as u64,
+        acknowledged: answered(|rcode| rcode == 0),
+        refused: answered(|rcode| rcode != 0),
+        unanswered: rounds.iter().filter(|round| round.answer.is_none()).count() as u64,
+        acknowledged_us: Quantiles::of(&to_ack),
+        servers: seen
+            .iter()
+            .zip(servers)
+            .map(|((server, _), (visible, unseen))| ServerFreshness {
+                server: *server,
+                visible_us: Quantiles::of(&visible),
+                unseen,
+            })
+            .collect(),
+        resolution_us: crate::limits::FRESHNESS_POLL.as_micros() as u64,
+        lines,
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
+fn record(histogram: &mut Histogram<u64>, nanoseconds: u128) {
+    // It grows by itself.
+    histogram.record(nanoseconds as u64).expect("a histogram that grows takes any value");
+}
+
+fn signed_us(from: Instant, to: Instant) -> f64 {
+    match to.checked_duration_since(from) {
+        Some(after) => after.as_nanos() as f64 / 1e3,
+        None => -(from.duration_since(to).as_nanos() as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn visibility_counts_from_the_acknowledgement() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let rounds = [
+            Acknowledged { value: 5, sent: at(0), answer: Some((at(10), 0)) },
+            Acknowledged { value: 6, sent: at(20), answer: Some((at(30), 0)) },
+            Acknowledged { value: 7, sent: at(40), answer: Some((at(41), 5)) },
+            Acknowledged { value: 8, sent: at(50), answer: None },
+            Acknowledged { value: 9, sent: at(60), answer: Some((at(70), 0)) },
+        ];
+        let near =
+            vec![Seen { value: 5, when: at(8) }, Seen { value: 6, when: at(34) }, Seen { value: 9, when: at(71) }];
+        let far = vec![Seen { value: 6, when: at(90) }];
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let told = account(start, &rounds, &[(address(1), near), (address(2), far)]);
+        assert_eq!((told.sent, told.acknowledged, told.refused, told.unanswered), (5, 3, 1, 1));
+        let us: Vec<_> = told.lines.iter().map(|line| line.visible_us.map(|us| us as i64)).collect();
+        assert_eq!(us, [Some(-2_000), Some(80_000), Some(4_000), Some(60_000), Some(1_000), None]);
+        assert_eq!((told.servers[0].unseen, told.servers[1].unseen), (0, 1));
+        assert!((told.servers[0].visible_us.max - 4_000.0).abs() < 10.0, "{told:?}");
+        assert!((told.acknowledged_us.p50 - 10_000.0).abs() < 20.0, "{told:?}");
+    }
+}

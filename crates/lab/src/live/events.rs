@@ -1,0 +1,109 @@
+//! A run as JSON lines, for programs that follow it.
+
+use crate::measure::Second;
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+/// Where the lines go.
+pub struct Events {
+    out: Box<dyn Write>,
+}
+
+impl Events {
+    /// One line an event: `{"event": "second", ...}`, `note`, and at last `end`. A reader that goes away ends nothing.
+    #[must_use]
+    pub fn new(out: Box<dyn Write>) -> Self {
+        Self { out }
+    }
+
+    pub(super) fn second(&mut self, index: u64, second: &Second) {
+        let mut event = figures("second", second);
+        event["second"] = index.into();
+        self.put(&event);
+    }
+
+    pub(super) fn note(&mut self, at: Duration, text: &str) {
+        self.put(&json!({"event": "note", "at": at.as_secs_f64(), "text": text}));
+    }
+
+    pub(super) fn finish(&mut self, total: &Second) {
+        self.put(&figures("end", total));
+    }
+
+    fn put(&mut self, event: &Value) {
+        let _gone = writeln!(self.out, "{event}").and_then(|()| self.out.flush());
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+fn figures(kind: &str, second: &Second) -> Value {
+    let us = |histogram: &hdrhistogram::Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    let rcodes: serde_json::Map<String, Value> = (0..16u16)
+        .zip(second.rcodes)
+        .filter(|&(_, count)| count > 0)
+        .map(|(rcode, count)| (format!("{:?}", wire::number::Rcode(rcode)), count.into()))
+        .collect();
+    json!({
+        "event": kind,
+        "sent": second.sent,
+        "answered": second.answered,
+        "timed_out": second.timed_out,
+        "late": second.late,
+        "duplicate": second.duplicate,
+        "mismatched": second.mismatched,
+        "rcodes": rcodes,
+        "latency_us": {
+            "p50": us(&second.latency, 0.5),
+            "p99": us(&second.latency, 0.99),
+            "p99_9": us(&second.latency, 0.999),
+            "max": us(&second.latency, 1.0),
+        },
+        "send_lag_us": {"p99": us(&second.send_lag, 0.99), "max": us(&second.send_lag, 1.0)},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Pipe(Sender<Vec<u8>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+            self.0.send(octets.to_vec()).map_err(std::io::Error::other)?;
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_second_is_a_line() {
+        let (send, lines) = channel();
+        let mut events = Events::new(Box::new(Pipe(send)));
+        let mut second = Second::default();
+        second.sent(10, 40);
+        second.answered = 1;
+        second.rcodes[3] = 1;
+        second.took(1_000_000, 900_000);
+        events.second(4, &second);
+        events.finish(&second);
+        let text: Vec<u8> = lines.try_iter().flatten().collect();
+        let text = String::from_utf8(text).unwrap();
+        let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((parsed.len(), &parsed[0]["second"], &parsed[0]["rcodes"]["NXDOMAIN"]), (2, &json!(4), &json!(1)));
+        assert_eq!(parsed[1]["event"], "end");
+        drop(lines);
+        events.second(5, &second);
+    }
+}

@@ -1,0 +1,68 @@
+//! What is told while a run goes on: a view in the terminal or plain lines, JSON events, a Prometheus endpoint.
+//!
+//! ```text
+//!   engine --each second--> Live --> View (terminal or lines), Events (JSON lines), Exporter (HTTP)
+//! ```
+
+mod events;
+mod exporter;
+mod view;
+
+pub use events::Events;
+pub use exporter::Exporter;
+pub use view::View;
+
+use crate::measure::Second;
+use std::time::Duration;
+
+/// All who listen to a run.
+#[derive(Debug)]
+pub struct Live {
+    view: Option<View>,
+    events: Option<Events>,
+    exporter: Option<Exporter>,
+    /// All seconds so far.
+    total: Second,
+}
+
+impl Live {
+    /// Nobody listens yet.
+    #[must_use]
+    pub fn new(view: Option<View>, events: Option<Events>, exporter: Option<Exporter>) -> Self {
+        Self { view, events, exporter, total: Second::default() }
+    }
+
+    /// Tells a second that changes no more.
+    pub fn second(&mut self, index: u64, second: &Second) {
+        self.total.merge(second);
+        if let Some(view) = &mut self.view {
+            view.second(index, second, &self.total);
+        }
+        if let Some(events) = &mut self.events {
+            events.second(index, second);
+        }
+        if let Some(exporter) = &self.exporter {
+            exporter.second(index, second, &self.total);
+        }
+    }
+
+    /// Tells something that happened: a mark on the axis of time.
+    pub fn note(&mut self, at: Duration, text: &str) {
+        if let Some(view) = &mut self.view {
+            view.note(at, text);
+        }
+        if let Some(events) = &mut self.events {
+            events.note(at, text);
+        }
+    }
+
+    /// Ends the view; what is printed next stands below it.
+    pub fn finish(&mut self) {
+        if let Some(view) = &mut self.view {
+            view.finish();
+        }
+        if let Some(events) = &mut self.events {
+            events.finish(&self.total);
+        }
+    }
+}

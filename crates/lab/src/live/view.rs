@@ -1,0 +1,121 @@
+//! The run as a person sees it: a few lines that change in a terminal, a line a second elsewhere.
+
+use crate::measure::Second;
+use crate::report::duration;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Seconds that the small drawing of p99 shows.
+const SPARK_COUNT: usize = 60;
+/// Heights of that drawing, from low to high.
+const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The view of one run.
+#[derive(Debug)]
+pub struct View {
+    /// `None` when standard error is no terminal.
+    bar: Option<ProgressBar>,
+    seconds_planned: u64,
+    /// p99 of the last seconds, in nanoseconds.
+    p99: VecDeque<u64>,
+}
+
+impl View {
+    /// A view on standard error.
+    ///
+    /// # Panics
+    /// Never: the template is a constant.
+    #[must_use]
+    pub fn new(is_terminal: bool, planned: Duration) -> Self {
+        let seconds_planned = planned.as_secs_f64().ceil() as u64;
+        let bar = is_terminal.then(|| {
+            let template = "{bar:30} {elapsed} of {len} s; seconds that are accounted for: {pos}\n{msg}";
+            let style = ProgressStyle::with_template(template).expect("a template that is right");
+            let bar = ProgressBar::new(seconds_planned).with_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { bar, seconds_planned, p99: VecDeque::with_capacity(SPARK_COUNT + 1) }
+    }
+
+    pub(super) fn second(&mut self, index: u64, second: &Second, total: &Second) {
+        self.p99.push_back(second.latency.value_at_quantile(0.99));
+        if self.p99.len() > SPARK_COUNT {
+            self.p99.pop_front();
+        }
+        let Some(bar) = &self.bar else {
+            let left = self.seconds_planned.saturating_sub(index + 1);
+            eprintln!("{:>5} s  {}  {left} s left", index + 1, line(second));
+            return;
+        };
+        bar.set_position((index + 1).min(self.seconds_planned));
+        bar.set_message(format!(
+            "this second  {}\nthe whole    {}\np99 by time  {}",
+            line(second),
+            line(total),
+            self.spark()
+        ));
+    }
+
+    pub(super) fn note(&mut self, at: Duration, text: &str) {
+        let text = format!("{:>5.1} s  {text}", at.as_secs_f64());
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Heights by the logarithm, since latency spans decades.
+    fn spark(&self) -> String {
+        let log = |&ns: &u64| (ns.max(1) as f64).ln();
+        let low = self.p99.iter().map(log).fold(f64::INFINITY, f64::min);
+        let high = self.p99.iter().map(log).fold(0.0, f64::max);
+        // Under a factor of two everything is flat.
+        let span = (high - low).max(std::f64::consts::LN_2);
+        let height = |ns| (((log(ns) - low) / span) * 7.0).round() as usize;
+        let drawn: String = self.p99.iter().map(|ns| SPARKS[height(ns).min(7)]).collect();
+        let bound = |pick: Option<&u64>| duration(Duration::from_nanos(pick.copied().unwrap_or_default()));
+        format!("{drawn}  {} to {}", bound(self.p99.iter().min()), bound(self.p99.iter().max()))
+    }
+}
+
+fn line(second: &Second) -> String {
+    let at = |quantile| duration(Duration::from_nanos(second.latency.value_at_quantile(quantile)));
+    let lag = duration(Duration::from_nanos(second.send_lag.value_at_quantile(0.99)));
+    format!(
+        "sent {:>8}  answered {:>8}  timed out {:>6}  p50 {:>8}  p99 {:>8}  max {:>8}  lag p99 {:>8}",
+        second.sent,
+        second.answered,
+        second.timed_out,
+        at(0.5),
+        at(0.99),
+        at(1.0),
+        lag,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spike_stands_out() {
+        let mut view = View::new(false, Duration::from_secs(4));
+        let mut total = Second::default();
+        for (index, latency_ns) in [100_000, 100_000, 50_000_000, 100_000].into_iter().enumerate() {
+            let mut second = Second::default();
+            second.sent(10, 40);
+            second.took(latency_ns, latency_ns);
+            total.merge(&second);
+            view.second(index as u64, &second, &total);
+        }
+        assert!(view.spark().starts_with("▁▁█▁  100 us to 50.0 ms"), "{}", view.spark());
+    }
+}

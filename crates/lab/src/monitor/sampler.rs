@@ -1,0 +1,149 @@
+//! A thread that reads all sources at even distances.
+
+use super::{Reading, Source};
+use crate::limits::SAMPLES_MAX;
+use crate::report::Sample;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// One source's reading at one moment, or why there is none.
+type Entry = (Instant, usize, Result<Reading, String>);
+
+/// The watch while it goes on.
+#[derive(Debug)]
+pub struct Monitor {
+    names: Vec<String>,
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Entry>>,
+}
+
+impl Monitor {
+    /// Reads all sources at once, and again after each interval.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(mut sources: Vec<Source>, interval: Duration) -> std::io::Result<Self> {
+        let names = sources.iter().map(Source::to_string).collect();
+        let (stop, stopped) = channel();
+        let read = move || {
+            let mut entries = Vec::new();
+            let mut metrics = vec![BTreeMap::new(); sources.len()];
+            let mut next = Instant::now();
+            loop {
+                for (index, source) in sources.iter_mut().enumerate() {
+                    let mut reading = source.read().map_err(|error| error.to_string());
+                    if let Ok(reading) = &mut reading {
+                        keep_changes(&mut reading.metrics, &mut metrics[index]);
+                    }
+                    if entries.len() < SAMPLES_MAX {
+                        entries.push((Instant::now(), index, reading));
+                    }
+                }
+                // An interval that was missed is left out: the distances stay even.
+                while next <= Instant::now() {
+                    next += interval;
+                }
+                if stopped.recv_timeout(next - Instant::now()) != Err(RecvTimeoutError::Timeout) {
+                    return entries;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("monitor".into()).spawn(read)?;
+        Ok(Self { names, stop, thread })
+    }
+
+    /// Ends the watch and tells what was seen, on the clock of a run that began at `start`.
+    #[must_use]
+    pub fn finish(self, start: Instant) -> Vec<Sample> {
+        // The thread waits for nothing else, so it hears this at once.
+        let _heard = self.stop.send(());
+        let entries = self.thread.join().unwrap_or_default();
+        let mut last: Vec<Option<(Instant, Reading)>> = vec![None; self.names.len()];
+        let mut samples = Vec::with_capacity(entries.len());
+        for (when, index, reading) in entries {
+            let at = match when.checked_duration_since(start) {
+                Some(since) => since.as_secs_f64(),
+                None => -start.duration_since(when).as_secs_f64(),
+            };
+            let told = match reading {
+                Ok(reading) => {
+                    let before = last[index].replace((when, reading.clone()));
+                    sample(reading, when, before.as_ref())
+                }
+                Err(error) => Sample { error: Some(error), ..Sample::default() },
+            };
+            samples.push(Sample { at, source: self.names[index].clone(), ..told });
+        }
+        samples
+    }
+}
+
+/// What a reading says beside the one before it; counters of the first say nothing.
+fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) -> Sample {
+    let since = |pick: fn(&Reading) -> Option<f64>| Some((pick(&reading)? - pick(&last?.1)?).max(0.0));
+    // A thread that ended took its counts with it.
+    let more = |pick: fn(&Reading) -> Option<u64>| Some(pick(&reading)?.saturating_sub(pick(&last?.1)?));
+    let seconds = last.map_or(1.0, |(then, _)| when.duration_since(*then).as_secs_f64().max(1e-9));
+    let cpu_cores = since(|reading| reading.cpu_seconds).map(|used| used / seconds);
+    let throttled_seconds = since(|reading| reading.throttled_seconds);
+    let voluntary_switches = more(|reading| reading.voluntary_switches);
+    let involuntary_switches = more(|reading| reading.involuntary_switches);
+    let udp_drops = more(|reading| reading.udp_drops);
+    Sample {
+        cpu_cores,
+        rss_bytes: reading.rss_bytes.map(|octets| octets as f64),
+        threads: reading.threads,
+        voluntary_switches,
+        involuntary_switches,
+        throttled_seconds,
+        tcp_states: reading.tcp_states.into_iter().map(|(state, count)| (state.to_owned(), count)).collect(),
+        udp_drops,
+        metrics: reading.metrics,
+        ..Sample::default()
+    }
+}
+
+/// Leaves of the metrics those that differ from the ones before: most never change, and a run may be long.
+fn keep_changes(metrics: &mut BTreeMap<String, f64>, before: &mut BTreeMap<String, f64>) {
+    metrics.retain(|name, value| before.insert(name.clone(), *value) != Some(*value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A busy machine may let a thread wait; no more than the order of things is asked of the clock.
+    const PAUSE: Duration = Duration::from_millis(600);
+
+    #[test]
+    fn samples_lie_on_the_clock_of_the_run() {
+        let source = format!("pid:{}", std::process::id()).parse().unwrap();
+        let monitor = Monitor::start(vec![source], Duration::from_millis(50)).unwrap();
+        let start = Instant::now() + PAUSE;
+        while start.elapsed() < PAUSE {
+            std::hint::spin_loop();
+        }
+        let samples = monitor.finish(start);
+        assert!(samples.len() >= 3, "{samples:?}");
+        assert!(samples[0].at < 0.0 && samples.last().unwrap().at > 0.0, "{samples:?}");
+        assert_eq!(samples[0].cpu_cores, None);
+        let busy = samples[1..].iter().filter_map(|sample| sample.cpu_cores).fold(0.0, f64::max);
+        assert!(busy > 0.05, "{samples:?}");
+    }
+
+    #[test]
+    fn a_process_that_ends_is_reported() {
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let source = format!("pid:{}", child.id()).parse().unwrap();
+        let monitor = Monitor::start(vec![source], Duration::from_millis(20)).unwrap();
+        std::thread::sleep(PAUSE);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::thread::sleep(PAUSE);
+        let samples = monitor.finish(Instant::now());
+        assert_eq!(samples[0].error, None);
+        assert!(samples.last().unwrap().error.is_some(), "{samples:?}");
+    }
+}

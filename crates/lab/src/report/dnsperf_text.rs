@@ -1,0 +1,118 @@
+//! The summary that dnsperf prints, for scripts that read it.
+
+use super::{Distribution, Recording, Row};
+use std::fmt::Write;
+
+/// The block `Statistics:` of dnsperf 2.14 with its histogram, of a run in which queries were sent for so many seconds.
+/// Latency is as dnsperf's: from the sending of each query, and without those that got no answer.
+#[must_use]
+pub fn dnsperf_text(recording: &Recording, seconds: f64) -> String {
+    let total = recording.total();
+    let answered = answered(&total);
+    let share = |count: u64, of: u64| if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 };
+    let each = |octets: u64, count: u64| octets.checked_div(count).unwrap_or_default();
+    let rcodes: Vec<_> = total
+        .rcodes
+        .iter()
+        .map(|(rcode, &count)| format!("{rcode} {count} ({:.2}%)", share(count, total.answered)))
+        .collect();
+    let (mean, deviation) = answered.mean_and_deviation();
+    let s = |ns: f64| format!("{:.6}", ns / 1e9);
+    let mut out = String::from("Statistics:\n\n");
+    let mut line = |text: String| {
+        // Writing into a string cannot fail.
+        let _written = writeln!(out, "{text}");
+    };
+    line(format!("  Queries sent:         {}", total.sent));
+    line(format!("  Queries completed:    {} ({:.2}%)", total.answered, share(total.answered, total.sent)));
+    line(format!("  Queries lost:         {} ({:.2}%)", total.timed_out, share(total.timed_out, total.sent)));
+    if total.interrupted > 0 {
+        line(format!("  Queries interrupted:  {} ({:.2}%)", total.interrupted, share(total.interrupted, total.sent)));
+    }
+    let unexpected = total.late + total.duplicate + total.mismatched + total.stray;
+    if unexpected > 0 {
+        line(format!("  Unexpected IDs:       {unexpected} ({:.2}%)", share(unexpected, total.sent)));
+    }
+    line(String::new());
+    line(format!("  Response codes:       {}", rcodes.join(", ")));
+    line(format!(
+        "  Average packet size:  request {}, response {}",
+        each(total.octets_sent, total.sent),
+        each(total.octets_received, total.arrived)
+    ));
+    line(format!("  Run time (s):         {seconds:.6}"));
+    line(format!("  Queries per second:   {:.6}", total.answered as f64 / seconds.max(1e-9)));
+    line(String::new());
+    line(format!(
+        "  Average Latency (s):  {} (min {}, max {})",
+        s(mean),
+        s(answered.min() as f64),
+        s(answered.max() as f64)
+    ));
+    if total.answered > 1 {
+        line(format!("  Latency StdDev (s):   {}", s(deviation)));
+        line("  Latency bucket (s):   answer count".into());
+        for [min, max, count] in super::folder::metrics::buckets_us(&answered) {
+            let us = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+            line(format!("  {} - {}:  {count}", us(min), us(max)));
+        }
+    }
+    line(String::new());
+    out
+}
+
+/// Service times of the queries that were answered: none of the others has a smaller one, since what comes after the
+/// time-out is no answer.
+fn answered(total: &Row) -> Distribution {
+    let mut left = total.answered;
+    Distribution::of(total.service.entries().iter().map(|&(value, count)| {
+        let taken = count.min(left);
+        left -= taken;
+        (value, taken)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn the_block_is_that_of_dnsperf() {
+        let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(2));
+        recording.rows.push(Row {
+            span_seconds: 1.0,
+            sent: 190,
+            answered: 180,
+            arrived: 180,
+            timed_out: 10,
+            mismatched: 2,
+            rcodes: [("NOERROR".to_owned(), 170), ("NXDOMAIN".to_owned(), 10)].into(),
+            octets_sent: 190 * 33,
+            octets_received: 180 * 49,
+            service: Distribution::of([(130_500, 100), (2_400_000, 80), (2_000_000_000, 10)]),
+            ..Row::default()
+        });
+        let text = dnsperf_text(&recording, 3.5);
+        let golden = "Statistics:
+
+  Queries sent:         190
+  Queries completed:    180 (94.74%)
+  Queries lost:         10 (5.26%)
+  Unexpected IDs:       2 (1.05%)
+
+  Response codes:       NOERROR 170 (94.44%), NXDOMAIN 10 (5.56%)
+  Average packet size:  request 33, response 49
+  Run time (s):         3.500000
+  Queries per second:   51.428571
+
+  Average Latency (s):  0.001139 (min 0.000131, max 0.002400)
+  Latency StdDev (s):   0.001128
+  Latency bucket (s):   answer count
+  0.000128 - 0.000131:  100
+  0.002368 - 0.002431:  80
+
+";
+        assert_eq!(text, golden);
+    }
+}

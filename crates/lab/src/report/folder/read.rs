@@ -1,0 +1,126 @@
+//! A run folder back into memory.
+
+use super::interval_log::{self, Intervals, Timing};
+use super::metrics::{self, Metrics};
+use crate::report::{Account, ConnectionRow, Manifest, Recording, Row, Run, Summary};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Why a file of a run folder could not be read.
+#[derive(Debug)]
+pub struct ReadError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads a folder that `catlab load --out` wrote. `summary.json` and `seconds.jsonl` must be there.
+///
+/// # Errors
+/// When a file cannot be read or is not what its name says.
+pub fn read(folder: &Path) -> Result<Run, ReadError> {
+    let summary: Summary = json(folder, "summary.json")?.ok_or_else(|| missing(folder, "summary.json"))?;
+    let manifest: Option<Manifest> = json(folder, "manifest.json")?;
+    let text = text(folder, "seconds.jsonl")?.ok_or_else(|| missing(folder, "seconds.jsonl"))?;
+    let mut metrics =
+        metrics::read(&text).map_err(|reason| ReadError { path: folder.join("seconds.jsonl"), reason })?;
+    let timeout = metrics.header.get("timeout").and_then(serde_json::Value::as_f64).unwrap_or_default();
+    let started = UNIX_EPOCH + Duration::from_nanos(metrics.since_ns);
+    let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
+    let mut recording = Recording::new(started, timeout);
+    fill(&mut recording, &mut metrics);
+    for timing in Timing::ALL {
+        let name = timing.file_name();
+        if let Some(text) = self::text(folder, name)? {
+            let log = interval_log::read(&text).map_err(|reason| ReadError { path: folder.join(name), reason })?;
+            time(&mut recording, timing, log);
+        }
+    }
+    for row in lines::<ConnectionRow>(folder, "connections.jsonl")? {
+        recording.transports.entry(row.transport.clone()).or_default().connections.push(row);
+    }
+    recording.samples = lines(folder, "monitor.jsonl")?;
+    recording.events = lines(folder, "events.jsonl")?;
+    recording.clients = lines(folder, "clients.jsonl")?;
+    recording.sightings = lines(folder, "freshness.jsonl")?;
+    let name = folder.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let label = name.unwrap_or_else(|| folder.display().to_string());
+    let (total, summary) = (recording.total(), Some(summary));
+    Ok(Run { label, origin: "catlab load".into(), summary, manifest, total, recording, notes: Vec::new() })
+}
+
+fn fill(recording: &mut Recording, metrics: &mut Metrics) {
+    recording.rows = metrics.periodic.remove("").unwrap_or_default();
+    for (transport, rows) in std::mem::take(&mut metrics.periodic) {
+        recording.transports.insert(transport, Account { rows, connections: Vec::new() });
+    }
+}
+
+/// The log has more digits than the buckets of `seconds.jsonl`, and other times.
+fn time(recording: &mut Recording, timing: Timing, mut log: Intervals) {
+    let mut place = |rows: &mut [Row], tag: &str| {
+        let Some(mut intervals) = log.remove(tag) else { return };
+        for row in rows {
+            if let Some(distribution) = intervals.remove(&((row.start_seconds * 1e3).round() as u64)) {
+                *timing.of_mut(row) = distribution;
+            }
+        }
+    };
+    let is_only_one = recording.transports.len() == 1;
+    for (transport, account) in &mut recording.transports {
+        if !is_only_one {
+            place(&mut account.rows, transport);
+        }
+    }
+    place(&mut recording.rows, "");
+    if is_only_one {
+        for account in recording.transports.values_mut() {
+            for (own, row) in account.rows.iter_mut().zip(&recording.rows) {
+                *timing.of_mut(own) = timing.of(row).clone();
+            }
+        }
+    }
+}
+
+fn missing(folder: &Path, name: &str) -> ReadError {
+    let reason = "it is not there; a run folder is what `catlab load --out DIR` writes".into();
+    ReadError { path: folder.join(name), reason }
+}
+
+fn text(folder: &Path, name: &str) -> Result<Option<String>, ReadError> {
+    let path = folder.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ReadError { path, reason: error.to_string() }),
+    }
+}
+
+fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, ReadError> {
+    let parse = |text: String| {
+        serde_json::from_str(&text).map_err(|error| ReadError { path: folder.join(name), reason: error.to_string() })
+    };
+    text(folder, name)?.map(parse).transpose()
+}
+
+fn lines<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Vec<T>, ReadError> {
+    let text = text(folder, name)?.unwrap_or_default();
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let parse = |(index, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .map_err(|error| ReadError { path: folder.join(name), reason: format!("line {}: {error}", index + 1) })
+    };
+    lines.map(parse).collect()
+}

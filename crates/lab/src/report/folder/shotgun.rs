@@ -1,0 +1,138 @@
+//! `shotgun.json`: the result file of DNS Shotgun, version 20200527, field for field, so that its plot scripts work.
+
+use crate::report::{ConnectionRow, Recording, Row};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+
+/// Version of the form, as a date.
+const VERSION: u32 = 20_200_527;
+
+/// RCODEs that have a field of their own, in the order of the file.
+const RCODES: [&str; 19] = [
+    "NOERROR",
+    "FORMERR",
+    "SERVFAIL",
+    "NXDOMAIN",
+    "NOTIMP",
+    "REFUSED",
+    "YXDOMAIN",
+    "YXRRSET",
+    "NXRRSET",
+    "NOTAUTH",
+    "NOTZONE",
+    "BADVERS",
+    "BADKEY",
+    "BADTIME",
+    "BADMODE",
+    "BADNAME",
+    "BADALG",
+    "BADTRUNC",
+    "BADCOOKIE",
+];
+
+#[derive(Serialize)]
+struct File {
+    version: u32,
+    merged: bool,
+    stats_interval_ms: u64,
+    timeout_ms: u64,
+    idle_timeout_ms: u64,
+    handshake_timeout_ms: u64,
+    discarded: u64,
+    stats_sum: Statistics,
+    stats_periodic: Vec<Statistics>,
+}
+
+#[derive(Serialize)]
+struct Statistics {
+    since_ms: u64,
+    until_ms: u64,
+    requests: u64,
+    ongoing: u64,
+    answers: u64,
+    conn_active: u64,
+    conn_handshakes: u64,
+    conn_resumed: u64,
+    conn_quic_0rtt_loaded: u64,
+    quic_0rtt_sent: u64,
+    quic_0rtt_answered: u64,
+    conn_handshakes_failed: u64,
+    /// `rcode_noerror` and so on.
+    #[serde(flatten)]
+    rcodes: Map<String, Value>,
+    /// Queries by whole milliseconds; the last field, at the time-out, is those without an answer.
+    latency: Vec<u64>,
+}
+
+/// Writes it.
+pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<()> {
+    let timeout_ms = recording.timeout.as_millis() as u64;
+    let statistics = |row: &Row, connections: &ConnectionRow| statistics(row, connections, timeout_ms);
+    let accounts = || recording.transports.values().flat_map(|account| &account.connections);
+    let total = recording.total();
+    // What is open is no sum over time: it is what the end of each transport left.
+    let last = recording.transports.values().filter_map(|account| account.connections.last());
+    let all = ConnectionRow { open: last.map(|row| row.open).sum(), ..connections(accounts()) };
+    let file = File {
+        version: VERSION,
+        merged: false,
+        stats_interval_ms: 1_000,
+        timeout_ms,
+        idle_timeout_ms: 0,
+        handshake_timeout_ms: timeout_ms,
+        discarded: total.send_errors,
+        stats_sum: statistics(&total, &all),
+        stats_periodic: recording
+            .rows
+            .iter()
+            .map(|row| statistics(row, &connections(accounts().filter(|other| other.at == row.start_seconds))))
+            .collect(),
+    };
+    serde_json::to_writer(&mut *out, &file)?;
+    out.write_all(b"\n")
+}
+
+fn connections<'a>(rows: impl Iterator<Item = &'a ConnectionRow>) -> ConnectionRow {
+    rows.fold(ConnectionRow::default(), |sum, row| ConnectionRow {
+        opened: sum.opened + row.opened,
+        failed: sum.failed + row.failed,
+        resumed: sum.resumed + row.resumed,
+        early_data: sum.early_data + if row.transport == "doq" { row.early_data } else { 0 },
+        open: sum.open + row.open,
+        ..sum
+    })
+}
+
+fn statistics(row: &Row, connections: &ConnectionRow, timeout_ms: u64) -> Statistics {
+    let ms = |seconds: f64| (seconds * 1e3).round() as u64;
+    let mut rcodes: Map<String, Value> = RCODES
+        .iter()
+        .map(|name| {
+            let count = row.rcodes.iter().find(|(rcode, _)| rcode.eq_ignore_ascii_case(name));
+            (format!("rcode_{}", name.to_ascii_lowercase()), count.map_or(0, |(_, &count)| count).into())
+        })
+        .collect();
+    let others = row.rcodes.iter().filter(|(name, _)| !RCODES.iter().any(|known| name.eq_ignore_ascii_case(known)));
+    rcodes.insert("rcode_other".into(), others.map(|(_, count)| count).sum::<u64>().into());
+    let mut latency = vec![0; timeout_ms as usize + 1];
+    for &(ns, count) in row.latency.entries() {
+        latency[(ns / 1_000_000).min(timeout_ms) as usize] += count;
+    }
+    Statistics {
+        since_ms: ms(row.start_seconds),
+        until_ms: ms(row.start_seconds + row.span_seconds),
+        requests: row.sent,
+        ongoing: row.interrupted,
+        answers: row.answered,
+        conn_active: connections.open,
+        conn_handshakes: connections.opened + connections.failed,
+        conn_resumed: connections.resumed,
+        conn_quic_0rtt_loaded: connections.early_data,
+        quic_0rtt_sent: connections.early_data,
+        quic_0rtt_answered: connections.early_data,
+        conn_handshakes_failed: connections.failed,
+        rcodes,
+        latency,
+    }
+}

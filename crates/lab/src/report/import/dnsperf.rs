@@ -1,0 +1,161 @@
+//! What dnsperf printed: its statistics, the rates of `-S`, and its histogram when it was built and asked for one.
+
+use crate::report::{Distribution, Manifest, Row, Run};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
+    let after = |mark: &str| text.lines().find_map(|line| line.trim().strip_prefix(mark).map(str::trim));
+    let word = |mark: &str| after(mark).and_then(|rest| rest.split_whitespace().next());
+    // Updates have the same lines, under another name.
+    let count = |what: &str| {
+        let line = ["Queries", "Updates"].into_iter().find_map(|kind| word(&format!("{kind} {what}:")));
+        line.map(parse::<u64>).transpose().map(Option::unwrap_or_default)
+    };
+    let seconds = parse::<f64>(word("Run time (s):").ok_or("the line with the run time is missing")?)?;
+    let (latency, mean) = (histogram(text)?, word("Average Latency (s):").unwrap_or_default());
+    let total = Row {
+        span_seconds: seconds,
+        sent: count("sent")?,
+        answered: count("completed")?,
+        arrived: count("completed")?,
+        timed_out: count("lost")?,
+        interrupted: count("interrupted")?,
+        mismatched: word("Unexpected IDs:").map(parse).transpose()?.unwrap_or_default(),
+        rcodes: rcodes(after("Response codes:").unwrap_or_default())?,
+        latency,
+        ..Row::default()
+    };
+    let version = after("Version").unwrap_or_default().to_owned();
+    let command = after("[Status] Command line:").unwrap_or_default();
+    let manifest = Manifest {
+        command: command.split_whitespace().map(str::to_owned).collect(),
+        version: version.clone(),
+        ..Manifest::default()
+    };
+    let mut notes = vec![
+        "dnsperf measures from the sending of each query, and leaves those without an answer out of its latency".into(),
+    ];
+    if total.latency.is_empty() {
+        notes.push(format!("its mean latency is {mean} s; without its histogram there are no percentiles"));
+    }
+    let rates = rates(text);
+    let mut recording = super::recording(0, 0.0);
+    if rates.is_empty() {
+        recording.rows = vec![total.clone()];
+    } else {
+        recording.rows = rates;
+        notes.push("rates are of the time in which answers came".into());
+    }
+    let origin = format!("dnsperf {version}").trim().to_owned();
+    Ok(Run { label, origin, summary: None, manifest: Some(manifest), total, recording, notes })
+}
+
+fn parse<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is no number"))
+}
+
+/// `NOERROR 900 (90.00%), NXDOMAIN 100 (10.00%)`.
+fn rcodes(text: &str) -> Result<BTreeMap<String, u64>, String> {
+    let parts = text.split(", ").filter_map(|part| part.split_once(' '));
+    parts.map(|(name, rest)| Ok((name.to_owned(), parse(rest.split(' ').next().unwrap_or_default())?))).collect()
+}
+
+/// `  0.002368 - 0.002431:  1`, bounds inclusive, in seconds; only the first of two histograms is of answers.
+fn histogram(text: &str) -> Result<Distribution, String> {
+    let lines = text.lines().skip_while(|line| !line.trim().starts_with("Latency bucket (s):")).skip(1);
+    let mut entries = Vec::new();
+    for line in lines.take_while(|line| line.contains(" - ")) {
+        let (_, rest) = line.split_once(" - ").unwrap_or_default();
+        let (max, count) = rest.split_once(':').ok_or_else(|| format!("{line}: no bucket of a histogram"))?;
+        entries.push(((parse::<f64>(max.trim())? * 1e9).round() as u64, parse(count.trim())?));
+    }
+    Ok(Distribution::of(entries))
+}
+
+/// Lines of `-S`: `1675865567.760972: 28659.000000`, when, and answers a second since the line before.
+fn rates(text: &str) -> Vec<Row> {
+    let lines = text.lines().filter_map(|line| {
+        let (at, rate) = line.split_once(": ")?;
+        Some((at.parse::<f64>().ok()?, rate.parse::<f64>().ok()?))
+    });
+    let lines: Vec<_> = lines.collect();
+    // The first interval's length stands nowhere; it is that of the others.
+    let [(first, _), (second, _), ..] = lines[..] else { return Vec::new() };
+    let mut before = first - (second - first);
+    let start = before;
+    let mut rows = Vec::new();
+    for (at, rate) in lines {
+        let count = (rate * (at - before)).round() as u64;
+        let row = Row { answered: count, arrived: count, ..Row::default() };
+        rows.push(Row { start_seconds: before - start, span_seconds: at - before, ..row });
+        before = at;
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The form of dnsperf 2.14; version 2.10 of Debian has the same lines without histogram.
+    const RUN: &str = "DNS Performance Testing Tool
+Version 2.14.0
+
+[Status] Command line: dnsperf -s 127.0.0.1 -d q.txt -l 3 -S 1 -O latency-histogram
+[Status] Sending queries (to 127.0.0.1:53)
+[Status] Started at: Sat Nov 21 09:50:14 2026
+[Status] Stopping after 3.000000 seconds
+1795254615.000000: 100.000000
+1795254616.000000: 50.000000
+1795254617.500000: 20.000000
+[Status] Testing complete (time limit)
+
+Statistics:
+
+  Queries sent:         190
+  Queries completed:    180 (94.74%)
+  Queries lost:         10 (5.26%)
+  Unexpected IDs:       2 (1.05%)
+
+  Response codes:       NOERROR 170 (94.44%), NXDOMAIN 10 (5.56%)
+  Average packet size:  request 33, response 49
+  Run time (s):         3.500000
+  Queries per second:   51.428571
+
+  Average Latency (s):  0.002400 (min 0.000131, max 0.012000)
+  Latency StdDev (s):   0.001000
+  Latency bucket (s):   answer count
+  0.000130 - 0.000131:  100
+  0.002368 - 0.002431:  79
+  0.011776 - 0.012287:  1
+
+";
+
+    #[test]
+    fn statistics_rates_and_histogram_are_read() {
+        let run = read(RUN, "old".into()).unwrap();
+        let total = &run.total;
+        assert_eq!((total.sent, total.answered, total.timed_out, total.mismatched), (190, 180, 10, 2));
+        assert_eq!((total.rcodes["NOERROR"], total.rcodes["NXDOMAIN"]), (170, 10));
+        assert_eq!((total.latency.n(), total.latency.quantile(0.5), total.latency.max()), (180, 131_000, 12_287_000));
+        let rows: Vec<_> =
+            run.recording.rows.iter().map(|row| (row.start_seconds, row.span_seconds, row.answered)).collect();
+        assert_eq!(rows, [(0.0, 1.0, 100), (1.0, 1.0, 50), (2.0, 1.5, 30)]);
+        assert_eq!((run.origin.as_str(), run.manifest.unwrap().command[0].as_str()), ("dnsperf 2.14.0", "dnsperf"));
+    }
+
+    #[test]
+    fn without_a_histogram_there_are_no_percentiles() {
+        let text: Vec<_> = RUN.lines().filter(|line| !line.contains(" - ") && !line.contains("bucket")).collect();
+        let run = read(&text.join("\n"), "old".into()).unwrap();
+        assert!(run.total.latency.is_empty() && run.notes.iter().any(|note| note.contains("no percentiles")));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        let cut = &RUN[..RUN.find("Run time").unwrap()];
+        assert_eq!(read(cut, String::new()).unwrap_err(), "the line with the run time is missing");
+        assert!(read(&RUN.replace("sent:         190", "sent:         x"), String::new()).is_err());
+    }
+}

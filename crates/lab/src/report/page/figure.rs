@@ -1,0 +1,160 @@
+//! A picture as plotly.js takes it: traces and a layout, in the JSON of its own schema.
+//!
+//! Runs differ by colour and by dash. Everything that is no data takes its colour from the page's style sheet.
+
+pub(super) use crate::report::palette::{BAD, GREY, run as colour};
+use crate::report::{Run, duration};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
+
+/// Intervals that are drawn along an axis of time; longer runs have several seconds in one.
+pub(super) const INTERVALS_MAX: usize = 900;
+
+/// A picture.
+pub(super) struct Figure {
+    /// Anchor on the page.
+    pub(super) id: String,
+    /// Name in the list of pictures.
+    pub(super) name: String,
+    /// Title in the picture.
+    pub(super) title: String,
+    /// How to read it.
+    pub(super) caption: String,
+    pub(super) traces: Vec<Value>,
+    pub(super) layout: Value,
+    /// Whether its horizontal axis is the time of the run.
+    pub(super) is_timed: bool,
+}
+
+impl Figure {
+    /// An empty picture of these runs; `name` is said in its title, with every run that is not valid.
+    pub(super) fn new(id: &str, name: &str, runs: &[&Run]) -> Self {
+        let invalid: Vec<_> = runs.iter().filter(|run| run.is_invalid()).map(|run| escape(&run.label)).collect();
+        let mark = if invalid.is_empty() {
+            String::new()
+        } else {
+            format!(" <span style=\"color:{BAD}\"><b>INVALID: {}</b></span>", invalid.join(", "))
+        };
+        Self {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            title: format!("{}{mark}", escape(name)),
+            caption: String::new(),
+            traces: Vec::new(),
+            layout: json!({}),
+            is_timed: false,
+        }
+    }
+
+    /// Says how to read it.
+    pub(super) fn caption(mut self, text: impl Into<String>) -> Self {
+        self.caption = text.into();
+        self
+    }
+
+    /// Its axes.
+    pub(super) fn axes(mut self, x: Value, y: Value) -> Self {
+        self.layout["xaxis"] = x;
+        self.layout["yaxis"] = y;
+        self
+    }
+
+    /// Makes the time of the run its horizontal axis, with a mark at each event.
+    pub(super) fn timed(mut self, runs: &[(usize, &Run)], y: Value) -> Self {
+        let mut shapes = Vec::new();
+        let mut annotations = Vec::new();
+        for (index, run) in runs {
+            for (number, event) in (1..).zip(&run.recording.events) {
+                let colour = if runs.len() > 1 { colour(*index) } else { BAD };
+                shapes.push(json!({
+                    "type": "line", "xref": "x", "yref": "paper", "x0": event.at, "x1": event.at, "y0": 0, "y1": 1,
+                    "line": { "color": colour, "width": 1, "dash": "dot" },
+                }));
+                // Their texts would cover the curves and each other: they are in the hover and in a table.
+                annotations.push(json!({
+                    "xref": "x", "yref": "paper", "x": event.at, "y": 1, "yanchor": "bottom", "showarrow": false,
+                    "text": number.to_string(), "font": { "size": 10 },
+                    "hovertext": escape(&format!("{:.3} s, {}: {}", event.at, event.kind, event.text)),
+                }));
+            }
+        }
+        let end = runs.iter().map(|(_, run)| end(run)).fold(1.0, f64::max);
+        self.layout["xaxis"] =
+            json!({ "title": { "text": "time in the run, s" }, "range": [0.0, end], "hoverformat": ".1f" });
+        self.layout["yaxis"] = y;
+        self.layout["shapes"] = shapes.into();
+        self.layout["annotations"] = annotations.into();
+        self.is_timed = true;
+        self
+    }
+
+    /// A note in the middle of a picture that has nothing to show.
+    pub(super) fn note(&mut self, text: &str) {
+        let note = json!({
+            "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": false, "text": text,
+            "font": { "size": 13 },
+        });
+        match self.layout["annotations"].as_array_mut() {
+            Some(annotations) => annotations.push(note),
+            None => self.layout["annotations"] = json!([note]),
+        }
+    }
+}
+
+/// End of what is recorded, in seconds.
+fn end(run: &Run) -> f64 {
+    run.recording
+        .rows
+        .iter()
+        .filter(|row| row.sent > 0 || row.arrived > 0)
+        .map(|row| row.start_seconds + row.span_seconds)
+        .fold(0.0, f64::max)
+}
+
+/// A line of a run.
+pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, dash: &str) -> Value {
+    let mode = if x.len() < 3 { "lines+markers" } else { "lines" };
+    json!({
+        "type": "scatter", "mode": mode, "name": escape(name), "x": x, "y": y,
+        "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": 5 },
+    })
+}
+
+pub(super) fn dash(index: usize) -> &'static str {
+    DASHES[index % DASHES.len()]
+}
+
+/// An axis of times, logarithmic, values in seconds.
+pub(super) fn log_seconds(title: &str) -> Value {
+    let ticks = [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3];
+    let texts = [
+        "1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s",
+        "1000 s",
+    ];
+    json!({
+        "title": { "text": title }, "type": "log", "tickvals": ticks, "ticktext": texts, "hoverformat": ".3s",
+        "minor": { "dtick": "D1", "showgrid": true },
+    })
+}
+
+/// An axis of counts or rates.
+pub(super) fn linear(title: &str) -> Value {
+    json!({ "title": { "text": title }, "rangemode": "tozero", "tickformat": ",~r" })
+}
+
+/// Nanoseconds in seconds; a logarithmic axis has no place for zero.
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns.max(1) as f64 / 1e9
+}
+
+/// `1.23 ms`.
+pub(super) fn spoken(ns: u64) -> String {
+    duration(Duration::from_nanos(ns))
+}
+
+/// Text that plotly.js would take for HTML.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,304 @@
+//! Pictures of latency.
+
+use super::figure::{Figure, GREY, colour, dash, escape, line, linear, log_seconds, seconds, spoken};
+use super::intervals::Interval;
+use crate::report::{Distribution, Run};
+use serde_json::{Value, json};
+
+/// Steps in each decade of the percentile plot.
+const PERCENTILE_STEPS: f64 = 24.0;
+/// Rows of the heat map in each decade of latency.
+const HEAT_STEPS: f64 = 12.0;
+
+/// Latency at 1 in 1, 1 in 10, 1 in 100 queries: the logarithmic percentile plot.
+pub(super) fn percentiles(runs: &[Run]) -> Figure {
+    let mut figure = Figure::new("percentiles", "Latency by percentile", &runs.iter().collect::<Vec<_>>()).caption(
+        "How slow the slowest share of queries was, from the planned time of each. Each step to the right is a tenth \
+         of the queries before. Queries without an answer stand at the time-out. Service time, from the actual \
+         sending, is the thin line.",
+    );
+    let mut n_max = 10;
+    for (index, run) in runs.iter().enumerate() {
+        let timings = [("", &run.total.latency, 2.0), (" service", &run.total.service, 1.0)];
+        for (suffix, distribution, width) in timings.into_iter().filter(|(_, distribution, _)| !distribution.is_empty())
+        {
+            n_max = n_max.max(distribution.n());
+            let (x, y): (Vec<_>, Vec<_>) = percentile_points(distribution).unzip();
+            let share: Vec<_> = x.iter().map(|x| format!("{:.4} %", 100.0 * (1.0 - 1.0 / x))).collect();
+            let mut trace = line(
+                &format!("{}{suffix}", run.label),
+                x,
+                y.iter().copied().map(Some).collect(),
+                colour(index),
+                dash(index),
+            );
+            trace["line"]["width"] = width.into();
+            trace["customdata"] = share.into();
+            trace["hovertemplate"] = "%{y:.3s}s at %{customdata}".into();
+            if width < 2.0 && runs.len() > 1 {
+                trace["visible"] = "legendonly".into();
+            }
+            figure.traces.push(trace);
+        }
+    }
+    let decades = (n_max as f64).log10().ceil() as i32;
+    let mut ticks = vec![
+        (1.0, "min".to_owned()),
+        (2.0, "50 %".to_owned()),
+        (4.0, "75 %".to_owned()),
+        (10.0, "90 %".to_owned()),
+        (100.0, "99 %".to_owned()),
+    ];
+    ticks.extend((3..=decades).map(|decade| (10f64.powi(decade), format!("99.{} %", "9".repeat(decade as usize - 2)))));
+    let (values, texts): (Vec<_>, Vec<_>) = ticks.into_iter().unzip();
+    let x = json!({
+        "title": { "text": "share of queries that were as fast or faster" }, "type": "log", "tickvals": values,
+        "ticktext": texts, "range": [0.0, (n_max as f64).log10()], "showspikes": false,
+    });
+    let mut figure = figure.axes(x, log_seconds("latency"));
+    if figure.traces.is_empty() {
+        figure.note("no run measured latency");
+    }
+    figure
+}
+
+fn percentile_points(distribution: &Distribution) -> impl Iterator<Item = (f64, f64)> {
+    let n = distribution.n() as f64;
+    let steps = (n.log10() * PERCENTILE_STEPS).ceil() as u32;
+    (0..=steps).map(move |step| {
+        let x = 10f64.powf(f64::from(step) / PERCENTILE_STEPS).min(n);
+        (x, seconds(distribution.quantile(1.0 - 1.0 / x)))
+    })
+}
+
+/// Share of queries that took no longer.
+pub(super) fn cumulative(runs: &[Run]) -> Figure {
+    let mut figure = Figure::new("cdf", "Cumulative distribution of latency", &runs.iter().collect::<Vec<_>>())
+        .caption("Which share of the queries took no longer than that. A step is a time that many queries took.");
+    for (index, run) in runs.iter().enumerate().filter(|(_, run)| !run.total.latency.is_empty()) {
+        let (x, y) = shares(&run.total.latency);
+        let mut trace = line(&run.label, x, y.into_iter().map(Some).collect(), colour(index), dash(index));
+        trace["line"]["shape"] = "hv".into();
+        trace["hovertemplate"] = "%{y:.4%} within %{x:.3s}s".into();
+        figure.traces.push(trace);
+    }
+    let y = json!({ "title": { "text": "share of queries" }, "tickformat": ".0%", "range": [0.0, 1.005] });
+    let mut figure = figure.axes(log_seconds("latency"), y);
+    figure.layout["hovermode"] = "closest".into();
+    if figure.traces.is_empty() {
+        figure.note("no run measured latency");
+    }
+    figure
+}
+
+/// Thinned to what can be told apart.
+fn shares(distribution: &Distribution) -> (Vec<f64>, Vec<f64>) {
+    const POINTS_MAX: usize = 1_500;
+    let step = distribution.entries().len().div_ceil(POINTS_MAX).max(1);
+    let mut seen = 0;
+    let mut points = vec![(seconds(distribution.min()), 0.0)];
+    for (index, &(value, count)) in distribution.entries().iter().enumerate() {
+        seen += count;
+        if index % step == 0 || seen == distribution.n() {
+            points.push((seconds(value), seen as f64 / distribution.n() as f64));
+        }
+    }
+    points.into_iter().unzip()
+}
+
+/// How many queries took how long, second by second.
+pub(super) fn heat(index: usize, run: &Run, intervals: &[Interval], is_alone: bool) -> Option<Figure> {
+    let timed: Vec<_> = intervals.iter().filter(|interval| !interval.row.latency.is_empty()).collect();
+    let low = timed.iter().map(|interval| interval.row.latency.min()).min()?;
+    let high = timed.iter().map(|interval| interval.row.latency.max()).max()?;
+    let bin = |ns: u64| ((ns.max(1) as f64).log10() * HEAT_STEPS).floor() as i64;
+    let edge = |bin: i64| 10f64.powf(bin as f64 / HEAT_STEPS);
+    let (first, last) = (bin(low), bin(high));
+    let mut counts = vec![vec![0u64; timed.len()]; (last - first + 1) as usize];
+    for (column, interval) in timed.iter().enumerate() {
+        for &(value, count) in interval.row.latency.entries() {
+            counts[(bin(value) - first) as usize][column] += count;
+        }
+    }
+    let z: Vec<Vec<Option<f64>>> = counts
+        .iter()
+        .map(|row| row.iter().map(|&count| (count > 0).then(|| (count as f64).log10())).collect())
+        .collect();
+    let texts: Vec<Vec<String>> = (first..)
+        .zip(&counts)
+        .map(|(bin, row)| {
+            let range = format!("{} to {}", spoken(edge(bin) as u64), spoken(edge(bin + 1) as u64));
+            row.iter().map(|count| format!("{count} queries of {range}")).collect()
+        })
+        .collect();
+    let most = counts.iter().flatten().copied().max().unwrap_or(1).max(10) as f64;
+    let decades: Vec<i32> = (0..=most.log10().floor() as i32).collect();
+    let mut figure = Figure::new(&format!("heat-{index}"), &titled("Latency over time", run, is_alone), &[run])
+        .caption(format!(
+            "Each column is {}: the stronger the colour, the more of its queries took that long (logarithmic).",
+            span(intervals)
+        ));
+    figure.traces.push(json!({
+        "type": "heatmap", "z": z, "text": texts,
+        "x": timed.iter().map(|interval| interval.middle()).collect::<Vec<_>>(),
+        "y": (first..=last).map(|bin| edge(bin) * edge(1).sqrt() / 1e9).collect::<Vec<_>>(),
+        "colorscale": [[0, "#C6DBEF"], [0.35, "#6BAED6"], [0.7, "#2171B5"], [1, "#08306B"]],
+        "zmin": 0, "zmax": most.log10(), "hoverongaps": false, "hovertemplate": "%{x:.1f} s: %{text}<extra></extra>",
+        "colorbar": {
+            "title": { "text": "queries", "side": "right" }, "thickness": 10, "outlinewidth": 0,
+            "tickvals": decades, "ticktext": counts_at(&decades),
+        },
+    }));
+    figure = figure.timed(&[(index, run)], log_seconds("latency"));
+    figure.layout["hovermode"] = "closest".into();
+    Some(figure)
+}
+
+/// The counts at these powers of ten.
+fn counts_at(decades: &[i32]) -> Vec<String> {
+    decades.iter().map(|&decade| 10u64.pow(decade as u32).to_string()).collect()
+}
+
+/// Smallest, quartiles and largest of each second.
+pub(super) fn boxes(index: usize, run: &Run, intervals: &[Interval], is_alone: bool) -> Option<Figure> {
+    let timed: Vec<_> = intervals.iter().filter(|interval| !interval.row.latency.is_empty()).collect();
+    if timed.is_empty() {
+        return None;
+    }
+    let at = |quantile: f64| {
+        timed.iter().map(|interval| seconds(interval.row.latency.quantile(quantile))).collect::<Vec<_>>()
+    };
+    let middles: Vec<f64> = timed.iter().map(|interval| interval.middle()).collect();
+    let name = titled("Latency of each second", run, is_alone);
+    let mut figure = Figure::new(&format!("boxes-{index}"), &name, &[run]).caption(format!(
+        "Each box is {}: whiskers at the fastest and the slowest query, the box from one quarter to three, a line at \
+         the median.",
+        span(intervals)
+    ));
+    figure.traces.push(json!({
+        "type": "box", "name": escape(&run.label), "x": middles,
+        "lowerfence": timed.iter().map(|interval| seconds(interval.row.latency.min())).collect::<Vec<_>>(),
+        "q1": at(0.25), "median": at(0.5), "q3": at(0.75), "upperfence": at(1.0),
+        "line": { "color": colour(index), "width": 1.25 }, "whiskerwidth": 0.6, "showlegend": false,
+        "hoverinfo": "skip",
+    }));
+    // The box's own hover lists five labels beside one another; one line with all five is read at once.
+    let texts: Vec<_> = timed
+        .iter()
+        .map(|interval| {
+            let latency = &interval.row.latency;
+            let [min, q1, p50, q3, max] =
+                [0.0, 0.25, 0.5, 0.75, 1.0].map(|quantile| spoken(latency.quantile(quantile)));
+            format!("min {min}, 25 % {q1}, median {p50}, 75 % {q3}, max {max} of {}", latency.n())
+        })
+        .collect();
+    figure.traces.push(json!({
+        "type": "scatter", "mode": "markers", "marker": { "size": 3, "color": colour(index), "opacity": 0.0 },
+        "x": middles, "y": at(0.5), "text": texts,
+        "hovertemplate": "%{text}<extra></extra>", "showlegend": false,
+    }));
+    Some(figure.timed(&[(index, run)], log_seconds("latency")))
+}
+
+/// Median, 99th percentile and largest of each second, all runs together.
+pub(super) fn over_time(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
+    quantiles_over_time("latency", "Percentiles of latency over time", "latency", runs, intervals, |interval| {
+        &interval.row.latency
+    })
+    .caption("Median, 99th percentile and slowest query of each second.")
+}
+
+/// How much later than planned queries went out.
+pub(super) fn send_lag(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
+    quantiles_over_time("lag", "Send lag", "send lag", runs, intervals, |interval| &interval.row.send_lag).caption(
+        "How much later than planned this program sent: its own error. It is part of the latency; a run in which it is \
+         large is not valid.",
+    )
+}
+
+fn quantiles_over_time(
+    id: &str,
+    name: &str,
+    axis: &str,
+    runs: &[Run],
+    intervals: &[Vec<Interval>],
+    distribution: fn(&Interval) -> &Distribution,
+) -> Figure {
+    let mut figure = Figure::new(id, name, &runs.iter().collect::<Vec<_>>());
+    let quantiles = [("p50", 0.5, "solid"), ("p99", 0.99, "dash"), ("max", 1.0, "dot")];
+    for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
+        for (at, (quantile_name, quantile, dash)) in quantiles.into_iter().enumerate() {
+            let y: Vec<_> = intervals
+                .iter()
+                .map(|interval| Some(distribution(interval)).filter(|found| !found.is_empty()))
+                .map(|found| found.map(|found| seconds(found.quantile(quantile))))
+                .collect();
+            if y.iter().all(Option::is_none) {
+                continue;
+            }
+            let x = intervals.iter().map(Interval::middle).collect();
+            // Alone, a run's lines differ by colour; several runs by colour, their lines by dash.
+            let (name, colour) = if runs.len() > 1 {
+                (format!("{} {quantile_name}", run.label), colour(index))
+            } else {
+                (quantile_name.to_owned(), colour(at))
+            };
+            let mut trace = line(&name, x, y, colour, dash);
+            trace["hovertemplate"] = "%{y:.3s}s".into();
+            figure.traces.push(trace);
+        }
+    }
+    let all: Vec<_> = runs.iter().enumerate().collect();
+    let mut figure = figure.timed(&all, log_seconds(axis));
+    if figure.traces.is_empty() {
+        figure.note("no run measured it");
+    }
+    figure
+}
+
+/// The name of a picture, with the run's when there are several.
+pub(super) fn titled(name: &str, run: &Run, is_alone: bool) -> String {
+    if is_alone { name.to_owned() } else { format!("{name}: {}", run.label) }
+}
+
+/// `a second`, or more.
+fn span(intervals: &[Interval]) -> String {
+    let longest = intervals.iter().map(|interval| interval.row.span_seconds).fold(0.0, f64::max);
+    if longest <= 1.0 { "a second".into() } else { format!("{longest:.1} s") }
+}
+
+/// Rates: what was sent and what came back right, all runs together.
+pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
+    let mut figure = Figure::new("rate", "Rate", &runs.iter().collect::<Vec<_>>())
+        .caption("Queries sent (thin) and right answers, each in the second of its query.");
+    for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
+        let x: Vec<f64> = intervals.iter().map(Interval::middle).collect();
+        let rate = |count: fn(&Interval) -> u64| -> Vec<Option<f64>> {
+            intervals
+                .iter()
+                .map(|interval| Some(count(interval) as f64 / interval.row.span_seconds.max(1e-9)))
+                .collect()
+        };
+        let traces: [(&str, Vec<Option<f64>>, f64); 2] = [
+            ("sent", rate(|interval| interval.row.sent), 1.0),
+            ("right answers", rate(|interval| interval.row.answered.saturating_sub(interval.row.unexpected)), 1.75),
+        ];
+        for (what, y, width) in traces {
+            if y.iter().flatten().all(|&rate| rate == 0.0) {
+                continue;
+            }
+            let mut trace: Value = line(
+                &if runs.len() == 1 { what.to_owned() } else { format!("{} {what}", run.label) },
+                x.clone(),
+                y,
+                if what == "sent" && runs.len() == 1 { GREY } else { colour(index) },
+                if what == "sent" { "dot" } else { "solid" },
+            );
+            trace["line"]["width"] = width.into();
+            trace["hovertemplate"] = "%{y:,.1f}/s".into();
+            figure.traces.push(trace);
+        }
+    }
+    let all: Vec<_> = runs.iter().enumerate().collect();
+    figure.timed(&all, linear("a second"))
+}

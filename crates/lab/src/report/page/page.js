@@ -1,0 +1,74 @@
+'use strict';
+(() => {
+  const figures = JSON.parse(document.getElementById('figures').textContent);
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  // Few queries are near the paper's colour, many far from it, in both schemes.
+  const heat = {
+    light: [[0, '#cfe1f2'], [0.35, '#6baed6'], [0.7, '#2171b5'], [1, '#08306b']],
+    dark: [[0, '#21415f'], [0.35, '#3f7fb5'], [0.7, '#8cc0e8'], [1, '#fdf3c4']],
+  };
+  const axis = {
+    showline: true, zeroline: false, ticks: 'outside', ticklen: 4, gridwidth: 1, linecolor: '#888', tickcolor: '#888',
+  };
+  const near = (own) => Object.assign(own, { title: Object.assign({ standoff: 8 }, own.title) });
+  const layoutOf = (figure) => {
+    const own = figure.layout;
+    const legend = {
+      orientation: 'h', x: 0, xanchor: 'left', y: -0.17, yanchor: 'top', bgcolor: 'rgba(0,0,0,0)', font: { size: 12 },
+    };
+    const named = figure.traces.filter((trace) => trace.showlegend !== false && trace.type !== 'heatmap');
+    return Object.assign({
+      paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
+      font: { family: 'system-ui, "Liberation Sans", "DejaVu Sans", sans-serif', size: 12, color: '#444' },
+      height: 380, margin: { l: 84, r: 84, t: 46, b: 44 }, hovermode: 'x unified', showlegend: named.length > 1,
+      title: { text: figure.title, x: 0, xref: 'container', xanchor: 'left', font: { size: 15 } }, legend,
+    }, own, {
+      xaxis: near(Object.assign({}, axis, { automargin: true, showgrid: false }, own.xaxis)),
+      yaxis: near(Object.assign({}, axis, own.yaxis)),
+    });
+  };
+  const paint = (scheme) => figures.forEach((figure) => {
+    figure.traces.forEach((trace, index) => {
+      if (trace.type === 'heatmap') Plotly.restyle(figure.id, { colorscale: [heat[scheme]] }, [index]);
+    });
+  });
+  const scheme = () => (dark.matches ? 'dark' : 'light');
+  // What is looked at closely in one picture of time is looked at in all.
+  let isFollowing = false;
+  const follow = (source, change) => {
+    if (isFollowing) return;
+    const range = change['xaxis.range[0]'] !== undefined
+      ? { 'xaxis.range[0]': change['xaxis.range[0]'], 'xaxis.range[1]': change['xaxis.range[1]'] }
+      : null;
+    const isReset = change['xaxis.autorange'] !== undefined || change['xaxis.range'] !== undefined;
+    if (!range && !isReset) return;
+    isFollowing = true;
+    const others = figures.filter((figure) => figure.is_timed && figure.id !== source.id);
+    const whole = (figure) => ({ 'xaxis.range': figure.layout.xaxis.range.slice() });
+    Promise.all(others.map((figure) => Plotly.relayout(figure.id, range || whole(figure))))
+      .finally(() => { isFollowing = false; });
+  };
+  for (const figure of figures) {
+    for (const trace of figure.traces) if (trace.type === 'heatmap') trace.colorscale = heat[scheme()];
+    const place = document.getElementById(figure.id);
+    Plotly.newPlot(place, figure.traces, layoutOf(figure), {
+      responsive: true, displaylogo: false, modeBarButtonsToRemove: ['lasso2d', 'select2d', 'autoScale2d'],
+      toImageButtonOptions: { format: 'svg', filename: 'catlab-' + figure.id, width: 1000, height: 420 },
+    }).then(() => { if (figure.is_timed) place.on('plotly_relayout', (change) => follow(figure, change)); });
+  }
+  dark.addEventListener('change', () => paint(scheme()));
+  // Paper has a width of its own, which no window has: A4 within its margins.
+  const size = (of) => figures.forEach((figure) => Plotly.relayout(figure.id, of(figure)));
+  addEventListener('beforeprint', () => {
+    paint('light');
+    const low = (figure) => Math.min(280, figure.layout.height || 280);
+    size((figure) => ({ autosize: false, width: 700, height: low(figure), 'legend.y': -0.32 }));
+  });
+  addEventListener('afterprint', () => {
+    paint(scheme());
+    size((figure) => ({ autosize: true, width: null, height: figure.layout.height || 380, 'legend.y': -0.17 }));
+  });
+  for (const time of document.querySelectorAll('time[data-unix]')) {
+    time.textContent = new Date(1000 * Number(time.dataset.unix)).toISOString().replace('T', ' ').replace('Z', ' UTC');
+  }
+})();

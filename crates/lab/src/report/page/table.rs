@@ -1,0 +1,407 @@
+//! What stands above the pictures: figures, verdicts, how each run came about.
+
+use super::figure::{colour, escape, spoken};
+use super::intervals::Interval;
+use crate::report::{LimitSide, Quantiles, Run, TransportSummary};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Seconds that are listed of each run.
+const STANDING_OUT_MAX: usize = 20;
+/// A second stands out whose p99 is so many times that of the middle second.
+const STANDING_OUT_TIMES: u64 = 10;
+
+/// A warning for each run that is not valid.
+pub(super) fn warnings(runs: &[Run]) -> String {
+    let invalid = runs.iter().filter(|run| run.is_invalid());
+    let warning = |run: &Run| {
+        let reasons: Vec<_> = run.reasons_invalid().iter().map(|reason| escape(reason)).collect();
+        format!("<p class=\"warning\"><b>INVALID: {}</b> {}</p>\n", escape(&run.label), reasons.join("; "))
+    };
+    invalid.map(warning).collect()
+}
+
+/// Figures, a column for each run.
+pub(super) fn figures(runs: &[Run]) -> String {
+    let mut out = String::from("<div class=\"wide\"><table class=\"figures\">\n<thead><tr><th></th>");
+    for (index, run) in runs.iter().enumerate() {
+        put(
+            &mut out,
+            &format!(
+                "<th scope=\"col\"><i class=\"chip\" style=\"background:{}\"></i>{}</th>",
+                colour(index),
+                escape(&run.label)
+            ),
+        );
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    let figures: Vec<_> = runs.iter().map(|run| (run, run.figures())).collect();
+    let mut group = |title: &str, rows: &[(&str, &Cell)]| {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(label, cell)| (*label, figures.iter().map(|(run, figures)| cell(run, figures)).collect::<Vec<_>>()))
+            .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        put(&mut out, &format!("<tr class=\"group\"><th colspan=\"{}\">{title}</th></tr>\n", figures.len() + 1));
+        for (label, cells) in rows {
+            let cells: String =
+                cells.iter().map(|cell| format!("<td>{}</td>", if cell.is_empty() { "–" } else { cell })).collect();
+            put(&mut out, &format!("<tr><th scope=\"row\">{label}</th>{cells}</tr>\n"));
+        }
+    };
+    group("Verdict", &[("validity", &validity), ("limit set by", &limit)]);
+    group(
+        "Rate",
+        &[
+            ("duration", &|run, _| format!("{:.1} s", run.duration_seconds())),
+            ("offered", &|run, _| format!("{} /s", number(run.offered_rate()))),
+            ("achieved, right answers", &|run, _| format!("{} /s", number(run.achieved_rate()))),
+        ],
+    );
+    group(
+        "Outcome",
+        &[
+            ("sent", &|_, all| whole(all.sent)),
+            ("answered", &|_, all| share(all.answered, all.sent)),
+            ("timed out", &|_, all| share(all.timed_out, all.sent)),
+            ("late", &|_, all| some(all.late)),
+            ("duplicate", &|_, all| some(all.duplicate)),
+            ("mismatched", &|_, all| some(all.mismatched)),
+            ("stray", &|_, all| some(all.stray)),
+            ("unexpected RCODE", &|_, all| some(all.unexpected)),
+            ("truncated", &|_, all| some(all.truncated)),
+            ("connection lost", &|_, all| some(all.connection_lost)),
+            ("interrupted", &|_, all| some(all.interrupted)),
+            ("RCODEs", &|_, all| rcodes(all)),
+        ],
+    );
+    out.push_str(END);
+    out
+}
+
+type Cell = dyn Fn(&Run, &TransportSummary) -> String;
+
+/// Latency, service time and send lag in ten figures, a line for each run.
+pub(super) fn times(runs: &[Run]) -> String {
+    let columns = ["", "run", "min", "25 %", "median", "75 %", "90 %", "99 %", "99.9 %", "99.99 %", "max"];
+    let mut out = head("lines numbers", &columns);
+    for (title, quantiles) in TIMES {
+        for (index, run) in runs.iter().enumerate() {
+            let found = quantiles(&run.figures());
+            if found.n == 0 {
+                continue;
+            }
+            let Quantiles { min, q1, p50, q3, p90, p99, p99_9, p99_99, max, .. } = found;
+            let cells =
+                [min, q1, p50, q3, p90, p99, p99_9, p99_99, max].map(|us| format!("<td>{}</td>", microseconds(us)));
+            put(
+                &mut out,
+                &format!("<tr><th scope=\"row\">{title}</th><td>{}</td>{}</tr>\n", label(index, run), cells.concat()),
+            );
+        }
+    }
+    out.push_str(END);
+    out.push_str(
+        "<p>Latency is from the planned time of a query, service time from its sending, both with time-outs among \
+         them; the send lag is the tool's own error.</p>\n",
+    );
+    out
+}
+
+/// How every table ends.
+const END: &str = "</tbody></table></div>\n";
+
+/// How one with these columns begins.
+fn head(class: &str, columns: &[&str]) -> String {
+    let cells: String = columns.iter().map(|column| format!("<th>{column}</th>")).collect();
+    format!("<div class=\"wide\"><table class=\"{class}\"><thead><tr>{cells}</tr></thead><tbody>\n")
+}
+
+fn label(index: usize, run: &Run) -> String {
+    format!("<i class=\"chip\" style=\"background:{}\"></i>{}", colour(index), escape(&run.label))
+}
+
+fn microseconds(us: f64) -> String {
+    crate::report::duration(Duration::from_secs_f64(us / 1e6))
+}
+
+type Times = fn(&TransportSummary) -> Quantiles;
+
+const TIMES: [(&str, Times); 3] =
+    [("latency", |all| all.latency_us), ("service time", |all| all.service_us), ("send lag", |all| all.send_lag_us)];
+
+/// Each transport of each run, when there is more than one.
+pub(super) fn transports(runs: &[Run]) -> String {
+    let has_several = |run: &Run| run.summary.as_ref().is_some_and(|summary| summary.transports.len() > 1);
+    let has_connections = |run: &Run| {
+        run.summary.as_ref().is_some_and(|summary| summary.transports.values().any(|all| all.connections.is_some()))
+    };
+    if !runs.iter().any(|run| has_several(run) || has_connections(run)) {
+        return String::new();
+    }
+    let columns = [
+        "run",
+        "transport",
+        "sent",
+        "answered",
+        "timed out",
+        "lost with connection",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "opened",
+        "failed",
+        "resumed",
+        "0-RTT",
+        "most open",
+        "handshake p50",
+        "p99",
+    ];
+    let mut out = String::from("<h2 id=\"transports\">Transports</h2>\n") + &head("lines", &columns);
+    for run in runs {
+        for (transport, all) in run.summary.iter().flat_map(|summary| &summary.transports) {
+            let at = |value: fn(&Quantiles) -> f64| time(&all.latency_us, value);
+            let mut cells = vec![
+                escape(&run.label),
+                transport.to_string(),
+                whole(all.sent),
+                share(all.answered, all.sent),
+                share(all.timed_out, all.sent),
+                whole(all.connection_lost),
+                at(|q| q.p50),
+                at(|q| q.p99),
+                at(|q| q.p99_9),
+                at(|q| q.max),
+            ];
+            match &all.connections {
+                Some(own) => cells.extend([
+                    whole(own.opened),
+                    whole(own.failed),
+                    whole(own.resumed),
+                    whole(own.early_data),
+                    whole(own.open_max),
+                    time(&own.handshake_us, |q| q.p50),
+                    time(&own.handshake_us, |q| q.p99),
+                ]),
+                None => cells.extend(std::iter::repeat_n("–".to_owned(), 7)),
+            }
+            let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+            put(&mut out, &format!("<tr>{cells}</tr>\n"));
+        }
+    }
+    out.push_str(END);
+    out
+}
+
+/// Seconds in which something went wrong.
+pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String {
+    let mut rows = String::new();
+    let mut more = String::new();
+    for (run, intervals) in runs.iter().zip(intervals) {
+        let mut p99s: Vec<_> = intervals
+            .iter()
+            .filter(|interval| !interval.row.latency.is_empty())
+            .map(|interval| interval.row.latency.quantile(0.99))
+            .collect();
+        p99s.sort_unstable();
+        let middle = p99s.get(p99s.len() / 2).copied().unwrap_or_default();
+        let found: Vec<_> = intervals
+            .iter()
+            .filter(|Interval { row }| {
+                row.timed_out + row.late + row.connection_lost > 0
+                    || (row.latency.quantile(0.99) > middle.saturating_mul(STANDING_OUT_TIMES) && middle > 0)
+            })
+            .collect();
+        for Interval { row } in found.iter().take(STANDING_OUT_MAX) {
+            let from = row.start_seconds;
+            let to = from + row.span_seconds;
+            let events: Vec<_> = run
+                .recording
+                .events
+                .iter()
+                .filter(|event| (from..to).contains(&event.at))
+                .map(|event| escape(&event.text))
+                .collect();
+            let latency = |quantile| {
+                if row.latency.is_empty() { "–".to_owned() } else { spoken(row.latency.quantile(quantile)) }
+            };
+            let cells = [
+                escape(&run.label),
+                format!("{from:.0} to {to:.0} s"),
+                whole(row.sent),
+                share(row.timed_out, row.sent),
+                whole(row.late),
+                latency(0.5),
+                latency(0.99),
+                latency(1.0),
+                events.join("; "),
+            ];
+            let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+            put(&mut rows, &format!("<tr>{cells}</tr>\n"));
+        }
+        if found.len() > STANDING_OUT_MAX {
+            put(&mut more, &format!("<p>{}: {} more.</p>\n", escape(&run.label), found.len() - STANDING_OUT_MAX));
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = ["run", "second", "sent", "timed out", "late", "p50", "p99", "max", "events"];
+    format!(
+        "<h2 id=\"seconds\">Seconds that stand out</h2>\n<p>Those with time-outs, late answers or lost connections, or \
+         with a p99 more than {STANDING_OUT_TIMES} times that of the middle second.</p>\n{}{rows}{END}{more}",
+        head("lines", &columns)
+    )
+}
+
+/// What the numbers above the pictures mean.
+pub(super) fn events(runs: &[Run]) -> String {
+    if runs.iter().all(|run| run.recording.events.is_empty()) {
+        return String::new();
+    }
+    let mut out = String::from("<h2 id=\"events\">Events</h2>\n") + &head("lines", &["", "run", "at", "kind", "what"]);
+    for (index, run) in runs.iter().enumerate() {
+        for (number, event) in (1..).zip(&run.recording.events) {
+            put(
+                &mut out,
+                &format!(
+                    "<tr><td>{number}</td><td>{}</td><td>{:.3} s</td><td>{}</td><td>{}</td></tr>\n",
+                    label(index, run),
+                    event.at,
+                    escape(&event.kind),
+                    escape(&event.text)
+                ),
+            );
+        }
+    }
+    out.push_str(END);
+    out
+}
+
+/// How each run came about, and what its verdict rests on.
+pub(super) fn provenance(runs: &[Run]) -> String {
+    let mut out = String::from("<h2 id=\"runs\">Runs</h2>\n");
+    for (index, run) in runs.iter().enumerate() {
+        put(
+            &mut out,
+            &format!(
+                "<section class=\"run\"><h3><i class=\"chip\" style=\"background:{}\"></i>{}</h3>\n<dl>\n",
+                colour(index),
+                escape(&run.label)
+            ),
+        );
+        let mut item = |term: &str, text: &str| {
+            if !text.is_empty() {
+                put(&mut out, &format!("<dt>{term}</dt><dd>{text}</dd>\n"));
+            }
+        };
+        if let Some(summary) = &run.summary {
+            let side = side(summary.limit.side);
+            let list: String = summary.limit.evidence.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+            item("limit", &format!("{side}; evidence:<ul>{list}</ul>"));
+            item("hosts", &escape(&summary.hosts.join(", ")));
+        }
+        item("measured by", &escape(&run.origin));
+        if let Some(manifest) = &run.manifest {
+            item("command", &format!("<code>{}</code>", escape(&command(&manifest.command))));
+            item("version", &escape(&manifest.version));
+            if manifest.started > 0.0 {
+                item(
+                    "began",
+                    &format!("<time data-unix=\"{0:.3}\">{0:.3} s after 1970 began</time>", manifest.started),
+                );
+            }
+            if run.summary.is_some() {
+                item("seed", &manifest.seed.to_string());
+                item(
+                    "machine",
+                    &escape(&format!(
+                        "{}, Linux {}, {} cores of {}",
+                        manifest.host, manifest.kernel, manifest.cpu_count, manifest.cpu
+                    )),
+                );
+            }
+        }
+        for note in &run.notes {
+            item("mind", &escape(note));
+        }
+        out.push_str("</dl></section>\n");
+    }
+    out
+}
+
+fn validity(run: &Run, _: &TransportSummary) -> String {
+    match &run.summary {
+        Some(summary) if summary.validity.valid => "valid".into(),
+        Some(summary) => format!("<b class=\"bad\">INVALID</b> {}", escape(&summary.validity.reasons.join("; "))),
+        None => "not judged".into(),
+    }
+}
+
+fn limit(run: &Run, _: &TransportSummary) -> String {
+    run.summary.as_ref().map_or_else(String::new, |summary| side(summary.limit.side).into())
+}
+
+fn side(side: LimitSide) -> &'static str {
+    match side {
+        LimitSide::Tool => "the tool",
+        LimitSide::Server => "the server",
+    }
+}
+
+/// Words with blanks in quotes, as a shell takes them.
+fn command(words: &[String]) -> String {
+    let is_plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter))
+    };
+    let word = |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
+    if quantiles.n == 0 { String::new() } else { microseconds(value(quantiles)) }
+}
+
+fn rcodes(all: &TransportSummary) -> String {
+    let answered = all.answered.max(1) as f64;
+    let parts: Vec<_> = all
+        .rcodes
+        .iter()
+        .map(|(rcode, &count)| format!("{} {} ({:.2} %)", escape(rcode), whole(count), 100.0 * count as f64 / answered))
+        .collect();
+    parts.join("<br>")
+}
+
+fn share(count: u64, of: u64) -> String {
+    if of == 0 { whole(count) } else { format!("{} ({:.3} %)", whole(count), 100.0 * count as f64 / of as f64) }
+}
+
+fn some(count: u64) -> String {
+    if count == 0 { String::new() } else { whole(count) }
+}
+
+/// In groups of three.
+fn whole(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn number(value: f64) -> String {
+    format!("{}.{}", whole(value.max(0.0) as u64), (value.max(0.0).fract() * 10.0) as u64)
+}
+
+fn put(out: &mut String, text: &str) {
+    // Writing into a string cannot fail.
+    let _written = out.write_str(text);
+}

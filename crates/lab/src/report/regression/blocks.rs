@@ -1,0 +1,157 @@
+//! A run in blocks, ready to be drawn from thousands of times.
+
+use super::BLOCKS_MIN;
+use crate::report::{Row, Run};
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
+/// Blocks of a run; a longer one has longer blocks.
+const BLOCKS_MAX: usize = 120;
+
+/// Values are turned into places in one list, so that a draw adds up short lists of counts.
+pub(super) struct Blocks {
+    /// All latencies that occur, ascending, nanoseconds.
+    values: Vec<u64>,
+    blocks: Vec<Block>,
+    seconds_each: f64,
+    /// Scratch of a draw: a count for each value.
+    counts: Vec<u64>,
+}
+
+struct Block {
+    sent: u64,
+    right: u64,
+    lost: u64,
+    seconds: f64,
+    /// Places in the list of values, and counts.
+    latency: Vec<(u32, u64)>,
+}
+
+/// One draw, or the run itself.
+pub(super) struct Totals<'a> {
+    values: &'a [u64],
+    counts: &'a [u64],
+    n: u64,
+    sent: u64,
+    right: u64,
+    lost: u64,
+    seconds: f64,
+}
+
+/// The run itself, kept while draws go on.
+pub(super) struct Whole {
+    values: Vec<u64>,
+    counts: Vec<u64>,
+    n: u64,
+    sent: u64,
+    right: u64,
+    lost: u64,
+    seconds: f64,
+}
+
+impl Blocks {
+    /// Of the seconds in which queries were sent, after the first `skip_seconds`.
+    ///
+    /// # Errors
+    /// When that is too little, or no latency was measured.
+    pub(super) fn of(run: &Run, skip_seconds: f64) -> Result<Self, String> {
+        let rows: Vec<&Row> = run.sending().filter(|row| row.start_seconds >= skip_seconds).collect();
+        if rows.len() < BLOCKS_MIN {
+            return Err(format!(
+                "{} has {} seconds to compare; at least {BLOCKS_MIN} are needed, 30 or more are better",
+                run.label,
+                rows.len()
+            ));
+        }
+        if rows.iter().all(|row| row.latency.is_empty()) {
+            return Err(format!("{} has no latency of each second to compare", run.label));
+        }
+        let mut values: Vec<u64> = rows.iter().flat_map(|row| row.latency.entries()).map(|&(value, _)| value).collect();
+        values.sort_unstable();
+        values.dedup();
+        let each = rows.len().div_ceil(BLOCKS_MAX);
+        // A shorter block at the end would weigh as much as the others.
+        let blocks: Vec<_> = rows.chunks_exact(each).map(|rows| Block::of(rows, &values)).collect();
+        let seconds_each = blocks[0].seconds;
+        Ok(Self { counts: vec![0; values.len()], values, blocks, seconds_each })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(super) fn seconds_each(&self) -> f64 {
+        self.seconds_each
+    }
+
+    /// As many blocks as there are, each time any of them.
+    pub(super) fn draw(&mut self, random: &mut impl Rng) -> Totals<'_> {
+        let Self { values, blocks, counts, .. } = self;
+        let drawn = (0..blocks.len()).filter_map(|_| blocks.choose(random));
+        add_up(values, counts, drawn)
+    }
+
+    /// Each block once.
+    pub(super) fn whole(&mut self) -> Whole {
+        let Self { values, blocks, counts, .. } = self;
+        let Totals { n, sent, right, lost, seconds, .. } = add_up(values, counts, blocks.iter());
+        Whole { values: values.clone(), counts: counts.clone(), n, sent, right, lost, seconds }
+    }
+}
+
+fn add_up<'a, 'b>(values: &'a [u64], counts: &'a mut [u64], blocks: impl Iterator<Item = &'b Block>) -> Totals<'a> {
+    counts.fill(0);
+    let (mut n, mut sent, mut right, mut lost, mut seconds) = (0, 0, 0, 0, 0.0);
+    for block in blocks {
+        sent += block.sent;
+        right += block.right;
+        lost += block.lost;
+        seconds += block.seconds;
+        for &(place, count) in &block.latency {
+            counts[place as usize] += count;
+            n += count;
+        }
+    }
+    Totals { values, counts, n, sent, right, lost, seconds }
+}
+
+impl Block {
+    fn of(rows: &[&Row], values: &[u64]) -> Self {
+        let row = Row::sum(&rows.iter().map(|&row| row.clone()).collect::<Vec<_>>());
+        let place = |value: &u64| values.binary_search(value).unwrap_or_else(|place| place) as u32;
+        Self {
+            sent: row.sent,
+            right: row.answered.saturating_sub(row.unexpected),
+            lost: row.timed_out + row.connection_lost,
+            seconds: row.span_seconds,
+            latency: row.latency.entries().iter().map(|(value, count)| (place(value), *count)).collect(),
+        }
+    }
+}
+
+impl Whole {
+    pub(super) fn totals(&self) -> Totals<'_> {
+        let Self { values, counts, n, sent, right, lost, seconds } = self;
+        Totals { values, counts, n: *n, sent: *sent, right: *right, lost: *lost, seconds: *seconds }
+    }
+}
+
+impl Totals<'_> {
+    pub(super) fn latency_ns(&self, quantile: f64) -> u64 {
+        let rank = ((quantile * self.n as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let place = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        place.map_or(0, |place| self.values[place])
+    }
+
+    pub(super) fn loss(&self) -> f64 {
+        self.lost as f64 / (self.sent as f64).max(1.0)
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.right as f64 / self.seconds.max(1e-9)
+    }
+}

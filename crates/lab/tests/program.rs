@@ -1,0 +1,180 @@
+//! `catlab load` as a program: what goes wrong ends with a sentence, the right exit code, and what was measured so far.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::Transport;
+use lab::report::Run;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::Folder;
+
+const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
+
+fn load(server: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(CATLAB);
+    command.args(["load", "--quiet", "--workers", "1", "--server", server]).args(more);
+    command
+}
+
+/// Exit code, standard output and standard error.
+fn ended(output: &Output) -> (i32, String, String) {
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn echo(transport: Transport) -> (Echo, String) {
+    let echo = Echo::start(&EchoPlan::new(&[transport]).unwrap()).unwrap();
+    let address = echo.address(transport).to_string();
+    (echo, address)
+}
+
+#[test]
+fn a_malformed_line_is_named_with_file_line_and_reason() {
+    let folder = Folder::new("malformed");
+    for (text, line, reason) in [
+        ("www.example. A\nwww.example. NOSUCH\n", 2, "NOSUCH"),
+        ("; all is well\nexample. A\n\nwww.example.\n", 4, "type"),
+        ("a..example. A\n", 1, "a..example."),
+    ] {
+        let file = folder.path().join("queries.txt");
+        std::fs::write(&file, text).unwrap();
+        let output = load("127.0.0.1:9", &["--queries", &file.to_string_lossy()]).output().unwrap();
+        let (code, _, error) = ended(&output);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(&format!("queries.txt:{line}: ")) && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_or_empty_is_named() {
+    let folder = Folder::new("empty");
+    let file = folder.path().join("nothing.txt");
+    std::fs::write(&file, "; no query\n").unwrap();
+    for (file, reason) in [(file, "holds no query"), (folder.path().join("absent.txt"), "No such file")] {
+        let output = load("127.0.0.1:9", &["--queries", &file.to_string_lossy()]).output().unwrap();
+        let (code, _, error) = ended(&output);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(reason) && error.contains(&*file.to_string_lossy()), "{error}");
+    }
+}
+
+#[test]
+fn a_strangers_server_needs_a_word_more() {
+    for server in ["192.0.2.1", "[2001:db8::1]:5300", "127.0.0.1:53,198.51.100.7"] {
+        let (code, _, error) = ended(&load(server, &["--name", "q{n}.example"]).output().unwrap());
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("--i-own-this-target"), "{error}");
+    }
+}
+
+#[test]
+fn nobody_there_is_said_over_udp() {
+    let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let folder = Folder::new("nobody");
+    let out = folder.path().join("run");
+    let more = ["--name", "q{n}.example", "--rate", "100", "--duration", "1s", "--timeout", "500ms", "--out"];
+    let (code, text, error) = ended(&load(&closed.to_string(), &more).arg(&out).output().unwrap());
+    assert!(text.contains("nobody listens there"), "{text}{error}");
+    assert_eq!(code, 1, "no answer at all is no valid run: {text}");
+    let run = Run::read(&out).unwrap();
+    assert_eq!((run.total.sent, run.total.answered, run.total.timed_out), (100, 0, 100));
+}
+
+#[test]
+fn a_refused_connection_is_said() {
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    for transport in ["tcp", "dot"] {
+        let more = ["--transport", transport, "--name", "q{n}.example", "--duration", "1s"];
+        let (code, text, error) = ended(&load(&closed.to_string(), &more).output().unwrap());
+        assert_eq!(code, 2, "{text}{error}");
+        assert!(error.contains("refused") && error.contains(&closed.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn a_certificate_that_does_not_match_is_said() {
+    let (_echo, address) = echo(Transport::Dot);
+    let more = ["--transport", "dot", "--name", "q{n}.example", "--duration", "1s"];
+    let (code, text, error) = ended(&load(&address, &more).output().unwrap());
+    assert_eq!(code, 2, "{text}{error}");
+    assert!(error.contains("certificate"), "{error}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let (_echo, address) = echo(Transport::Udp);
+    let folder = Folder::new("interrupted");
+    let out = folder.path().join("run");
+    let more = ["--name", "q{n}.example", "--rate", "500", "--duration", "60s", "--out"];
+    let mut command = load(&address, &more);
+    let child = command.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2_500));
+    let interrupted = Instant::now();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let (code, text, error) = ended(&child.wait_with_output().unwrap());
+    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
+    assert!(matches!(code, 0 | 1), "{text}{error}");
+    let run = Run::read(&out).unwrap();
+    let figures = run.figures();
+    assert!((500..2_000).contains(&figures.sent), "{}", figures.sent);
+    assert_eq!((figures.answered, figures.sent), (run.total.answered, run.total.sent));
+    assert_eq!(figures.answered + figures.timed_out + figures.interrupted, figures.sent);
+    // The rate is of the time that it ran, not of the time that was planned.
+    assert!((450.0..550.0).contains(&run.achieved_rate()), "{}", run.achieved_rate());
+}
+
+/// Runs a line of shell with a file system of its own, of this size, at `at`; none where that is not allowed.
+fn with_small_disk(at: &Path, size: &str, line: &str) -> Option<Output> {
+    let mount = format!("mount -t tmpfs -o size={size} none {}", at.display());
+    let inside = |line: &str| Command::new("unshare").args(["-rm", "sh", "-c", line]).output();
+    let is_allowed = inside(&mount).is_ok_and(|output| output.status.success());
+    is_allowed.then(|| inside(&format!("{mount} && {line}; code=$?; ls {} >&2; exit $code", at.display())).unwrap())
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_summary_printed() {
+    let (_echo, address) = echo(Transport::Udp);
+    let folder = Folder::new("full");
+    let line = format!(
+        "{CATLAB} load --quiet --workers 1 --server {address} --name 'q{{n}}.example' --rate 500 --duration 2s --out {}",
+        folder.path().display()
+    );
+    let Some(output) = with_small_disk(folder.path(), "8k", &line) else {
+        println!("skipped: the right to mount a small file system is not there");
+        return;
+    };
+    let (code, text, error) = ended(&output);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("No space left on device") && error.contains("free some space"), "{error}");
+    assert!(text.contains("1,000") || text.contains("1000"), "what was measured is printed: {text}");
+    // Files are whole or absent.
+    assert!(!error.contains(".part"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_before_the_run() {
+    let began = Instant::now();
+    let more = ["--name", "q{n}.example", "--duration", "20s", "--out", "/proc/run"];
+    let (code, _, error) = ended(&load("127.0.0.1:9", &more).output().unwrap());
+    assert!(code == 2 && error.contains("/proc/run") && began.elapsed() < Duration::from_secs(5), "{error}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_kept_is_not_valid_and_its_rate_is_not_embellished() {
+    let (_echo, address) = echo(Transport::Udp);
+    let folder = Folder::new("too-much");
+    let out = folder.path().join("run");
+    // No core sends as many; what is overdue goes out after the second that was planned.
+    let more = ["--name", "q{n}.example", "--rate", "3000000", "--duration", "1s", "--out"];
+    let (code, text, _) = ended(&load(&address, &more).arg(&out).output().unwrap());
+    assert_eq!(code, 1, "{text}");
+    let run = Run::read(&out).unwrap();
+    assert!(run.is_invalid() && run.duration_seconds() > 1.5, "{}", run.duration_seconds());
+    let most = run.recording.rows.iter().map(|row| row.arrived).max().unwrap() as f64;
+    assert!(run.achieved_rate() <= most, "{} a second, {most} in the best", run.achieved_rate());
+    assert!((2_999_000.0..3_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
+}

@@ -1,0 +1,213 @@
+//! The report of real runs, as a browser draws it.
+#![cfg(target_os = "linux")]
+
+#[expect(dead_code, reason = "the rest of it is for tests that start servers")]
+mod support;
+
+use lab::engine::{Pace, Plan, run};
+use lab::report::{
+    Client, ConnectionRow, Event, Manifest, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
+};
+use lab::schedule::{Arrivals, Schedule};
+use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::Folder;
+use wire::number::Rtype;
+
+/// Programs that draw pages, by the names of distributions.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"];
+
+/// Answers every query, or by the query's number none, or only after a rest.
+fn serve(address: std::sync::mpsc::Sender<SocketAddr>, stop: &AtomicBool, fate: impl Fn(u64) -> Option<Duration>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    address.send(socket.local_addr().unwrap()).unwrap();
+    let mut message = [0u8; 4096];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((length, client)) = socket.recv_from(&mut message) else { continue };
+        let label = &message[14..13 + usize::from(message[12])];
+        let Some(rest) = fate(std::str::from_utf8(label).unwrap().parse().unwrap()) else { continue };
+        std::thread::sleep(rest);
+        message[2] |= 0x80;
+        socket.send_to(&message[..length], client).unwrap();
+    }
+}
+
+/// A run of 500 queries a second, written to a folder and read back.
+fn measured(
+    folder: &Path,
+    seconds: u64,
+    lag_max: Duration,
+    fate: impl Fn(u64) -> Option<Duration> + Send + 'static,
+) -> Run {
+    let (send, receive) = std::sync::mpsc::channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let server = std::thread::spawn(move || serve(send, &flag, fate));
+    let names = NameDistribution {
+        pattern: "q{n}.example".into(),
+        count: 1_000_000,
+        popularity: Popularity::Sequential,
+        nxdomain_share: 0.0,
+    };
+    let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
+    let plan = Plan {
+        timeout: Duration::from_millis(700),
+        worker_count: 1,
+        socket_count: 2,
+        expected_rcodes: Vec::new(),
+        ..Plan::new(
+            vec![receive.recv().unwrap()],
+            Workload::generated(generator),
+            Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
+        )
+    };
+    let outcome = run(&plan, |_| 0).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    server.join().unwrap();
+    let rules = Rules { lag_p99_max: lag_max, ..Rules::default() };
+    let mut recording = Recording::of(&outcome, plan.timeout);
+    watched(&mut recording);
+    std::fs::create_dir_all(folder).unwrap();
+    let summary = Summary::new(&plan, &outcome, &rules);
+    folder::write(folder, &recording, &summary, &Manifest::new(outcome.started, 1)).unwrap();
+    let seen = |at: f64, visible_us| Sighting { at, server: "127.0.0.1:5301".into(), visible_us };
+    let sightings = [seen(0.5, Some(800.0)), seen(1.0, Some(-20.0)), seen(1.5, None)];
+    let lines: Vec<_> = sightings.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+    std::fs::write(folder.join("freshness.jsonl"), lines.join("\n")).unwrap();
+    Run::read(folder).unwrap()
+}
+
+/// What other parts of the laboratory add to a run.
+fn watched(recording: &mut Recording) {
+    recording.events.push(Event { at: 1.5, kind: "fault".into(), text: "leader </script><b>killed".into() });
+    for half in 0..6u32 {
+        recording.samples.push(Sample {
+            at: f64::from(half) / 2.0,
+            source: "pid 4711".into(),
+            cpu_cores: Some(0.5),
+            rss_bytes: Some(3e7),
+            threads: Some(4),
+            voluntary_switches: Some(100),
+            udp_drops: Some(3),
+            tcp_states: [("ESTABLISHED".to_owned(), 10)].into(),
+            metrics: [("queries_total".to_owned(), f64::from(half))].into(),
+            ..Sample::default()
+        });
+    }
+    recording.clients = (1..50u64)
+        .map(|client| Client {
+            client,
+            transport: "udp".into(),
+            sent: 1_000 / client,
+            answered: 1_000 / client,
+            p50_us: 100.0,
+            p99_us: 900.0,
+            expected: Some(1_000.0 / client as f64),
+        })
+        .collect();
+    let account = recording.transports.get_mut("udp").unwrap();
+    account.connections = (0..3u32)
+        .map(|second| ConnectionRow {
+            at: f64::from(second),
+            transport: "udp".into(),
+            opened: 5,
+            open: 5 + u64::from(second),
+            ..ConnectionRow::default()
+        })
+        .collect();
+}
+
+/// The page as the browser has it after its scripts have run.
+fn drawn(browser: &str, page: &Path, profile: &Path) -> String {
+    let mut child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000", "--dump-dom"])
+        // Whatever the page would fetch, it gets nothing; and it does not wait for a name either.
+        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", page.display()))
+        .stdout(std::fs::File::create(profile.join("dom.html")).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(120) {
+            child.kill().unwrap();
+            panic!("{browser} has not drawn the page after two minutes");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::fs::read_to_string(profile.join("dom.html")).unwrap()
+}
+
+/// What a browser would fetch: addresses in attributes of elements and in style sheets, outside of scripts.
+fn fetched(html: &str) -> Vec<String> {
+    let mut rest = html;
+    let mut markup = String::new();
+    while let Some(start) = rest.find("<script") {
+        let opening = start + rest[start..].find('>').unwrap() + 1;
+        markup.push_str(&rest[..opening]);
+        rest = &rest[opening + rest[opening..].find("</script>").unwrap()..];
+    }
+    markup.push_str(rest);
+    ["src=\"", "href=\"", "url(", "@import", "srcset=\"", "data=\""]
+        .iter()
+        .flat_map(|mark| {
+            markup.match_indices(mark).map(|(at, mark)| markup[at + mark.len()..].trim_start_matches(['"', '\'', '&']))
+        })
+        .filter(|target| ["http:", "https:", "//", "ftp:"].iter().any(|scheme| target.starts_with(scheme)))
+        .map(|target| target.chars().take(80).collect())
+        .collect()
+}
+
+#[test]
+fn a_browser_draws_every_picture_and_fetches_nothing() {
+    let folder = Folder::new("report");
+    let lenient = Duration::from_secs(1);
+    // Rests 200 ms in each second; loses 1 % in its second second; is measured by a tool that is never good enough.
+    let stops = measured(&folder.path().join("stops"), 3, lenient, |number| {
+        Some(Duration::from_millis(if number % 500 == 100 { 200 } else { 0 }))
+    });
+    let drops = measured(&folder.path().join("drops"), 3, Duration::from_nanos(1), |number| {
+        let is_lost = (500..1_000).contains(&number) && number % 100 == 0;
+        (!is_lost).then_some(Duration::ZERO)
+    });
+    assert!(!stops.is_invalid() && drops.is_invalid());
+    let lost: Vec<u64> = drops.recording.rows.iter().take(3).map(|row| row.timed_out).collect();
+    assert_eq!(lost, [0, 5, 0]);
+    for row in stops.recording.rows.iter().take(3) {
+        assert!(row.latency.max() >= 195_000_000, "{}", row.latency.max());
+    }
+
+    let html = page(&[stops, drops], "two runs");
+    assert!(html.contains("INVALID: drops") && !html.contains("INVALID: stops"));
+    assert!(html.contains("1 to 2 s") && html.contains("5 (1.000 %)"), "the second with losses stands out");
+    assert_eq!(fetched(&html), Vec::<String>::new());
+    // What users and servers wrote stays text.
+    assert!(!html.contains("<b>killed"));
+    let places = html.matches("<div class=\"plot\"").count();
+    assert!(places >= 23, "{places}");
+
+    let Some(browser) = BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok()) else {
+        println!("skipped: chromium is not installed");
+        return;
+    };
+    let file = folder.path().join("report.html");
+    std::fs::write(&file, &html).unwrap();
+    let dom = drawn(browser, &file, folder.path());
+    // Each picture is three SVGs one upon the other, the first of which has the plane.
+    let planes = dom.matches("class=\"cartesianlayer\"").count();
+    assert_eq!(planes, places, "pictures that were not drawn");
+    assert_eq!(dom.matches("class=\"gtitle\"").count(), places);
+    assert!(dom.matches("INVALID: drops").count() > 15, "titles of pictures");
+    for drawn in ["class=\"trace boxes\"", "class=\"hm\"", "class=\"trace bars\"", "class=\"trace scatter"] {
+        assert!(dom.contains(drawn), "{drawn}");
+    }
+    assert_eq!(fetched(&dom), Vec::<String>::new());
+}

@@ -1,0 +1,156 @@
+//! Which forwarded commands came already: each is taken once, even if its frame comes again.
+//!
+//! A connection repeats nothing, yet what a repeated frame would do is too bad to lean on that: a zone that was
+//! removed, and made again, would be removed again. Every attempt of a peer has a number of its own, drawn one after
+//! the other from where its process began (its boot id); a window over the latest of them tells the new from the old.
+
+use crate::io::NodeId;
+use crate::limits::{FORWARDS_SEEN_MAX, FORWARDS_SEEN_PEERS_MAX};
+use std::collections::BTreeMap;
+
+/// Numbers further apart are of two processes: each begins at a random place.
+const OF_ONE_PROCESS: u64 = 1 << 40;
+const WORD_BITS: u64 = 64;
+
+/// What was seen of each peer.
+#[derive(Debug, Default)]
+pub(crate) struct SeenForwards(BTreeMap<NodeId, Window>);
+
+/// The numbers up to `highest`: those that came have their bit set, at the number modulo the length.
+#[derive(Debug)]
+struct Window {
+    highest: u64,
+    came: Box<[u64]>,
+}
+
+impl SeenForwards {
+    /// Whether a number of this peer comes for the first time. One that is too old to tell counts as seen: a frame that
+    /// is not taken is as one that was lost.
+    pub(crate) fn is_first(&mut self, from: NodeId, number: u64) -> bool {
+        let has_room = self.0.len() < FORWARDS_SEEN_PEERS_MAX;
+        match self.0.get_mut(&from) {
+            Some(window) if window.is_of_same_process(number) => window.is_first(number),
+            None if !has_room => false,
+            _ => {
+                self.0.insert(from, Window::begins_with(number));
+                true
+            }
+        }
+    }
+
+    /// Forgets those who are no members.
+    pub(crate) fn retain(&mut self, is_member: impl Fn(NodeId) -> bool) {
+        self.0.retain(|&id, _| is_member(id));
+    }
+}
+
+impl Window {
+    fn begins_with(number: u64) -> Self {
+        // What is before it may still be under way.
+        let mut window =
+            Self { highest: number, came: vec![0; FORWARDS_SEEN_MAX / WORD_BITS as usize].into_boxed_slice() };
+        window.mark(number);
+        window
+    }
+
+    const fn is_of_same_process(&self, number: u64) -> bool {
+        let ahead = number.wrapping_sub(self.highest);
+        ahead < OF_ONE_PROCESS || ahead > OF_ONE_PROCESS.wrapping_neg()
+    }
+
+    fn is_first(&mut self, number: u64) -> bool {
+        let ahead = number.wrapping_sub(self.highest);
+        if ahead == 0 {
+            return false;
+        }
+        if ahead < OF_ONE_PROCESS {
+            // The bits of the numbers that enter the window were those of numbers that leave it.
+            if ahead >= FORWARDS_SEEN_MAX as u64 {
+                self.came.fill(0);
+            } else {
+                (1..ahead).for_each(|step| self.clear(self.highest.wrapping_add(step)));
+            }
+            self.highest = number;
+            self.mark(number);
+            return true;
+        }
+        let back = self.highest.wrapping_sub(number);
+        if back >= FORWARDS_SEEN_MAX as u64 || self.came[Self::place(number).0] & Self::place(number).1 != 0 {
+            return false;
+        }
+        self.mark(number);
+        true
+    }
+
+    const fn place(number: u64) -> (usize, u64) {
+        let bit = number % FORWARDS_SEEN_MAX as u64;
+        ((bit / WORD_BITS) as usize, 1 << (bit % WORD_BITS))
+    }
+
+    fn mark(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.came[word] |= bit;
+    }
+
+    fn clear(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.came[word] &= !bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_number_is_first_once_in_any_order() {
+        let mut seen = SeenForwards::default();
+        for number in [10, 12, 11, 13, u64::from(u32::MAX)] {
+            assert!(seen.is_first(1, number), "{number}");
+        }
+        for number in [10, 11, 12, 13, u64::from(u32::MAX)] {
+            assert!(!seen.is_first(1, number), "{number}");
+            assert!(!seen.is_first(1, u64::from(u32::MAX)));
+        }
+        assert!(seen.is_first(2, 10), "of another peer");
+    }
+
+    #[test]
+    fn what_is_too_old_to_tell_is_not_taken() {
+        let mut seen = SeenForwards::default();
+        let newest = 1_000_000;
+        assert!(seen.is_first(1, newest));
+        assert!(!seen.is_first(1, newest - FORWARDS_SEEN_MAX as u64));
+        assert!(seen.is_first(1, newest - FORWARDS_SEEN_MAX as u64 + 1));
+    }
+
+    #[test]
+    fn a_process_that_started_again_begins_anywhere_and_numbers_wrap() {
+        let mut seen = SeenForwards::default();
+        for number in [u64::MAX - 1, u64::MAX, 0, 1, 1 << 63, 1 << 50] {
+            assert!(seen.is_first(1, number), "{number}");
+        }
+        assert!(!seen.is_first(1, 1 << 50));
+        seen.retain(|id| id != 1);
+        assert!(seen.0.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_taken_twice(numbers in proptest::collection::vec(0u64..3 * FORWARDS_SEEN_MAX as u64, 0..400)) {
+            let (mut seen, mut taken) = (SeenForwards::default(), BTreeSet::new());
+            let mut highest = 0;
+            for number in numbers {
+                let is_in_window = number + FORWARDS_SEEN_MAX as u64 > highest;
+                highest = highest.max(number);
+                if seen.is_first(1, number) {
+                    prop_assert!(taken.insert(number), "{} was taken twice", number);
+                } else {
+                    prop_assert!(!is_in_window || taken.contains(&number), "{} was new", number);
+                }
+            }
+        }
+    }
+}

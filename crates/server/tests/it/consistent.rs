@@ -1,0 +1,71 @@
+//! Reads over the API with `consistent=1`: they see what any node has acknowledged before, or say that they cannot.
+
+use crate::support::cluster::{Cluster, kill};
+use crate::support::dns::{Transport, exchange};
+use crate::support::http;
+use crate::updates::{add, rcode};
+use std::time::{Duration, Instant};
+
+/// What the node may take to say that nobody confirms: its limit of 2.5 s, and some for a busy machine.
+const REFUSED_WITHIN: Duration = Duration::from_secs(4);
+
+const ZONES: &str = "/v1/zones?consistent=1";
+const EXPORT: &str = "/v1/zone?zone=example.test&consistent=1";
+
+#[test]
+fn what_one_node_acknowledged_is_read_from_another_at_once() {
+    let cluster = Cluster::start("consistent", 3, &[]);
+    let (key, token) = (cluster.client_key(), cluster.token());
+    let serial = |id, path: &str| {
+        let answer = http::get(cluster.api(id), path).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json().unwrap()
+    };
+    let mut behind = 0;
+    for round in 0..30_u64 {
+        for through in cluster.ids() {
+            let owner = format!("round{round}node{through}.example.test.");
+            let message = add(&key, &owner);
+            let response = exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(5)).unwrap();
+            assert_eq!(rcode(&message, &response), 0);
+            let asked = through % 3 + 1;
+            let wanted = 1 + round * 3 + through;
+            behind += u64::from(serial(asked, "/v1/zones")[0]["serial"] != wanted);
+            assert_eq!(serial(asked, ZONES)[0]["serial"], wanted, "{owner} on node {asked}");
+            assert_eq!(serial(asked, "/v1/status?consistent=1")["zones"][0]["serial"], wanted);
+            let export = http::request(cluster.api(asked), "GET", EXPORT, Some(&token), b"").unwrap();
+            assert!(export.text().contains(&owner), "{owner} on node {asked}");
+        }
+    }
+    println!("90 reads, of which {behind} would have been behind without it");
+    let list = cluster.run(&["zone", "list", "--consistent"]);
+    assert!(String::from_utf8_lossy(&list.stdout).contains("serial 91"), "{list:?}");
+    let export = cluster.run(&["zone", "export", "example.test", "--consistent"]);
+    assert!(String::from_utf8_lossy(&export.stdout).contains("round29node3"), "{export:?}");
+    let wrong = http::get(cluster.api(1), "/v1/zones?consistent=yes").unwrap();
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+}
+
+#[test]
+fn without_a_majority_a_consistent_read_is_refused_in_time_and_others_go_on() {
+    let cluster = Cluster::start("inconsistent", 3, &[]);
+    let leader = cluster.leader();
+    let (alone, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let token = cluster.token();
+    kill("KILL", cluster.pid(leader).unwrap());
+    kill("KILL", cluster.pid(other).unwrap());
+    for path in [ZONES, EXPORT, "/v1/status?consistent=1"] {
+        let start = Instant::now();
+        let answer = http::request(cluster.api(alone), "GET", path, Some(&token), b"").unwrap();
+        let took = start.elapsed();
+        assert_eq!(answer.status, 503, "{path}: {}", answer.text());
+        assert!(answer.text().contains("no leader with a majority confirmed in time"), "{}", answer.text());
+        assert!(took < REFUSED_WITHIN, "{path}: {took:?}");
+        let plain = path.replace("?consistent=1", "").replace("&consistent=1", "");
+        let answer = http::request(cluster.api(alone), "GET", &plain, Some(&token), b"").unwrap();
+        assert_eq!(answer.status, 200, "{plain}: {}", answer.text());
+    }
+    let list = cluster.run(&["zone", "list", "--consistent"]);
+    assert_eq!(list.status.code(), Some(4), "{list:?}");
+    assert!(cluster.run(&["zone", "list"]).status.success());
+}

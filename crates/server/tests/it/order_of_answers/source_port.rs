@@ -1,0 +1,59 @@
+//! Row 1, source port 0: only a raw socket can send from there.
+
+use super::{DROPS, RESPONSES, count, query};
+use crate::support::cluster::{Cluster, wait_for};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use wire::Rtype;
+
+/// A UDP datagram as it follows the IP header. Without a checksum, which IPv4 allows (RFC 768).
+fn datagram(from_port: u16, to_port: u16, message: &[u8]) -> Vec<u8> {
+    let len = 8 + message.len() as u16;
+    let header = [from_port, to_port, len, 0].map(u16::to_be_bytes).concat();
+    [&header, message].concat()
+}
+
+/// How many datagrams a port sends to another within a while; every one that this machine gets comes to a raw socket.
+fn count_between(raw: &mut Socket, from_port: u16, to_port: u16, limit: Duration) -> usize {
+    let start = Instant::now();
+    let (mut packet, mut seen) = (vec![0; 65_535], 0);
+    while start.elapsed() < limit {
+        let Ok(len) = raw.read(&mut packet) else { continue };
+        let header = usize::from(packet[0] & 0x0F) * 4;
+        let ports = packet[..len].get(header..header + 4);
+        seen += usize::from(ports == Some(&[from_port.to_be_bytes(), to_port.to_be_bytes()].concat()));
+    }
+    seen
+}
+
+#[test]
+fn row_1_a_datagram_from_port_0_gets_no_answer_and_is_counted() {
+    let mut raw = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) {
+        Ok(raw) => raw,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            println!("skipped: a raw socket is not permitted");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    raw.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let cluster = Cluster::start("row-1", 1, &[]);
+    let port = cluster.dns(1).port();
+    let to = SockAddr::from(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let dropped = || count(&cluster, (DROPS, "source_port_zero"));
+    let responses = || count(&cluster, (RESPONSES, "noerror"));
+    let message = query(Rtype::A).build();
+
+    // Such a datagram from a port that can be answered is answered: the way there and back is seen.
+    let before = (dropped(), responses());
+    raw.send_to(&datagram(9, port, &message), &to).unwrap();
+    assert_eq!(count_between(&mut raw, port, 9, Duration::from_millis(500)), 1);
+    assert_eq!((dropped(), responses()), (before.0, before.1 + 1));
+
+    raw.send_to(&datagram(0, port, &message), &to).unwrap();
+    wait_for("the counter to move", || (dropped() > before.0).then_some(()));
+    assert_eq!(count_between(&mut raw, port, 0, Duration::from_millis(500)), 0);
+    assert_eq!((dropped(), responses()), (before.0 + 1, before.1 + 1), "dropped once, and nothing was answered");
+}

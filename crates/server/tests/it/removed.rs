@@ -1,0 +1,134 @@
+//! A node that was removed answers nobody and ends; what it would have answered, the others do.
+
+use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::http;
+use crate::support::message::{describe, name};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wire::Rtype;
+use wire::builder::MessageBuilder;
+
+/// Time after which a removed node has no part in the shared port any more.
+const GONE_AFTER: Duration = Duration::from_secs(2);
+
+fn query() -> Vec<u8> {
+    MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build()
+}
+
+/// Asks from a fresh socket; says whether there was a right answer.
+fn is_answered(to: SocketAddr, transport: Transport) -> bool {
+    let response = exchange(transport, to, &query(), Duration::from_millis(500));
+    response.is_some_and(|response| describe(&query(), &response) == "NOERROR, question, answer 1")
+}
+
+fn shared(cluster: &Cluster) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], cluster.port))
+}
+
+fn remove(cluster: &Cluster, id: u64) {
+    let removed = cluster.run(&["node", "remove", &id.to_string()]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+}
+
+/// Queries of the shared port, each from a port of its own, until told to stop; gives those that were not answered.
+fn ask_all_the_time(to: SocketAddr, stop: Arc<AtomicBool>, asked: Arc<AtomicU64>) -> std::thread::JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut lost = 0;
+        while !stop.load(Ordering::Relaxed) {
+            lost += u64::from(!is_answered(to, Transport::Udp));
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        lost
+    })
+}
+
+#[test]
+fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
+    let mut cluster = Cluster::start("removed", 3, &["--supervise"]);
+    cluster.settle();
+    let gone = cluster.leader() % 3 + 1;
+    let (stop, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    let stream = ask_all_the_time(shared(&cluster), stop.clone(), asked.clone());
+    wait_for("queries", || (asked.load(Ordering::Relaxed) >= 100).then_some(()));
+    remove(&cluster, gone);
+    let removed = Instant::now();
+    // Whoever balances over the nodes by their health sees it, as long as it is there to be asked.
+    let status = http::get(cluster.api(gone), "/healthz").map(|answer| answer.status);
+    assert!(status.is_err() || status.as_ref().is_ok_and(|status| *status == 503), "{status:?}");
+    if let Some(status) = cluster.status(gone) {
+        assert_eq!((status["role"].as_str(), status["serving"].as_str()), (Some("removed"), Some("no")));
+    }
+    std::thread::sleep(GONE_AFTER.saturating_sub(removed.elapsed()));
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let answered = (0..200).filter(|_| is_answered(shared(&cluster), transport)).count();
+        assert_eq!(answered, 200, "of 200 over {transport:?}");
+        assert!((0..5).all(|_| !is_answered(cluster.dns(gone), transport)), "{transport:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let lost = stream.join().unwrap();
+    println!("{} asked, {lost} lost", asked.load(Ordering::Relaxed));
+    // Those that were in its sockets when it closed them.
+    assert!(lost <= 3, "{lost} lost");
+    cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
+    cluster.wait_for_line("2 of 2 nodes up");
+    let log = std::fs::read_to_string(cluster.dir.join(format!("node-{gone}/node.log"))).unwrap();
+    assert!(log.contains(&format!("error: node {gone} was removed from the cluster")), "{log}");
+    assert!(!cluster.lines().iter().any(|line| line.contains("started again")), "a removed node is not started again");
+
+    // It finds the same when it is started again, and the cluster resumes without it.
+    assert_eq!(cluster.end("INT"), Some(0));
+    cluster.resume(&[]);
+    cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
+    cluster.wait_for_line("ready: 2 nodes");
+    assert_eq!((0..50).filter(|_| is_answered(shared(&cluster), Transport::Udp)).count(), 50);
+}
+
+#[test]
+fn a_node_that_was_away_when_it_was_removed_is_told_by_the_others() {
+    let cluster = Cluster::start("away", 3, &[]);
+    cluster.settle();
+    let gone = cluster.leader() % 3 + 1;
+    kill("KILL", cluster.pid(gone).unwrap());
+    cluster.wait_for_line(&format!("node {gone} ended"));
+    remove(&cluster, gone);
+    // Its log does not say so: it is told when it connects to the others.
+    let mut again = cluster.serve(gone);
+    let code = wait_for("its end", || again.try_wait().unwrap()).code();
+    assert_eq!(code, Some(7));
+    assert!(!is_answered(cluster.dns(gone), Transport::Udp));
+}
+
+#[test]
+fn a_node_that_was_stopped_when_it_was_removed_ends_when_it_goes_on() {
+    let cluster = Cluster::start("paused", 3, &[]);
+    cluster.settle();
+    let gone = cluster.leader() % 3 + 1;
+    let pid = cluster.pid(gone).unwrap();
+    kill("STOP", pid);
+    // Through the leader: the command might ask the node that stands still first.
+    let path = format!("/v1/nodes?node={gone}");
+    let done = http::request(cluster.api(cluster.leader()), "DELETE", &path, Some(&cluster.token()), b"").unwrap();
+    assert_eq!(done.status, 200, "{}", done.text());
+    std::thread::sleep(Duration::from_millis(500));
+    kill("CONT", pid);
+    cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
+}
+
+#[test]
+fn a_node_is_removed_by_a_majority_that_needs_it() {
+    // Three of four are a majority, so the removed node itself has to acknowledge that it goes; two of three are one.
+    let cluster = Cluster::start("needed", 4, &[]);
+    cluster.settle();
+    let leader = cluster.leader();
+    let mut others = cluster.ids().filter(|id| *id != leader);
+    let (dead, gone) = (others.next().unwrap(), others.next().unwrap());
+    kill("KILL", cluster.pid(dead).unwrap());
+    cluster.wait_for_line(&format!("node {dead} ended"));
+    remove(&cluster, gone);
+    cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
+    let added = cluster.run(&["key", "add", "after"]);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+}
