@@ -13,6 +13,7 @@ const PEERS: &[(&str, &str)] = &[
     ("knsupdate", "knot-dnsutils"),
     ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
+    ("unbound", "unbound"),
     ("xz", "xz-utils"),
     // Draws the laboratory's report, to see that it can be drawn.
     ("chromium", "chromium"),

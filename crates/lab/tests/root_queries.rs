@@ -1,4 +1,4 @@
-//! Real queries at a real zone: what catlab says of the RCODEs is what comes out when each query is asked once, by hand.
+//! Real queries at a real zone: what catlab says of the RCODEs is what comes out when each query is asked by hand.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 

@@ -6,6 +6,8 @@
 //! ```
 
 mod contest;
+#[path = "../support/document.rs"]
+mod document;
 mod machine;
 mod pacing;
 mod roles;
@@ -123,9 +125,7 @@ fn bench(options: &Options) -> Result<bool, String> {
     let text = format!("{head}\n\n{}", table::markdown(&rows));
     println!("{text}");
     if let Some(path) = &options.document {
-        let document = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let document = table::replace(&document, &text).ok_or_else(|| format!("{}: no marks", path.display()))?;
-        std::fs::write(path, document).map_err(|error| format!("{}: {error}", path.display()))?;
+        document::write(path, "cargo xtask bench load", &text)?;
     }
     let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed).count();
     println!("{missed} budgets missed");

@@ -54,17 +54,6 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     out
 }
 
-/// Replaces what stands between the two marks of a document.
-pub(crate) fn replace(document: &str, table: &str) -> Option<String> {
-    let start = document.find(BEGIN)? + BEGIN.len();
-    let end = start + document[start..].find(END)?;
-    Some(format!("{}\n\n{}\n{}", &document[..start], table.trim_end(), &document[end..]))
-}
-
-/// Around the table in the document.
-const BEGIN: &str = "<!-- cargo xtask bench load -->";
-const END: &str = "<!-- end -->";
-
 /// The middle value, the smallest and the largest.
 pub(crate) fn spread(values: &[f64]) -> (f64, f64, f64) {
     let mut values = values.to_vec();

@@ -31,10 +31,20 @@ fn has_flags(response: &Response) -> bool {
     [flag::AA, flag::TC, flag::RA, flag::AD, flag::CD].into_iter().any(|flag| response.flags[flag])
 }
 
-/// Whether ours sent a header with this RCODE, with no flag but RD.
-fn is_header_with(ours: &Got, rcode: Rcode) -> bool {
-    ours.response()
-        .is_some_and(|ours| ours.rcode == rcode && is_bare(ours) && ours.question.is_empty() && !has_flags(ours))
+/// Whether ours sent a header with this RCODE, with no flag but RD, and with OPT exactly where the message has one that
+/// can be read (RFC 6891 6.1.1). No peer is asked about OPT: NSD and BIND leave it out where they find a fault early.
+fn is_header_with(exchange: &Exchange<'_>, rcode: Rcode) -> bool {
+    exchange.ours.response().is_some_and(|ours| {
+        let is_header = ours.rcode == rcode && is_bare(ours) && ours.question.is_empty() && !has_flags(ours);
+        is_header && ours.edns.is_some() == has_opt(&exchange.message.octets)
+    })
+}
+
+/// Whether a message can be read to its end and has one OPT, where it belongs.
+fn has_opt(octets: &[u8]) -> bool {
+    let Ok(message) = Message::parse(octets) else { return false };
+    let count = |section| message.records(section).flatten().filter(|record| record.rtype == Rtype::OPT).count();
+    [Section::Answer, Section::Authority, Section::Additional].map(count) == [0, 0, 1]
 }
 
 /// RFC 1035 4.1.1: NOTIMP to a kind of query that is not known, whatever stands behind its header (RFC 8490 5.4: DSO
@@ -43,7 +53,7 @@ fn is_header_with(ours: &Got, rcode: Rcode) -> bool {
 pub(super) fn opcode_not_known(exchange: &Exchange<'_>) -> bool {
     let Some(header) = Header::parse(&exchange.message.octets) else { return false };
     let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
-    !header.qr && !is_known && is_header_with(exchange.ours, Rcode::NOTIMP) && is_at_a_loss(exchange.theirs)
+    !header.qr && !is_known && is_header_with(exchange, Rcode::NOTIMP) && is_at_a_loss(exchange.theirs)
 }
 
 /// RFC 1035 4.1.1: FORMERR to what cannot be read, header only, since a question that was not understood is not
@@ -54,7 +64,7 @@ pub(super) fn malformed(exchange: &Exchange<'_>) -> bool {
     let Some(header) = Header::parse(octets) else { return false };
     let is_malformed = Message::parse(octets).is_err() || header.counts[0] != 1;
     let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
-    let is_ours = is_header_with(exchange.ours, Rcode::FORMERR);
+    let is_ours = is_header_with(exchange, Rcode::FORMERR);
     !header.qr && is_known && is_malformed && is_ours && is_at_a_loss(exchange.theirs)
 }
 
@@ -65,7 +75,7 @@ pub(super) fn octets_left_over(exchange: &Exchange<'_>) -> bool {
     let answers = exchange.theirs.response().is_some_and(|theirs| {
         matches!(theirs.rcode, Rcode::NOERROR | Rcode::NXDOMAIN) && matches!(exchange.peer, Kind::Nsd | Kind::Bind)
     });
-    is_left_over && is_header_with(exchange.ours, Rcode::FORMERR) && answers
+    is_left_over && is_header_with(exchange, Rcode::FORMERR) && answers
 }
 
 /// What both made of a plain query, where ours said nothing but an RCODE.
