@@ -1,11 +1,12 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration, write_json, write_lines};
+use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::engine::{self, Pace, Plan, Progress};
 use lab::freshness::{Freshness, ServerFreshness};
-use lab::limits::MONITOR_INTERVAL_MIN;
-use lab::live::{Events, Exporter, Live, View};
+use lab::limits::{MONITOR_INTERVAL_MIN, RUN_MAX};
+use lab::live::{Events, Exporter, Live, Marks, View};
 use lab::monitor::Monitor;
 use lab::population::{Cast, Population};
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
@@ -15,7 +16,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -60,6 +61,9 @@ pub(crate) struct Arguments {
     /// Print dnsperf's statistics too, for scripts that read them.
     #[arg(long)]
     dnsperf_text: bool,
+    /// Carry the same plan out against an echo in this process first: what goes wrong there is no server's fault.
+    #[arg(long)]
+    self_check: bool,
     /// Say nothing while it runs.
     #[arg(long, short)]
     quiet: bool,
@@ -69,6 +73,10 @@ pub(crate) struct Arguments {
     /// Serve the run so far as Prometheus metrics at this address.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
+    /// Lines that are appended to this file meanwhile (fault, reload, update or note, then a text) are marks on every
+    /// axis of time.
+    #[arg(long, value_name = "FILE")]
+    marks: Option<PathBuf>,
     /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
     monitor: Vec<String>,
@@ -98,21 +106,34 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
+    let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
+    let checked = if arguments.self_check { Some(self_check::run(&plan, &rules, stops)?) } else { None };
+    if let Some(checked) = &checked {
+        eprintln!("{}", self_check::line(checked));
+    }
     let mut live = live(arguments, plan.pace.duration())?;
     let monitor = watch(arguments)?;
     arguments.target.allow(arguments.freshness.servers())?;
     let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
+    let mut marks = arguments.marks.as_deref().map(open_marks).transpose()?;
+    let began = Instant::now();
     let outcome = engine::run(&plan, |progress| {
         if let Progress::Second(index, second) = progress {
             live.second(index, second);
+        }
+        for (when, line) in marks.as_mut().map(Marks::poll).unwrap_or_default() {
+            live.note(when.saturating_duration_since(began), line);
         }
         stops()
     })?;
     live.finish();
     let freshness = probe.map(|probe| probe.finish(outcome.start));
-    let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
-    let summary = Summary::new(&plan, &outcome, &rules);
+    let mut summary = Summary::new(&plan, &outcome, &rules);
+    if let Some(checked) = &checked {
+        summary.note_self_check(checked);
+    }
     let mut recording = Recording::of(&outcome, plan.timeout);
+    recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
     recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
     // Standard output is the events' alone when they are wanted.
     if arguments.json_events {
@@ -130,6 +151,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         if let Some(freshness) = &freshness {
             write_json(&out.join("freshness.json"), freshness)?;
             write_lines(&out.join("freshness.jsonl"), &freshness.lines)?;
+        }
+        if let Some(checked) = &checked {
+            write_json(&out.join("self-check.json"), checked)?;
         }
         folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
     }
@@ -168,6 +192,10 @@ fn freshness_lines(freshness: &Freshness) -> String {
     head + &freshness.servers.iter().map(server).collect::<String>()
 }
 
+fn open_marks(path: &Path) -> Result<Marks, String> {
+    Marks::open(path).map_err(|error| format!("--marks {}: {error}", path.display()))
+}
+
 fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
     if arguments.monitor.is_empty() {
         return Ok(None);
@@ -177,6 +205,11 @@ fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
+    if arguments.duration > RUN_MAX {
+        return Err(
+            format!("a run of {} h is longer than 24; make several", arguments.duration.as_secs() / 3_600).into()
+        );
+    }
     let population = arguments.population.as_deref().map(read_population).transpose()?;
     let workload = arguments.asking.workload(population.as_ref())?;
     Ok(arguments.target.plan(workload, pace(arguments, population)?, arguments.asking.seed)?)

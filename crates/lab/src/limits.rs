@@ -37,6 +37,12 @@ pub const METRICS_MAX: usize = 500;
 pub const METRICS_BODY_OCTETS_MAX: u64 = 4 << 20;
 /// How long such a reading may take at each step.
 pub const METRICS_TIMEOUT_MS: u64 = 500;
+/// Marks of a run.
+pub const MARKS_MAX: usize = 10_000;
+/// Octets of the file of marks that are read at once, and of its longest line.
+pub const MARK_OCTETS_MAX: u64 = 64 << 10;
+/// The longest run: each of its seconds is kept, with some ten kilobytes.
+pub const RUN_MAX: std::time::Duration = std::time::Duration::from_secs(86_400);
 /// How long a client of the run's own endpoint may take at each step.
 pub const EXPORTER_WAIT_MS: u64 = 500;
 /// How often a rate is tried again that this tool could not send.

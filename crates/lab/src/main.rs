@@ -11,6 +11,7 @@ mod command_load;
 mod command_profile;
 mod command_report;
 mod command_updates;
+mod self_check;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;

@@ -176,3 +176,31 @@ fn a_plan_that_cannot_be_kept_is_not_valid_and_its_rate_is_not_embellished() {
     assert!(run.achieved_rate() <= most, "{} a second, {most} in the best", run.achieved_rate());
     assert!((999_000.0..1_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
 }
+
+#[test]
+fn the_same_plan_is_tried_on_an_echo_first_and_marks_are_kept() {
+    let folder = Folder::new("self-check");
+    let (_echo, server) = echo(Transport::Tcp);
+    let (marks, run) = (folder.path().join("marks.txt"), folder.path().join("run"));
+    std::fs::create_dir_all(&run).unwrap();
+    let mut child =
+        load(&server, &["--transport", "tcp", "--name", "q{n}.example", "--rate", "200", "--duration", "2s"])
+            .args(["--self-check", "--marks", &marks.to_string_lossy(), "--out", &run.to_string_lossy()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+    // The file is made when the run itself begins, after the self-check.
+    let start = Instant::now();
+    while !marks.exists() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::write(&marks, "fault a line from outside\n").unwrap();
+    // A busy machine makes the run invalid, which is no matter of this test.
+    assert!(matches!(child.wait().unwrap().code(), Some(0 | 1)));
+    let checked = std::fs::read_to_string(run.join("self-check.json")).unwrap();
+    assert!(checked.contains("\"sent\": 400"), "{checked}");
+    let summary = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    assert!(summary.contains("the same plan against an echo in this process"), "{summary}");
+    let events = std::fs::read_to_string(run.join("events.jsonl")).unwrap();
+    assert!(events.contains("\"kind\":\"fault\",\"text\":\"a line from outside\""), "{events}");
+}

@@ -4,7 +4,7 @@ use super::start::Start;
 use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Plan, Transport};
 use crate::limits::REPORTS_WAITING_MAX;
-use crate::measure::{ConnectionSecond, Moment, Second};
+use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
 use crate::population::ClientTally;
 use std::collections::BTreeMap;
 use std::io;
@@ -84,24 +84,28 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// Its queries, each second on its own, in order, from 0.
-    pub seconds: Vec<Second>,
+    pub seconds: Vec<Row>,
     /// All seconds together.
     pub total: Second,
     /// Its connections, each second on its own; without any, as over UDP, all are zero.
-    pub connections: Vec<ConnectionSecond>,
+    pub connections: Vec<ConnectionRow>,
     /// All seconds together; `open` is that of the end.
     pub connection_total: ConnectionSecond,
+    /// The most that were open at the end of a second.
+    pub open_max: u64,
 }
 
 impl Account {
     /// Adds the next second.
-    fn push(&mut self, mut moment: Moment) {
+    fn push(&mut self, transport: Transport, mut moment: Moment) {
+        let index = self.seconds.len() as u64;
         moment.connections.follow(self.connection_total.open);
         self.total.merge(&moment.queries);
         self.connection_total.merge(&moment.connections);
         self.connection_total.open = moment.connections.open;
-        self.seconds.push(moment.queries);
-        self.connections.push(moment.connections);
+        self.open_max = self.open_max.max(moment.connections.open);
+        self.seconds.push(Row::new(index, &moment.queries));
+        self.connections.push(ConnectionRow::new(index, transport.label(), &moment.connections));
     }
 }
 
@@ -208,9 +212,9 @@ impl Collector {
                 let account = self.transports.entry(transport).or_default();
                 // A transport that joins late was not used before.
                 while (account.seconds.len() as u64) < index {
-                    account.push(Moment::default());
+                    account.push(transport, Moment::default());
                 }
-                account.push(moment);
+                account.push(transport, moment);
             }
             self.total.merge(&second);
             self.next = index + 1;

@@ -6,10 +6,12 @@
 
 mod events;
 mod exporter;
+mod marks;
 mod view;
 
 pub use events::Events;
 pub use exporter::Exporter;
+pub use marks::Marks;
 pub use view::View;
 
 use crate::measure::Second;

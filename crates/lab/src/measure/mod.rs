@@ -1,12 +1,23 @@
-//! What was measured: one [`Second`] of statistics for each second of the run, and their sum.
+//! What was measured: one [`Second`] of statistics for each second of the run, and their sum. Seconds that change no
+//! more are kept as [`Row`] and [`ConnectionRow`], a hundredth of their size.
 
+// Seconds that may still change.
 mod connections;
 mod ledger;
 mod recycle;
 mod second;
 mod timeline;
+// Seconds that are kept.
+mod connection_row;
+mod distribution;
+mod quantiles;
+mod row;
 
+pub use connection_row::ConnectionRow;
 pub use connections::ConnectionSecond;
+pub use distribution::Distribution;
 pub use ledger::{Ledger, Sent};
+pub use quantiles::Quantiles;
+pub use row::Row;
 pub use second::{RCODE_COUNT, Second};
 pub use timeline::{Moment, Timeline};

@@ -372,6 +372,15 @@ impl Cast {
         self.population.crowd_of(&self.members, (index, count), duration, self.seed)
     }
 
+    /// The same clients, at one server that has an address for each transport.
+    #[must_use]
+    pub fn toward(&self, address: impl Fn(Transport) -> SocketAddr) -> Self {
+        let aim = |&(group, endpoint, rate): &(u16, Endpoint, f64)| {
+            (group, Endpoint { server: address(endpoint.transport), ..endpoint }, rate)
+        };
+        Self { members: self.members.iter().map(aim).collect(), ..self.clone() }
+    }
+
     /// Every client's group, endpoint and rate.
     #[must_use]
     pub fn members(&self) -> &[(u16, Endpoint, f64)] {

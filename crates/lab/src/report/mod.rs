@@ -10,7 +10,6 @@ mod manifest;
 mod dnsperf_text;
 mod text;
 // What was recorded, second by second.
-mod distribution;
 mod lines;
 mod recording;
 // The run folder, and what other programs left.
@@ -25,13 +24,13 @@ pub mod svg;
 // Whether one run is slower than another.
 pub mod regression;
 
-pub use distribution::Distribution;
+pub use crate::measure::{ConnectionRow, Distribution, Quantiles, Row};
 pub use dnsperf_text::dnsperf_text;
 pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
 pub use page::page;
-pub use recording::{Account, ConnectionRow, Recording, Row};
+pub use recording::{Account, Recording};
 pub use run::Run;
-pub use summary::{ConnectionSummary, Quantiles, Summary, TransportSummary};
+pub use summary::{ConnectionSummary, Summary, TransportSummary};
 pub use text::{duration, outline};
 pub use verdict::{Limit, LimitSide, Rules, Validity, judge};

@@ -1,9 +1,8 @@
 //! `summary.json`: a run in figures.
 
-use super::{Distribution, Limit, Row, Rules, Validity, judge};
+use super::{Limit, LimitSide, Rules, Validity, judge};
 use crate::engine::{Account, Outcome, Plan, Transport};
-use crate::measure::{ConnectionSecond, Second};
-use hdrhistogram::Histogram;
+use crate::measure::{ConnectionSecond, Quantiles, Row, Second};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::number::Rcode;
@@ -102,32 +101,6 @@ pub struct ConnectionSummary {
     pub lifetime_us: Quantiles,
 }
 
-/// A distribution in ten figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Quantiles {
-    /// Smallest.
-    pub min: f64,
-    /// First quartile.
-    pub q1: f64,
-    /// Median.
-    pub p50: f64,
-    /// Third quartile.
-    pub q3: f64,
-    /// One in ten is larger.
-    pub p90: f64,
-    /// One in a hundred is larger.
-    pub p99: f64,
-    /// One in a thousand is larger.
-    pub p99_9: f64,
-    /// One in ten thousand is larger.
-    pub p99_99: f64,
-    /// Largest.
-    pub max: f64,
-    /// How many values.
-    pub n: u64,
-}
-
 impl Summary {
     /// Sums a run up.
     #[must_use]
@@ -151,6 +124,22 @@ impl Summary {
             validity,
             limit,
             hosts: vec![super::manifest::host_name()],
+        }
+    }
+
+    /// Takes in what the same plan showed against an echo in this process: what the tool cannot do is no server's
+    /// fault.
+    pub fn note_self_check(&mut self, checked: &Self) {
+        let reasons = checked.validity.reasons.join("; ");
+        let told = if checked.validity.valid { "was valid".to_owned() } else { format!("was not valid: {reasons}") };
+        self.limit.evidence.push(format!(
+            "the same plan against an echo in this process {told}; p99 of its latency {:.0} us",
+            checked.total.latency_us.p99
+        ));
+        if !checked.validity.valid {
+            self.limit.side = LimitSide::Tool;
+            self.validity.valid = false;
+            self.validity.reasons.push(format!("the self-check {told}"));
         }
     }
 }
@@ -190,9 +179,11 @@ impl TransportSummary {
     #[must_use]
     pub fn of(account: &Account) -> Self {
         let total = &account.connection_total;
-        let open_max = account.connections.iter().map(|second| second.open).max().unwrap_or_default();
         let has_any = total.opened + total.failed > 0;
-        Self { connections: has_any.then(|| ConnectionSummary::new(total, open_max)), ..Self::new(&account.total) }
+        Self {
+            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max)),
+            ..Self::new(&account.total)
+        }
     }
 }
 
@@ -233,45 +224,6 @@ impl From<&Row> for TransportSummary {
             service_us: Quantiles::from(&row.service),
             send_lag_us: Quantiles::from(&row.send_lag),
             connections: None,
-        }
-    }
-}
-
-impl From<&Distribution> for Quantiles {
-    /// From nanoseconds to microseconds.
-    fn from(distribution: &Distribution) -> Self {
-        let at = |quantile| distribution.quantile(quantile) as f64 / 1e3;
-        Self {
-            min: distribution.min() as f64 / 1e3,
-            q1: at(0.25),
-            p50: at(0.5),
-            q3: at(0.75),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
-            max: distribution.max() as f64 / 1e3,
-            n: distribution.n(),
-        }
-    }
-}
-
-impl Quantiles {
-    /// Of a histogram in nanoseconds, in microseconds.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Self {
-            min: histogram.min() as f64 / 1e3,
-            q1: at(0.25),
-            p50: at(0.5),
-            q3: at(0.75),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
-            max: histogram.max() as f64 / 1e3,
-            n: histogram.len(),
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Marks on the axis of time: lines that somebody appends to a file while the run goes on.
+
+use crate::limits::{MARK_OCTETS_MAX, MARKS_MAX};
+use crate::report::Event;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Instant;
+
+/// Kinds that pictures tell apart; a line that begins with none of them is a note.
+const KINDS: [&str; 4] = ["fault", "reload", "update", "note"];
+
+/// The file, read on from where it ended when the run began.
+#[derive(Debug)]
+pub struct Marks {
+    file: File,
+    /// A line whose end has not come.
+    rest: Vec<u8>,
+    seen: Vec<(Instant, String)>,
+}
+
+impl Marks {
+    /// Opens the file, and makes it when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::options().read(true).append(true).create(true).open(path)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, rest: Vec::new(), seen: Vec::new() })
+    }
+
+    /// Takes in what has been appended since the last call; gives the new lines.
+    pub fn poll(&mut self) -> &[(Instant, String)] {
+        let before = self.seen.len();
+        let mut octets = Vec::new();
+        // A file that cannot be read any more has no marks any more.
+        let _gone = (&mut self.file).take(MARK_OCTETS_MAX).read_to_end(&mut octets);
+        self.rest.extend(octets);
+        let now = Instant::now();
+        while let Some(end) = self.rest.iter().position(|&octet| octet == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line).trim().to_owned();
+            if !line.is_empty() && self.seen.len() < MARKS_MAX {
+                self.seen.push((now, line));
+            }
+        }
+        if self.rest.len() as u64 > MARK_OCTETS_MAX {
+            self.rest.clear();
+        }
+        &self.seen[before..]
+    }
+
+    /// All marks, on the clock of a run that began at `start`.
+    #[must_use]
+    pub fn events(&self, start: Instant) -> Vec<Event> {
+        let event = |(when, line): &(Instant, String)| {
+            let (kind, text) = line.split_once(' ').unwrap_or((line, ""));
+            let is_kind = KINDS.contains(&kind);
+            Event {
+                at: when.saturating_duration_since(start).as_secs_f64(),
+                kind: if is_kind { kind.to_owned() } else { "note".to_owned() },
+                text: if is_kind { text.to_owned() } else { line.clone() },
+            }
+        };
+        self.seen.iter().map(event).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn lines_that_are_appended_are_marks() {
+        let path = std::env::temp_dir().join(format!("catlab-marks-{}", std::process::id()));
+        std::fs::write(&path, "fault of an earlier run\n").unwrap();
+        let start = Instant::now();
+        let mut marks = Marks::open(&path).unwrap();
+        assert!(marks.poll().is_empty());
+        let mut file = File::options().append(true).open(&path).unwrap();
+        write!(file, "fault node 2 killed\nwhat is").unwrap();
+        assert_eq!(marks.poll().len(), 1);
+        writeln!(file, " this").unwrap();
+        assert_eq!(marks.poll().len(), 1);
+        let events = marks.events(start);
+        let told: Vec<_> = events.iter().map(|event| (event.kind.as_str(), event.text.as_str())).collect();
+        assert_eq!(told, [("fault", "node 2 killed"), ("note", "what is this")]);
+        assert!(events[0].at >= 0.0 && events[0].at <= events[1].at);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,58 @@
+//! A second of connections as it is kept.
+
+use super::{ConnectionSecond, Quantiles};
+use serde::{Deserialize, Serialize};
+
+/// The connections of one transport in one second: a line of `connections.jsonl`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionRow {
+    /// Start, in seconds from the start of the run.
+    pub at: f64,
+    /// Transport.
+    pub transport: String,
+    /// Handshakes that were completed.
+    pub opened: u64,
+    /// Handshakes that were not.
+    pub failed: u64,
+    /// Of the opened: with a resumed TLS session.
+    pub resumed: u64,
+    /// Of the opened: with queries in 0-RTT data.
+    pub early_data: u64,
+    /// Closed by the server.
+    pub closed_by_peer: u64,
+    /// Closed by this program.
+    pub closed_by_us: u64,
+    /// Queries on a connection that had carried one before.
+    pub reused_queries: u64,
+    /// Open at the end of the second.
+    pub open: u64,
+    /// TCP connect and TLS or QUIC handshake together, microseconds.
+    pub handshake_us: Quantiles,
+    /// TCP connect alone, microseconds.
+    pub tcp_connect_us: Quantiles,
+    /// How long each closed connection had been open, microseconds.
+    pub lifetime_us: Quantiles,
+}
+
+impl ConnectionRow {
+    /// The second `index` of a run.
+    #[must_use]
+    pub fn new(index: u64, transport: &str, second: &ConnectionSecond) -> Self {
+        Self {
+            at: index as f64,
+            transport: transport.to_owned(),
+            opened: second.opened,
+            failed: second.failed,
+            resumed: second.resumed,
+            early_data: second.early_data,
+            closed_by_peer: second.closed_by_peer,
+            closed_by_us: second.closed_by_us,
+            reused_queries: second.reused_queries,
+            open: second.open,
+            handshake_us: Quantiles::of(&second.handshake),
+            tcp_connect_us: Quantiles::of(&second.tcp_connect),
+            lifetime_us: Quantiles::of(&second.lifetime),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A second as it is kept: what a run of hours can hold of each of its seconds.
+
+use super::{Distribution, Second};
+use std::collections::BTreeMap;
+use wire::number::Rcode;
+
+/// One interval, a second of our own runs: what became of the queries sent in it, and what arrived in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// Start, in seconds from the start of the run.
+    pub start_seconds: f64,
+    /// Length in seconds.
+    pub span_seconds: f64,
+    /// Queries sent.
+    pub sent: u64,
+    /// Of these: answered in time.
+    pub answered: u64,
+    /// Of these: not answered within the time-out.
+    pub timed_out: u64,
+    /// Of these: not answered when the run was broken off.
+    pub interrupted: u64,
+    /// Of these: their connection could not be opened, or ended before the answer came.
+    pub connection_lost: u64,
+    /// Of the answered: with TC.
+    pub truncated: u64,
+    /// Of the answered: with an RCODE that was not expected.
+    pub unexpected: u64,
+    /// Of the answered, by RCODE.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Octets of the queries.
+    pub octets_sent: u64,
+    /// Queries that the kernel did not take.
+    pub send_errors: u64,
+    /// Answers that arrived in this interval, whenever their queries were sent.
+    pub arrived: u64,
+    /// Octets that arrived in this interval.
+    pub octets_received: u64,
+    /// Arrived after the time-out of their query.
+    pub late: u64,
+    /// Second answers to the same query.
+    pub duplicate: u64,
+    /// With an ID that waits, and another question or without QR.
+    pub mismatched: u64,
+    /// With an ID that was never sent, or no message.
+    pub stray: u64,
+    /// From the planned time to the answer, time-outs among them; nanoseconds.
+    pub latency: Distribution,
+    /// From the sending to the answer, time-outs among them; nanoseconds.
+    pub service: Distribution,
+    /// From the planned time to the sending; nanoseconds.
+    pub send_lag: Distribution,
+}
+
+impl Row {
+    /// The second `index` of a run.
+    #[must_use]
+    pub fn new(index: u64, second: &Second) -> Self {
+        let rcodes = second.rcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
+        Self {
+            start_seconds: index as f64,
+            span_seconds: 1.0,
+            sent: second.sent,
+            answered: second.answered,
+            timed_out: second.timed_out,
+            interrupted: second.interrupted,
+            connection_lost: second.connection_lost,
+            truncated: second.truncated,
+            unexpected: second.unexpected,
+            rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
+            octets_sent: second.octets_sent,
+            send_errors: second.send_errors,
+            arrived: second.arrived,
+            octets_received: second.octets_received,
+            late: second.late,
+            duplicate: second.duplicate,
+            mismatched: second.mismatched,
+            stray: second.stray,
+            latency: Distribution::from(&second.latency),
+            service: Distribution::from(&second.service),
+            send_lag: Distribution::from(&second.send_lag),
+        }
+    }
+
+    /// These intervals as one.
+    #[must_use]
+    pub fn sum(rows: &[Self]) -> Self {
+        let start = rows.first().map_or(0.0, |row| row.start_seconds);
+        let end = rows.last().map_or(0.0, |row| row.start_seconds + row.span_seconds);
+        let of = |count: fn(&Self) -> u64| rows.iter().map(count).sum();
+        let mut rcodes = BTreeMap::new();
+        for (rcode, count) in rows.iter().flat_map(|row| &row.rcodes) {
+            *rcodes.entry(rcode.clone()).or_default() += count;
+        }
+        Self {
+            start_seconds: start,
+            span_seconds: end - start,
+            sent: of(|row| row.sent),
+            answered: of(|row| row.answered),
+            timed_out: of(|row| row.timed_out),
+            interrupted: of(|row| row.interrupted),
+            connection_lost: of(|row| row.connection_lost),
+            truncated: of(|row| row.truncated),
+            unexpected: of(|row| row.unexpected),
+            rcodes,
+            octets_sent: of(|row| row.octets_sent),
+            send_errors: of(|row| row.send_errors),
+            arrived: of(|row| row.arrived),
+            octets_received: of(|row| row.octets_received),
+            late: of(|row| row.late),
+            duplicate: of(|row| row.duplicate),
+            mismatched: of(|row| row.mismatched),
+            stray: of(|row| row.stray),
+            latency: Distribution::sum(rows.iter().map(|row| &row.latency)),
+            service: Distribution::sum(rows.iter().map(|row| &row.service)),
+            send_lag: Distribution::sum(rows.iter().map(|row| &row.send_lag)),
+        }
+    }
+}
