@@ -8,6 +8,7 @@ mod command_compare_runs;
 mod command_doctor;
 mod command_echo;
 mod command_load;
+mod command_profile;
 mod command_report;
 mod command_updates;
 
@@ -59,6 +60,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Populations of clients, out of traces.
+    #[command(subcommand, after_help = command_profile::EXAMPLES)]
+    Profile(command_profile::Profile),
     /// Draws runs: figures and pictures on one page that needs no network.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Profile(profile) => command_profile::main(&profile),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }

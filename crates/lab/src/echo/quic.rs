@@ -21,8 +21,8 @@ use std::time::Instant;
 const DATAGRAM_OCTETS: usize = 2_048;
 /// Datagrams that are taken in before answers go out.
 const RECEIVE_COUNT: usize = 64;
-/// Queries of one connection at once.
-const STREAMS_MAX: u32 = 1_000;
+/// Queries of one connection at once; QUIC holds a place for each, in every connection.
+const STREAMS_MAX: u32 = 100;
 
 /// Answers that are held back: until when, of which connection and stream, and their octets.
 type Held = BinaryHeap<Reverse<(Instant, usize, StreamId, Vec<u8>)>>;
@@ -50,6 +50,8 @@ impl QuicServer {
         let crypto = QuicServerConfig::try_from(tls).map_err(io::Error::other)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         let mut transport = TransportConfig::default();
+        // DNS messages are small: probes for larger datagrams would only cost.
+        transport.mtu_discovery_config(None);
         transport.max_concurrent_bidi_streams(STREAMS_MAX.into()).max_concurrent_uni_streams(0u32.into());
         config.transport_config(Arc::new(transport));
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), true, None);

@@ -119,7 +119,7 @@ impl Crowd {
     /// Whether anything is still to be sent.
     #[must_use]
     pub fn goes_on(&self, now: u64) -> bool {
-        now < self.end_ns && (!self.due.is_empty() || self.thinkers > 0)
+        !self.due.is_empty() || (self.thinkers > 0 && now < self.end_ns)
     }
 
     /// The next query: when, and whose.
@@ -236,7 +236,8 @@ impl Crowd {
                 wait_ns + (at_ns / on_ns).floor() * cycle_ns + at_ns % on_ns
             }
         };
-        let start_ns = group.active.map_or(0.0, |active| active.start_s) * SECOND_NS;
+        let share = f64::from(client) / self.clients.len() as f64;
+        let start_ns = group.active.map_or(0.0, |active| active.start_s + active.ramp_s * share) * SECOND_NS;
         self.push(client, ((start_ns + own_ns.max(0.0)) as u64).max(not_before_ns));
     }
 

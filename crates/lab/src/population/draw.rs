@@ -1,6 +1,7 @@
 //! Distributions that clients, and their pauses, are drawn from.
 
 use rand::Rng;
+use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 /// A distribution by its kind, and its mean. Keys that a kind does not use must be absent.
@@ -71,12 +72,7 @@ impl Distribution {
             Self::Exponential { mean } => exponential(rng) * mean,
             // The mean of a lognormal is exp(mu + sigma^2 / 2).
             Self::Lognormal { mean, sigma } => (mean.ln() - sigma * sigma / 2.0 + sigma * normal(rng)).exp(),
-            Self::Quantiles { quantiles } => {
-                let at = rng.random::<f64>() * (quantiles.len() - 1) as f64;
-                let (low, share) = (at as usize, at.fract());
-                let high = (low + 1).min(quantiles.len() - 1);
-                quantiles[low] + (quantiles[high] - quantiles[low]) * share
-            }
+            Self::Quantiles { quantiles } => quantile(quantiles, rng.random()),
         }
     }
 
@@ -87,8 +83,24 @@ impl Distribution {
             let scale = mean * count as f64 / weights.iter().sum::<f64>();
             return weights.into_iter().map(|weight| weight * scale).collect();
         }
+        if let Self::Quantiles { quantiles } = self {
+            // As many as were measured get what was measured.
+            let last = count.saturating_sub(1).max(1) as f64;
+            let mut values: Vec<f64> = (0..count).map(|index| quantile(quantiles, index as f64 / last)).collect();
+            values.shuffle(rng);
+            return values;
+        }
         (0..count).map(|_| self.draw(rng)).collect()
     }
+}
+
+/// The value at a share of the way from the smallest to the largest.
+fn quantile(quantiles: &[f64], share: f64) -> f64 {
+    let last = quantiles.len() - 1;
+    let at = share * last as f64;
+    let low = (at as usize).min(last);
+    let high = (low + 1).min(last);
+    quantiles[low] + (quantiles[high] - quantiles[low]) * (at - low as f64)
 }
 
 /// Of mean one; never infinite.

@@ -158,6 +158,9 @@ pub struct Active {
     /// Seconds from the start of the run.
     #[serde(default)]
     pub start_s: f64,
+    /// Over how many seconds clients join, at even distances.
+    #[serde(default)]
+    pub ramp_s: f64,
     /// The same; the end of the run otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
@@ -434,7 +437,9 @@ impl Group {
             return Some("bursts have on_s above zero and off_s of zero or more".into());
         }
         if self.active.is_some_and(|active| {
-            !(0.0..1e6).contains(&active.start_s) || active.stop_s.is_some_and(|stop| stop <= active.start_s)
+            !(0.0..1e6).contains(&active.start_s)
+                || !(0.0..1e6).contains(&active.ramp_s)
+                || active.stop_s.is_some_and(|stop| stop <= active.start_s)
         }) {
             return Some("active has start_s of zero or more, and stop_s after it".into());
         }

@@ -32,7 +32,7 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
         &["reuse", "idle_timeout_s", "queries_max", "in_flight_max", "resumption", "early_data", "tcp_fallback"],
     ),
     ("clients.bursts", &["on_s", "off_s"]),
-    ("clients.active", &["start_s", "stop_s"]),
+    ("clients.active", &["start_s", "ramp_s", "stop_s"]),
 ];
 
 /// Tables whose keys are data: type mnemonics, transports, servers.

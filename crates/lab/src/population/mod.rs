@@ -10,9 +10,13 @@ mod file;
 mod known;
 // What clients differ in.
 mod draw;
+// Out of a trace.
+mod fit;
+mod names;
 // Clients of one worker while the run goes on.
 mod crowd;
 
 pub use crowd::{ClientTally, Crowd};
 pub use draw::Distribution;
 pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate, Server};
+pub use fit::fit;

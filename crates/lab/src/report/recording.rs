@@ -137,6 +137,16 @@ impl Recording {
     #[must_use]
     pub fn of(outcome: &Outcome, timeout: Duration) -> Self {
         let mut recording = Self::new(outcome.started, timeout);
+        let client = |tally: &crate::population::ClientTally| Client {
+            client: tally.client,
+            transport: tally.transport.label().to_owned(),
+            sent: tally.sent,
+            answered: tally.answered,
+            p50_us: f64::from(tally.p50_us),
+            p99_us: f64::from(tally.p99_us),
+            expected: None,
+        };
+        recording.clients = outcome.clients.iter().map(client).collect();
         for (transport, account) in &outcome.transports {
             let rows = (0..).zip(&account.seconds).map(|(index, second)| Row::new(index, second)).collect();
             let connections = (0..).zip(&account.connections);

@@ -6,10 +6,12 @@ mod rpl;
 mod segments;
 
 pub use dnsperf::{read_dnsperf, rtype};
-pub use pcap::read_pcap;
+pub use pcap::{read_observed, read_pcap};
 pub use rpl::read_rpl_raw;
 
+use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 use std::{fmt, io};
 
 /// How a query travelled.
@@ -28,6 +30,19 @@ pub struct Recorded {
     pub transport: Transport,
     /// The message.
     pub octets: Vec<u8>,
+}
+
+/// A message from a client, with its circumstances.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Observed {
+    /// When, since 1970.
+    pub at: Duration,
+    /// From whom.
+    pub client: IpAddr,
+    /// From which of its ports.
+    pub port: u16,
+    /// What, and how.
+    pub recorded: Recorded,
 }
 
 /// Why a trace cannot be read.

@@ -1,10 +1,11 @@
 //! Captures (pcap and pcapng): the messages that clients sent to port 53.
 
 use super::segments::Streams;
-use super::{Recorded, TraceError, Transport, read_whole};
+use super::{Observed, Recorded, TraceError, Transport, read_whole};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Octets of the read buffer; a block larger than this is refused.
 const BUFFER_OCTETS: usize = 4 << 20;
@@ -16,21 +17,43 @@ const DNS_PORT: u16 = 53;
 /// # Errors
 /// [`TraceError`] for the file, its compression or its format.
 pub fn read_pcap(path: &Path) -> Result<Vec<Recorded>, TraceError> {
+    Ok(read_observed(path)?.into_iter().map(|observed| observed.recorded).collect())
+}
+
+/// The same with time and client.
+///
+/// # Errors
+/// As [`read_pcap`].
+pub fn read_observed(path: &Path) -> Result<Vec<Observed>, TraceError> {
     let octets = read_whole(path)?;
     let format = |what: String| TraceError::Format("pcap", what);
     let mut reader = create_reader(BUFFER_OCTETS, octets.as_slice()).map_err(|error| format(format!("{error:?}")))?;
     let mut link = Linktype::ETHERNET;
+    // Units of a second, and seconds to add.
+    let (mut units, mut offset) = (1_000_000, 0);
     let mut found = Found::default();
     loop {
         match reader.next() {
             Ok((used, block)) => {
                 match block {
-                    PcapBlockOwned::LegacyHeader(header) => link = header.network,
-                    PcapBlockOwned::Legacy(packet) => found.frame(link, packet.data),
-                    PcapBlockOwned::NG(pcap_parser::Block::InterfaceDescription(interface)) => {
-                        link = interface.linktype
+                    PcapBlockOwned::LegacyHeader(header) => {
+                        link = header.network;
+                        units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
                     }
-                    PcapBlockOwned::NG(pcap_parser::Block::EnhancedPacket(packet)) => found.frame(link, packet.data),
+                    PcapBlockOwned::Legacy(packet) => {
+                        found.at = time(packet.ts_sec, packet.ts_usec, units);
+                        found.frame(link, packet.data);
+                    }
+                    PcapBlockOwned::NG(pcap_parser::Block::InterfaceDescription(interface)) => {
+                        link = interface.linktype;
+                        units = interface.ts_resolution().unwrap_or(1_000_000);
+                        offset = u64::try_from(interface.ts_offset()).unwrap_or_default();
+                    }
+                    PcapBlockOwned::NG(pcap_parser::Block::EnhancedPacket(packet)) => {
+                        let (seconds, fraction) = packet.decode_ts(offset, units);
+                        found.at = time(seconds, fraction, units);
+                        found.frame(link, packet.data);
+                    }
                     PcapBlockOwned::NG(_) => {}
                 }
                 reader.consume(used);
@@ -42,16 +65,23 @@ pub fn read_pcap(path: &Path) -> Result<Vec<Recorded>, TraceError> {
     }
 }
 
+fn time(seconds: u32, fraction: u32, units: u64) -> Duration {
+    let nanoseconds = u128::from(fraction) * 1_000_000_000 / u128::from(units.max(1));
+    Duration::from_secs(u64::from(seconds)) + Duration::from_nanos(nanoseconds as u64)
+}
+
 #[derive(Default)]
 struct Found {
-    messages: Vec<Recorded>,
+    messages: Vec<Observed>,
     streams: Streams,
+    /// When the packet that is looked at was seen.
+    at: Duration,
 }
 
 impl Found {
     /// Without the responses to clients that use port 53 themselves.
-    fn queries(self) -> Vec<Recorded> {
-        let is_response = |message: &Recorded| message.octets.get(2).is_some_and(|flags| flags & 0x80 != 0);
+    fn queries(self) -> Vec<Observed> {
+        let is_response = |message: &Observed| message.recorded.octets.get(2).is_some_and(|flags| flags & 0x80 != 0);
         self.messages.into_iter().filter(|message| !is_response(message)).collect()
     }
 
@@ -67,18 +97,20 @@ impl Found {
         };
         let Some((source, protocol, payload)) = packet.and_then(ip_payload) else { return };
         match protocol {
-            17 => self.datagram(payload),
-            6 => self.streams.segment(source, payload, DNS_PORT, &mut self.messages),
+            17 => self.datagram(source, payload),
+            6 => self.streams.segment((source, self.at), payload, DNS_PORT, &mut self.messages),
             _ => {}
         }
     }
 
-    fn datagram(&mut self, datagram: &[u8]) {
+    fn datagram(&mut self, client: IpAddr, datagram: &[u8]) {
         let Some((header, payload)) = datagram.split_at_checked(8) else { return };
         let length = usize::from(u16::from_be_bytes([header[4], header[5]])).saturating_sub(8);
         if u16::from_be_bytes([header[2], header[3]]) == DNS_PORT {
             let octets = payload[..payload.len().min(length)].to_vec();
-            self.messages.push(Recorded { transport: Transport::Udp, octets });
+            let recorded = Recorded { transport: Transport::Udp, octets };
+            let port = u16::from_be_bytes([header[0], header[1]]);
+            self.messages.push(Observed { at: self.at, client, port, recorded });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! TCP streams of a capture, put together far enough to cut messages out of them.
 
-use super::{Recorded, Transport};
+use super::{Observed, Recorded, Transport};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Streams that are followed at once; the oldest address is forgotten first.
 const STREAM_COUNT_MAX: usize = 65_536;
@@ -21,7 +22,13 @@ struct Stream {
 
 impl Streams {
     /// Takes one segment; whole messages go to `messages`.
-    pub(super) fn segment(&mut self, source: IpAddr, segment: &[u8], port: u16, messages: &mut Vec<Recorded>) {
+    pub(super) fn segment(
+        &mut self,
+        (source, at): (IpAddr, Duration),
+        segment: &[u8],
+        port: u16,
+        messages: &mut Vec<Observed>,
+    ) {
         if segment.len() < 20 || u16::from_be_bytes([segment[2], segment[3]]) != port {
             return;
         }
@@ -45,7 +52,7 @@ impl Streams {
         let stream =
             self.0.entry(key).or_insert_with(|| Stream { next: sequence, waiting: Vec::new(), octets: Vec::new() });
         stream.take(sequence, payload);
-        stream.cut(messages);
+        stream.cut(|recorded| messages.push(Observed { at, client: source, port: source_port, recorded }));
     }
 }
 
@@ -66,11 +73,11 @@ impl Stream {
     }
 
     /// Cuts whole messages off the front (RFC 1035 4.2.2).
-    fn cut(&mut self, messages: &mut Vec<Recorded>) {
+    fn cut(&mut self, mut each: impl FnMut(Recorded)) {
         while let Some((length, rest)) = self.octets.split_first_chunk::<2>() {
             let length = usize::from(u16::from_be_bytes(*length));
             let Some(message) = rest.get(..length) else { return };
-            messages.push(Recorded { transport: Transport::Tcp, octets: message.to_vec() });
+            each(Recorded { transport: Transport::Tcp, octets: message.to_vec() });
             self.octets.drain(..2 + length);
         }
     }
@@ -96,9 +103,9 @@ mod tests {
         let parts =
             [(9, 2, &b""[..]), (15, 0x18, b"e\x00\x01z"), (10, 0x18, b"\x00\x04abc"), (10, 0x18, b"\x00\x04abc")];
         for (sequence, flags, payload) in parts {
-            streams.segment(client, &segment(sequence, flags, payload), 53, &mut messages);
+            streams.segment((client, Duration::ZERO), &segment(sequence, flags, payload), 53, &mut messages);
         }
-        let octets: Vec<_> = messages.iter().map(|message| message.octets.as_slice()).collect();
+        let octets: Vec<_> = messages.iter().map(|message| message.recorded.octets.as_slice()).collect();
         assert_eq!(octets, [&b"abce"[..], b"z"]);
     }
 }

@@ -8,7 +8,7 @@ mod port;
 use super::book::Book;
 use super::endpoint::{Endpoint, Habits};
 use super::stream::timers::Timers;
-use super::tls::{TlsConfigs, TlsPlan, explain};
+use super::tls::{Session, TlsConfigs, TlsPlan, explain};
 use super::{Plan, Transport::Doq};
 use crate::measure::Sent;
 use connection::{Connection, Step};
@@ -44,7 +44,8 @@ pub(super) struct Quic {
     habits: Arc<[Habits]>,
     tls: TlsPlan,
     configs: TlsConfigs,
-    transport: Arc<TransportConfig>,
+    /// For each kind of session.
+    quic_configs: [ClientConfig; 3],
     /// When QUIC itself wants to be called.
     wakes: BinaryHeap<Reverse<(Instant, u32, u32)>>,
     timers: Timers,
@@ -78,11 +79,22 @@ impl Quic {
             }
         }
         let mut transport = TransportConfig::default();
+        // DNS messages are small: probes for larger datagrams would only cost.
+        transport.mtu_discovery_config(None);
         // The server's idle time-out rules, and ours by our own clock.
         transport
             .max_idle_timeout(None)
             .max_concurrent_bidi_streams(0u32.into())
             .max_concurrent_uni_streams(0u32.into());
+        let transport = Arc::new(transport);
+        let configs = TlsConfigs::new(&plan.tls, Doq).map_err(io::Error::other)?;
+        let config = |session| {
+            let crypto = QuicClientConfig::try_from(configs.of(session)).map_err(io::Error::other)?;
+            let mut config = ClientConfig::new(Arc::new(crypto));
+            config.transport_config(Arc::clone(&transport));
+            Ok::<_, io::Error>(config)
+        };
+        let quic_configs = [config(Session::Fresh)?, config(Session::Resumed)?, config(Session::Early)?];
         let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
         rng.set_stream(2_000 + index as u64);
         Ok(Self {
@@ -95,8 +107,8 @@ impl Quic {
             clients,
             habits,
             tls: plan.tls.clone(),
-            configs: TlsConfigs::new(&plan.tls, Doq).map_err(io::Error::other)?,
-            transport: Arc::new(transport),
+            quic_configs,
+            configs,
             wakes: BinaryHeap::new(),
             timers: Timers::default(),
             sent: VecDeque::new(),
@@ -191,19 +203,13 @@ impl Quic {
         let endpoint = self.clients[client as usize];
         let habits = self.habits[usize::from(endpoint.habits)];
         let now = book.clock.now_ns();
-        let ports: Vec<usize> =
-            (0..self.ports.len()).filter(|&port| self.ports[port].server() == endpoint.server).collect();
-        let port = *ports.get(client as usize % ports.len().max(1))?;
+        // Each server has as many ports as every other, in turns.
+        let start = client as usize % self.ports.len();
+        let mut turns = (start..self.ports.len()).chain(0..start);
+        let port = turns.find(|&port| self.ports[port].server() == endpoint.server)?;
         let session = habits.session(&mut self.rng);
         let name = self.tls.name.clone().unwrap_or_else(|| endpoint.server.ip().to_string());
-        let connected = QuicClientConfig::try_from(self.configs.of(session))
-            .map_err(|error| error.to_string())
-            .and_then(|crypto| {
-                let mut config = ClientConfig::new(Arc::new(crypto));
-                config.transport_config(Arc::clone(&self.transport));
-                self.ports[port].connect(config, &name)
-            });
-        let (handle, state) = match connected {
+        let (handle, state) = match self.ports[port].connect(self.quic_configs[session as usize].clone(), &name) {
             Ok(connected) => connected,
             Err(reason) => {
                 self.failed(book, client, reason, now);

@@ -1,4 +1,5 @@
-//! Octets in memory with tokio's traits of I/O: HTTP/2 reads and writes here, and [`Link`](super::link::Link) carries it.
+//! Octets in memory with tokio's traits of I/O: HTTP/2 reads and writes here, and [`Link`](super::link::Link) carries
+//! it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

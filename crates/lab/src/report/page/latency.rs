@@ -53,7 +53,7 @@ pub(super) fn percentiles(runs: &[Run]) -> Figure {
     let (values, texts): (Vec<_>, Vec<_>) = ticks.into_iter().unzip();
     let x = json!({
         "title": { "text": "share of queries that were as fast or faster" }, "type": "log", "tickvals": values,
-        "ticktext": texts, "range": [0.0, (n_max as f64).log10()], "showspikes": false,
+        "ticktext": texts, "range": [0.0, (n_max as f64).log10()], "tickprefix": "1 in ", "hoverformat": ",.4~r",
     });
     let mut figure = figure.axes(x, log_seconds("latency"));
     if figure.traces.is_empty() {

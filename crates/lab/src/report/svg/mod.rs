@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Bars of boxes and answers; longer runs have several seconds in one.
 const INTERVALS_MAX: usize = 120;
+/// Points of a cumulative curve: more cannot be told apart.
+const CURVE_POINTS_MAX: usize = 600;
 /// Steps in each decade of the percentile plot.
 const PERCENTILE_STEPS: f64 = 24.0;
 /// Rows of the heat map in each decade of latency.
@@ -68,11 +70,19 @@ fn cumulative(runs: &[Run]) -> Result<Option<String>, Failure> {
     chart.y = Scale::linear(0.0, 1.0, "share of queries", Some(ticks));
     for (index, run) in runs.iter().enumerate() {
         let mut seen = 0;
-        let points = run.total.latency.entries().iter().map(|&(value, count)| {
-            seen += count;
-            (seconds(value), seen as f64 / run.total.latency.n() as f64)
-        });
-        chart.line(&run.label, points.collect(), Colour::of(index));
+        let points: Vec<_> = run
+            .total
+            .latency
+            .entries()
+            .iter()
+            .map(|&(value, count)| {
+                seen += count;
+                (seconds(value), seen as f64 / run.total.latency.n() as f64)
+            })
+            .collect();
+        let step = points.len().div_ceil(CURVE_POINTS_MAX).max(1);
+        let last = points.last().copied();
+        chart.line(&run.label, points.into_iter().step_by(step).chain(last).collect(), Colour::of(index));
     }
     chart.draw().map(Some)
 }

@@ -1,0 +1,54 @@
+//! `catlab profile`: populations out of traces.
+
+use clap::{Args, Subcommand};
+use lab::population;
+use lab::trace;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab profile fit day.pcap --out day.toml
+  catlab load --server 127.0.0.1:5300 --population day.toml --duration 60s --out run1";
+
+/// What can be done with a population.
+#[derive(Subcommand)]
+pub(crate) enum Profile {
+    /// Fits clients, their rates, names, types and transports to a capture.
+    #[command(after_help = EXAMPLES)]
+    Fit(FitArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct FitArguments {
+    /// Capture (pcap or pcapng, also as .xz) of what clients sent to port 53.
+    trace: PathBuf,
+    /// Where to write the population; the terminal otherwise.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Does it.
+pub(crate) fn main(profile: &Profile) -> ExitCode {
+    let Profile::Fit(arguments) = profile;
+    match fit(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("catlab profile fit: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn fit(arguments: &FitArguments) -> Result<(), Box<dyn Error>> {
+    let path = arguments.trace.display();
+    let observed = trace::read_observed(&arguments.trace).map_err(|error| format!("{path}: {error}"))?;
+    let population = population::fit(&observed).map_err(|error| format!("{path}: {error}"))?;
+    let text = population.to_text();
+    match &arguments.out {
+        Some(out) => std::fs::write(out, text).map_err(|error| format!("{}: {error}", out.display()))?,
+        None => print!("{text}"),
+    }
+    Ok(())
+}

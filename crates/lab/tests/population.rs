@@ -1,0 +1,269 @@
+//! Populations: clients in their own time, and fits that resemble their traces.
+#[expect(dead_code, reason = "these tests start no servers")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan, Fault};
+use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
+use lab::limits::QUERY_OCTETS_MAX;
+use lab::population::{Cast, Population, Ports, fit};
+use lab::trace::{Observed, Recorded, Transport as Seen, read_observed};
+use lab::workload::{Extras, Workload};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// One engine at a time: each spins on a core.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn measure(text: &str, seconds: u64, faults: lab::echo::Faults) -> (Outcome, Echo) {
+    let plan = EchoPlan { faults, ..EchoPlan::new(&Transport::ALL).unwrap() };
+    let echo = Echo::start(&plan).unwrap();
+    let mut population = Population::parse(text).unwrap();
+    let port = |transport| echo.address(transport).port();
+    population.ports = Ports {
+        udp: port(Transport::Udp),
+        tcp: port(Transport::Tcp),
+        dot: port(Transport::Dot),
+        doh: port(Transport::Doh),
+        doq: port(Transport::Doq),
+    };
+    let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
+    let population = Cast::new(population, &["127.0.0.1".parse().unwrap()], 1).unwrap();
+    let pace = Pace::Population { population, duration: Duration::from_secs(seconds) };
+    let plan = Plan {
+        tls: TlsPlan { is_insecure: true, ..TlsPlan::default() },
+        timeout: Duration::from_secs(1),
+        ..Plan::new(vec![echo.address(Transport::Udp)], workload, pace)
+    };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    (run(&plan, |_| 0).unwrap(), echo)
+}
+
+const QUERIES: &str = "[queries]\npattern = \"q{n}.example\"\nnames = 1000\ntypes = { A = 1.0 }\n";
+
+#[test]
+fn every_client_asks_in_its_own_way() {
+    let text = format!(
+        "{QUERIES}
+[[clients]]
+count = 500
+transports = {{ udp = 0.2, tcp = 0.2, dot = 0.2, doh = 0.2, doq = 0.2 }}
+rate = {{ distribution = \"constant\", mean = 2.0, arrivals = \"even\" }}
+connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
+"
+    );
+    let (outcome, echo) = measure(&text, 4, Arc::new(|_| Fault::None));
+    assert_eq!((outcome.total.sent, outcome.total.answered), (4_000, 4_000));
+    assert_eq!(outcome.clients.len(), 500);
+    assert!(outcome.clients.iter().all(|client| (client.sent, client.answered) == (8, 8) && client.p50_us > 0));
+    for transport in Transport::ALL {
+        let account = &outcome.transports[&transport];
+        assert_eq!((account.total.sent, echo.counts().queries_of(transport)), (800, 800), "{transport}");
+        if transport != Transport::Udp {
+            let connections = &account.connection_total;
+            // Half a second between queries, and a fifth of silence closes: each query has a connection of its own.
+            assert!((795..=800).contains(&connections.opened), "{transport}: {}", connections.opened);
+            assert_eq!(connections.opened, echo.counts().connections_of(transport));
+            let resumes = if transport.is_encrypted() { 600 } else { 0 };
+            assert!(connections.resumed >= resumes, "{transport}: {}", connections.resumed);
+        }
+    }
+}
+
+#[test]
+fn truncated_answers_are_asked_for_again_over_tcp() {
+    let text = format!(
+        "{QUERIES}
+[[clients]]
+count = 50
+transports = {{ udp = 1.0 }}
+rate = {{ distribution = \"constant\", mean = 2.0 }}
+"
+    );
+    // The fallback goes to the server of the query: the same address and port, over TCP.
+    let faults = |asked: &lab::echo::Asked<'_>| {
+        if asked.transport == Transport::Udp { Fault::Truncated } else { Fault::None }
+    };
+    let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[Transport::Udp]).unwrap() };
+    let over_udp = Echo::start(&plan).unwrap();
+    let port = over_udp.address(Transport::Udp).port();
+    let plan = EchoPlan { ports: [(Transport::Tcp, port)].into(), ..plan };
+    let over_tcp = Echo::start(&plan).unwrap();
+    let population = Population::parse(&text).unwrap();
+    let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
+    let server = format!("127.0.0.1:{port}").parse().unwrap();
+    let population = Cast::new(population, &[server], 1).unwrap();
+    let pace = Pace::Population { population, duration: Duration::from_secs(3) };
+    let plan = Plan::new(vec![over_udp.address(Transport::Udp)], workload, pace);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let outcome = run(&plan, |_| 0).unwrap();
+    let (udp, tcp) = (&outcome.transports[&Transport::Udp].total, &outcome.transports[&Transport::Tcp].total);
+    assert!(udp.sent > 200 && udp.truncated == udp.sent && tcp.sent == udp.sent, "{} {}", udp.sent, tcp.sent);
+    assert_eq!((tcp.answered, tcp.truncated), (tcp.sent, 0));
+    assert_eq!(over_tcp.counts().queries_of(Transport::Tcp), tcp.sent);
+}
+
+#[test]
+fn thinkers_wait_for_their_answers_and_bursts_pause() {
+    let text = format!(
+        "{QUERIES}
+[[clients]]
+count = 20
+transports = {{ udp = 1.0 }}
+think = {{ distribution = \"constant\", mean = 0.1 }}
+
+[[clients]]
+count = 100
+transports = {{ tcp = 1.0 }}
+rate = {{ distribution = \"constant\", mean = 20.0 }}
+bursts = {{ on_s = 0.5, off_s = 1.5 }}
+active = {{ start_s = 1.0, stop_s = 3.0 }}
+"
+    );
+    let delay = Duration::from_millis(100);
+    let slow = move |asked: &lab::echo::Asked<'_>| {
+        if asked.transport == Transport::Udp { Fault::Delay(delay) } else { Fault::None }
+    };
+    let (outcome, _) = measure(&text, 4, Arc::new(slow));
+    // A tenth of a second for the answer and one for thinking.
+    let thinkers = outcome.clients.iter().filter(|client| client.transport == Transport::Udp);
+    assert!(thinkers.clone().all(|client| (15..=21).contains(&client.sent)), "{:?}", thinkers.collect::<Vec<_>>());
+    let tcp = &outcome.transports[&Transport::Tcp];
+    let sent: Vec<u64> = tcp.seconds.iter().take(4).map(|second| second.sent).collect();
+    // A hundred clients at twenty a second for a quarter of the time, from the first second to the third.
+    // On a busy machine some of the last are sent a little later than planned.
+    assert!(sent[0] == 0 && sent[3] <= 50, "{sent:?}");
+    assert!((300..=700).contains(&sent[1]) && (300..=700).contains(&sent[2]), "{sent:?}");
+}
+
+/// What a population would send, as a trace, without a network.
+fn trace_of(population: &Population, seconds: u64) -> Vec<Observed> {
+    let generator = population.generator(Extras::default(), 3).unwrap().unwrap();
+    let mut workload = Workload::generated(generator);
+    let cast = Cast::new(population.clone(), &["192.0.2.1".parse().unwrap()], 3).unwrap();
+    let mut crowd = cast.crowd(0, 1, Duration::from_secs(seconds));
+    let endpoints = crowd.endpoints();
+    let mut out = vec![0; QUERY_OCTETS_MAX];
+    let mut trace = Vec::new();
+    while let Some((at_ns, client)) = crowd.peek() {
+        crowd.advance();
+        let length = workload.fill(&mut out);
+        let transport = if endpoints[client as usize].transport == Transport::Tcp { Seen::Tcp } else { Seen::Udp };
+        trace.push(Observed {
+            at: Duration::from_nanos(at_ns),
+            client: IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + client)),
+            port: 1_024,
+            recorded: Recorded { transport, octets: out[..length].to_vec() },
+        });
+    }
+    trace
+}
+
+/// What two traces can be compared by.
+#[derive(Debug)]
+struct Shape {
+    rate: f64,
+    clients: f64,
+    heavy_share: f64,
+    names: f64,
+    top_share: f64,
+    a_share: f64,
+    tcp_share: f64,
+    edns_share: f64,
+}
+
+fn shape(trace: &[Observed]) -> Shape {
+    let count = trace.len() as f64;
+    let mut clients: BTreeMap<IpAddr, f64> = BTreeMap::new();
+    let mut names: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
+    let (mut a, mut tcp, mut edns) = (0.0, 0.0, 0.0);
+    for observed in trace {
+        let octets = &observed.recorded.octets;
+        let Some(end) = octets.get(12..).and_then(|rest| rest.iter().position(|&octet| octet == 0)) else { continue };
+        *clients.entry(observed.client).or_default() += 1.0;
+        *names.entry(octets[12..12 + end].to_ascii_lowercase()).or_default() += 1.0;
+        a += f64::from(octets.get(13 + end..15 + end) == Some(&[0, 1]));
+        tcp += f64::from(observed.recorded.transport == Seen::Tcp);
+        edns += f64::from(octets[11] != 0);
+    }
+    let top = |counts: Vec<f64>, share: f64, least: usize| {
+        let mut counts = counts;
+        counts.sort_by(|a, b| b.total_cmp(a));
+        let number = ((counts.len() as f64 * share).ceil() as usize).max(least);
+        counts.iter().take(number).sum::<f64>() / count
+    };
+    let seconds =
+        (trace.iter().map(|own| own.at).max().unwrap() - trace.iter().map(|own| own.at).min().unwrap()).as_secs_f64();
+    Shape {
+        rate: count / seconds,
+        clients: clients.len() as f64,
+        heavy_share: top(clients.into_values().collect(), 0.01, 1),
+        names: names.len() as f64,
+        top_share: top(names.into_values().collect(), 0.0, 10),
+        a_share: a / count,
+        tcp_share: tcp / count,
+        edns_share: edns / count,
+    }
+}
+
+fn assert_alike(seen: &Shape, again: &Shape) {
+    let near = |one: f64, other: f64, share: f64| (one / other - 1.0).abs() <= share;
+    let is_alike = near(seen.rate, again.rate, 0.06)
+        && near(seen.names, again.names, 0.15)
+        && (seen.heavy_share - again.heavy_share).abs() < 0.04
+        && (seen.top_share - again.top_share).abs() < 0.03
+        && (seen.a_share - again.a_share).abs() < 0.03
+        && (seen.tcp_share - again.tcp_share).abs() < 0.03
+        && (seen.edns_share - again.edns_share).abs() < 0.03;
+    assert!(is_alike, "{seen:?}\n{again:?}");
+}
+
+#[test]
+fn a_fit_to_a_generated_trace_resembles_it() {
+    let text = "[queries]
+pattern = \"q{n}.example.com\"
+names = 20000
+popularity = \"zipf\"
+exponent = 0.9
+types = { A = 0.7, AAAA = 0.2, MX = 0.1 }
+edns_share = 0.6
+dnssec_ok_share = 0.3
+
+[[clients]]
+count = 2000
+transports = { udp = 0.9, tcp = 0.1 }
+rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.5 }
+";
+    let trace = trace_of(&Population::parse(text).unwrap(), 120);
+    let fitted = fit(&trace).unwrap();
+    let (seen, again) = (shape(&trace), shape(&trace_of(&fitted, 120)));
+    assert_alike(&seen, &again);
+    let queries = fitted.queries.unwrap();
+    assert!((queries.exponent - 0.9).abs() < 0.05, "{}", queries.exponent);
+    assert!((queries.dnssec_ok_share - 0.3).abs() < 0.02, "{}", queries.dnssec_ok_share);
+}
+
+#[test]
+fn a_fit_to_a_root_servers_traffic_resembles_it() {
+    let Some(path) = support::data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
+    let trace = read_observed(&path).unwrap();
+    let fitted = fit(&trace).unwrap();
+    // What is written is what is run.
+    let fitted = Population::parse(&fitted.to_text()).unwrap();
+    let seconds = trace.iter().map(|own| own.at).max().unwrap() - trace.iter().map(|own| own.at).min().unwrap();
+    let (seen, again) = (shape(&trace), shape(&trace_of(&fitted, seconds.as_secs())));
+    assert_alike(&seen, &again);
+    // An address that sends only what is no query is no client.
+    let clients = fitted.clients.iter().map(|group| group.count).sum::<usize>() as f64;
+    assert!((0.0..=2.0).contains(&(seen.clients - clients)), "{clients} {}", seen.clients);
+}
+
+#[test]
+fn a_trace_that_holds_nothing_is_said() {
+    assert!(fit(&[]).unwrap_err().contains("no query"));
+    let recorded =
+        Recorded { transport: Seen::Udp, octets: b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01".to_vec() };
+    let one = Observed { at: Duration::ZERO, client: Ipv4Addr::LOCALHOST.into(), port: 1, recorded };
+    assert!(fit(&[one]).unwrap_err().contains("same moment"));
+}
