@@ -12,8 +12,8 @@ pub(crate) const SERVER_CORE: usize = 1;
 const TICKS: f64 = 100.0;
 /// How long a program that was told to end may take.
 const END_MAX: Duration = Duration::from_secs(10);
-/// From this share of its time on a core counts as saturated.
-const SATURATED: f64 = 0.93;
+/// From this share of its core on a process could not have gone faster.
+const SATURATED: f64 = 0.9;
 
 /// A server that this program started.
 pub(crate) struct Server {
@@ -72,11 +72,11 @@ pub(crate) fn role(core: Option<usize>, words: &[&str]) -> Command {
 /// What a run used of both cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
-    /// Processor time of the tool, as a share of a core.
+    /// Processor time of the tool, with what the kernel did on its behalf, as a share of a core.
     pub(crate) tool: f64,
     /// Processor time of the server.
     pub(crate) server: f64,
-    /// Share of the time in which the tool's core was busy, with interrupts and with what else ran there.
+    /// Share of the time in which the tool's core was busy, with what else ran there.
     pub(crate) tool_core: f64,
     /// The same of the server's core.
     pub(crate) server_core: f64,
@@ -85,10 +85,11 @@ pub(crate) struct Used {
 impl Used {
     /// Who could not have gone faster.
     pub(crate) fn saturated(&self) -> &'static str {
-        match (self.tool_core >= SATURATED, self.server_core >= SATURATED) {
+        match (self.tool >= SATURATED, self.server >= SATURATED) {
             (true, true) => "both",
             (true, false) => "tool",
             (false, true) => "server",
+            // Others took what both would have used, or each waits for the other.
             (false, false) => "neither",
         }
     }

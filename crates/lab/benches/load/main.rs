@@ -118,9 +118,10 @@ fn bench(options: &Options) -> Result<bool, String> {
         });
     }
     let head = format!(
-        "{}; load average {load:.1} before the run, which took {:.0} s.",
+        "{}; load average {load:.1} before the run of {:.0} s and {:.1} after it, of which two are its own.",
         machine::description(),
-        began.elapsed().as_secs_f64()
+        began.elapsed().as_secs_f64(),
+        machine::load_average()
     );
     let text = format!("{head}\n\n{}", table::markdown(&rows));
     println!("{text}");
