@@ -78,6 +78,9 @@ impl Objective {
     /// Judges a run by its summary.
     #[must_use]
     pub fn judge(&self, summary: &Summary) -> Verdict {
+        if summary.total.sent > 0 && summary.total.answered == 0 {
+            return Verdict::Missed("not one answer in time".to_owned());
+        }
         // What the tool did wrong says nothing of the server, whichever way it points.
         if !summary.validity.valid {
             return Verdict::ToolLimited(summary.validity.reasons.join("; "));

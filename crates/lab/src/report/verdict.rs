@@ -74,6 +74,9 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     if outcome.total.send_errors > 0 {
         reasons.push(format!("{} queries were refused by this machine's network stack", outcome.total.send_errors));
     }
+    if outcome.total.sent > 0 && outcome.total.arrived == 0 {
+        reasons.push("not one answer came: is there a server?".to_owned());
+    }
     let share = busiest(outcome);
     let mut evidence = vec![
         format!(
