@@ -171,8 +171,9 @@ fn connections_that_the_server_closes_are_opened_again() {
         let connections = &outcome.transports[&transport].connection_total;
         assert_eq!(total.sent, 3_000, "{transport}");
         assert_eq!(total.answered + total.connection_lost + total.timed_out, 3_000, "{transport}");
-        // Queries that were on their way when a connection ended are lost, and counted.
-        assert!(total.answered > 2_900, "{transport}: {} {}", total.answered, total.connection_lost);
+        // Queries that were on their way when a connection ended are lost, and counted: how many depends on how busy
+        // the machine is.
+        assert!(total.answered > 2_400, "{transport}: {} {}", total.answered, total.connection_lost);
         assert!((25..=31).contains(&connections.closed_by_peer), "{transport}: {}", connections.closed_by_peer);
         assert_eq!(connections.opened, connections.open + connections.closed_by_peer, "{transport}");
     }
