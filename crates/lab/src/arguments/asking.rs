@@ -30,7 +30,7 @@ pub(crate) struct Asking {
     /// Draw UPDATEs of this zone: each gives the drawn name (A, AAAA or TXT) another value.
     #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "name")]
     update_zone: Option<Name>,
-    /// Sign each message (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET.
+    /// Sign each message (RFC 8945): a key file, or NAME:SECRET, with ALGORITHM: before it or not.
     #[arg(long, value_name = "KEY")]
     tsig: Option<String>,
     #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]

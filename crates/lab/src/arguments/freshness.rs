@@ -20,7 +20,7 @@ pub(crate) struct FreshnessArguments {
     /// Where the updates go; the first of them otherwise.
     #[arg(long, value_name = "SERVER", value_parser = parse_server, requires = "freshness")]
     freshness_via: Option<SocketAddr>,
-    /// Signs them: a key file, or [ALGORITHM:]NAME:SECRET.
+    /// Signs them: a key file, or NAME:SECRET, with ALGORITHM: before it or not.
     #[arg(long, value_name = "KEY", requires = "freshness")]
     freshness_tsig: Option<String>,
     /// From one update of the probe to the next.
