@@ -28,7 +28,14 @@ fn load() -> Option<Finding> {
     let words = words("/proc/loadavg")?;
     let load: f64 = words.first()?.parse().ok()?;
     let seen = format!("{load} over the last minute, on {} cores", core_count());
-    let remedy = "something else is running: stop it, or wait until it is done";
+    // With groups by session, nice weighs only against processes of the same session.
+    let is_grouped = number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1);
+    let remedy = if is_grouped {
+        "something else is running: stop it, or give the run precedence (echo -20 > /proc/self/autogroup, as root; nice \
+         weighs within one session only)"
+    } else {
+        "something else is running: stop it, or give the run precedence (nice -n -15)"
+    };
     let is_ok = load <= (core_count() as f64 * LOAD_SHARE_MAX).max(0.5);
     Some(Finding::unless(is_ok, Severity::Warning, "load", seen, remedy))
 }
