@@ -81,12 +81,12 @@ impl Client {
         Self { nodes, authorization: token.map(Token::authorization), agent }
     }
 
-    /// The cluster of a running `up`.
-    pub(crate) fn for_plan(plan: &super::up::plan::Plan) -> Result<Self, Problem> {
+    /// These nodes of a running `up`.
+    pub(crate) fn for_plan(plan: &super::up::plan::Plan, nodes: Vec<SocketAddr>) -> Result<Self, Problem> {
         let file = plan.layout.api_token();
         let token = Token::load(&file)
             .map_err(|error| Problem::new(Exit::Failed, "the API token cannot be read", error).at(file.display()))?;
-        Ok(Self::new(plan.nodes.iter().map(|node| node.api).collect(), Some(&token)))
+        Ok(Self::new(nodes, Some(&token)))
     }
 
     pub(crate) fn nodes(&self) -> &[SocketAddr] {
