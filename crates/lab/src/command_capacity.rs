@@ -5,7 +5,7 @@ use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
 use lab::engine::{self, Pace, Plan};
 use lab::limits::TOOL_RETRIES_MAX;
-use lab::report::{Manifest, Rules, Summary};
+use lab::report::{Manifest, Rules, Summary, folder};
 use lab::schedule::{Arrivals, Schedule};
 use serde::Serialize;
 use std::error::Error;
@@ -122,8 +122,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
         let capacity = Capacity { schema_version: 1, estimate: estimate.clone(), tries: &tries };
-        crate::arguments::write_json(&out.join("capacity.json"), &capacity)?;
-        crate::arguments::write_json(&out.join("manifest.json"), &Manifest::new(started, arguments.asking.seed))?;
+        folder::write_json(out, "capacity.json", &capacity)?;
+        folder::write_json(out, "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
     }
     Ok(if estimate.is_some_and(|estimate| estimate.rate > 0.0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

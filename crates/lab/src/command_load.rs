@@ -1,6 +1,6 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration, write_json, write_lines};
+use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration};
 use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::engine::{self, Pace, Plan, Progress};
@@ -118,15 +118,15 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let mut marks = arguments.marks.as_deref().map(open_marks).transpose()?;
     let began = Instant::now();
     let outcome = engine::run(&plan, |progress| {
-        if let Progress::Second(index, second) = progress {
-            live.second(index, second);
+        if let Progress::Second { index, second, total } = progress {
+            live.second(index, second, total);
         }
         for (when, line) in marks.as_mut().map(Marks::poll).unwrap_or_default() {
             live.note(when.saturating_duration_since(began), line);
         }
         stops()
     })?;
-    live.finish();
+    live.finish(&outcome.total);
     let freshness = probe.map(|probe| probe.finish(outcome.start));
     let mut summary = Summary::new(&plan, &outcome, &rules);
     if let Some(checked) = &checked {
@@ -149,11 +149,11 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     }
     if let Some(out) = &arguments.out {
         if let Some(freshness) = &freshness {
-            write_json(&out.join("freshness.json"), freshness)?;
-            write_lines(&out.join("freshness.jsonl"), &freshness.lines)?;
+            folder::write_json(out, "freshness.json", freshness)?;
+            folder::write_lines(out, "freshness.jsonl", &freshness.lines)?;
         }
         if let Some(checked) = &checked {
-            write_json(&out.join("self-check.json"), checked)?;
+            folder::write_json(out, "self-check.json", checked)?;
         }
         folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
     }
@@ -187,7 +187,10 @@ fn freshness_lines(freshness: &Freshness) -> String {
     );
     let server = |server: &ServerFreshness| {
         let told = quantiles(&server.visible_us);
-        format!("           seen at {} after {told}, never {}\n", server.server, server.unseen)
+        format!(
+            "           seen at {} after {told}, to {:.0} us; never {}\n",
+            server.server, server.resolution_us, server.unseen
+        )
     };
     head + &freshness.servers.iter().map(server).collect::<String>()
 }

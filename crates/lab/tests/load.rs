@@ -100,7 +100,7 @@ fn measure(plan: &Plan) -> (Outcome, Vec<Second>) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut seconds = Vec::new();
     let outcome = run(plan, |progress| {
-        if let Progress::Second(index, second) = progress {
+        if let Progress::Second { index, second, .. } = progress {
             assert_eq!(index, seconds.len() as u64);
             seconds.push(second.clone());
         }

@@ -50,7 +50,7 @@ impl Bench {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seconds = Vec::new();
         let outcome = run(&self.plan, |progress| {
-            if let Progress::Second(_, second) = progress {
+            if let Progress::Second { second, .. } = progress {
                 seconds.push(second.clone());
             }
             0

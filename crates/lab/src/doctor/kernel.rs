@@ -31,8 +31,8 @@ fn load() -> Option<Finding> {
     // With groups by session, nice weighs only against processes of the same session.
     let is_grouped = number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1);
     let remedy = if is_grouped {
-        "something else is running: stop it, or give the run precedence (echo -20 > /proc/self/autogroup, as root; nice \
-         weighs within one session only)"
+        "something else is running: stop it, or give the run precedence (echo -20 > /proc/self/autogroup, as root; \
+         nice weighs within one session only)"
     } else {
         "something else is running: stop it, or give the run precedence (nice -n -15)"
     };

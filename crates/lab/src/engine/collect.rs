@@ -52,7 +52,14 @@ pub struct Tail {
 /// What the caller is told while the run goes on.
 pub enum Progress<'a> {
     /// A second of all workers together, in order.
-    Second(u64, &'a Second),
+    Second {
+        /// Counted from 0.
+        index: u64,
+        /// It alone.
+        second: &'a Second,
+        /// All so far, with it.
+        total: &'a Second,
+    },
     /// Nothing new for a while.
     Idle,
 }
@@ -218,7 +225,7 @@ impl Collector {
             }
             self.total.merge(&second);
             self.next = index + 1;
-            wish = Some(progress(Progress::Second(index, &second)));
+            wish = Some(progress(Progress::Second { index, second: &second, total: &self.total }));
         }
         wish
     }

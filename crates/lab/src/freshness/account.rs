@@ -1,6 +1,6 @@
 //! What updates and sightings together say.
 
-use super::watcher::Seen;
+use super::watcher::Watched;
 use super::writer::Acknowledged;
 use crate::report::Quantiles;
 use hdrhistogram::Histogram;
@@ -23,8 +23,6 @@ pub struct Freshness {
     pub acknowledged_us: Quantiles,
     /// Each server that was watched.
     pub servers: Vec<ServerFreshness>,
-    /// How finely visibility is told: the time between two looks, in microseconds, at the median.
-    pub resolution_us: u64,
     /// Each update at each server, in order.
     #[serde(skip)]
     pub lines: Vec<Line>,
@@ -40,6 +38,8 @@ pub struct ServerFreshness {
     pub visible_us: Quantiles,
     /// Acknowledged, and never seen here.
     pub unseen: u64,
+    /// How finely visibility is told: the mean time between two looks, in microseconds.
+    pub resolution_us: f64,
 }
 
 /// A line of `freshness.jsonl`.
@@ -53,7 +53,7 @@ pub struct Line {
     pub visible_us: Option<f64>,
 }
 
-pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Vec<Seen>)]) -> Freshness {
+pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Watched)]) -> Freshness {
     let answered = |wanted: fn(u8) -> bool| {
         rounds.iter().filter(|round| round.answer.is_some_and(|(_, rcode)| wanted(rcode))).count() as u64
     };
@@ -63,7 +63,7 @@ pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAd
     for round in rounds {
         let Some((when, 0)) = round.answer else { continue };
         record(&mut to_ack, when.duration_since(round.sent).as_nanos());
-        for ((server, sightings), (visible, unseen)) in seen.iter().zip(&mut servers) {
+        for ((server, Watched { seen: sightings, .. }), (visible, unseen)) in seen.iter().zip(&mut servers) {
             // Values grow, so the first that is not smaller shows this update, or a later one over it.
             let index = sightings.partition_point(|seen| seen.value < round.value);
             let visible_us = sightings.get(index).map(|seen| signed_us(when, seen.when));
@@ -83,13 +83,13 @@ pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAd
         servers: seen
             .iter()
             .zip(servers)
-            .map(|((server, _), (visible, unseen))| ServerFreshness {
+            .map(|((server, watched), (visible, unseen))| ServerFreshness {
                 server: *server,
                 visible_us: Quantiles::of(&visible),
                 unseen,
+                resolution_us: watched.looked_for.as_secs_f64() * 1e6 / (watched.look_count as f64).max(1.0),
             })
             .collect(),
-        resolution_us: crate::limits::FRESHNESS_POLL.as_micros() as u64,
         lines,
     }
 }
@@ -113,6 +113,7 @@ fn signed_us(from: Instant, to: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::freshness::watcher::Seen;
     use std::time::Duration;
 
     #[test]
@@ -129,6 +130,8 @@ mod tests {
         let near =
             vec![Seen { value: 5, when: at(8) }, Seen { value: 6, when: at(34) }, Seen { value: 9, when: at(71) }];
         let far = vec![Seen { value: 6, when: at(90) }];
+        let watched = |seen| Watched { seen, look_count: 200, looked_for: Duration::from_millis(100) };
+        let (near, far) = (watched(near), watched(far));
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let told = account(start, &rounds, &[(address(1), near), (address(2), far)]);
         assert_eq!((told.sent, told.acknowledged, told.refused, told.unanswered), (5, 3, 1, 1));
@@ -136,6 +139,7 @@ mod tests {
         assert_eq!(us, [Some(-2_000), Some(80_000), Some(4_000), Some(60_000), Some(1_000), None]);
         assert_eq!((told.servers[0].unseen, told.servers[1].unseen), (0, 1));
         assert!((told.servers[0].visible_us.max - 4_000.0).abs() < 10.0, "{told:?}");
+        assert!((told.servers[0].resolution_us - 500.0).abs() < 1e-6, "{told:?}");
         assert!((told.acknowledged_us.p50 - 10_000.0).abs() < 20.0, "{told:?}");
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use watcher::Seen;
+use watcher::Watched;
 use wire::name::Name;
 use writer::Acknowledged;
 
@@ -45,7 +45,7 @@ pub struct Probe {
 pub struct Running {
     stop: Arc<AtomicBool>,
     writer: JoinHandle<Vec<Acknowledged>>,
-    watchers: Vec<(SocketAddr, JoinHandle<Vec<Seen>>)>,
+    watchers: Vec<(SocketAddr, JoinHandle<Watched>)>,
 }
 
 impl Probe {

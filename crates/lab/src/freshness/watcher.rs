@@ -17,6 +17,15 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long is looked on after the last update.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What one watcher saw.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watched {
+    pub(super) seen: Vec<Seen>,
+    /// How often it looked, and in which time.
+    pub(super) look_count: u64,
+    pub(super) looked_for: Duration,
+}
+
 /// A value that was not seen before, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
@@ -28,30 +37,33 @@ pub(super) fn new(
     server: SocketAddr,
     owner: &Name,
     stop: Arc<AtomicBool>,
-) -> io::Result<impl FnOnce() -> Vec<Seen> + Send + use<>> {
+) -> io::Result<impl FnOnce() -> Watched + Send + use<>> {
     let socket = socket_to(server)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut query = MessageBuilder::query(0, owner.as_ref(), Rtype::TXT).build();
     Ok(move || watch(&socket, &mut query, &stop))
 }
 
-fn watch(socket: &UdpSocket, query: &mut [u8], stop: &AtomicBool) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = Vec::new();
+fn watch(socket: &UdpSocket, query: &mut [u8], stop: &AtomicBool) -> Watched {
+    let start = Instant::now();
+    let mut watched = Watched::default();
     let mut stopped = None;
     let mut id = 0u16;
     loop {
         if stop.load(Ordering::Relaxed) {
             let since = *stopped.get_or_insert_with(Instant::now);
             if since.elapsed() > GRACE {
-                return seen;
+                watched.looked_for = start.elapsed();
+                return watched;
             }
         }
         id = id.wrapping_add(1);
+        watched.look_count += 1;
         query[..2].copy_from_slice(&id.to_be_bytes());
         if let Some(value) = ask(socket, query, id) {
-            let last = seen.last().map_or(0, |last| last.value);
-            if value > last && seen.len() < FRESHNESS_ROUNDS_MAX {
-                seen.push(Seen { value, when: Instant::now() });
+            let last = watched.seen.last().map_or(0, |last| last.value);
+            if value > last && watched.seen.len() < FRESHNESS_ROUNDS_MAX {
+                watched.seen.push(Seen { value, when: Instant::now() });
             }
         }
         std::thread::sleep(FRESHNESS_POLL);

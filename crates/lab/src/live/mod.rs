@@ -23,28 +23,25 @@ pub struct Live {
     view: Option<View>,
     events: Option<Events>,
     exporter: Option<Exporter>,
-    /// All seconds so far.
-    total: Second,
 }
 
 impl Live {
     /// Nobody listens yet.
     #[must_use]
     pub fn new(view: Option<View>, events: Option<Events>, exporter: Option<Exporter>) -> Self {
-        Self { view, events, exporter, total: Second::default() }
+        Self { view, events, exporter }
     }
 
-    /// Tells a second that changes no more.
-    pub fn second(&mut self, index: u64, second: &Second) {
-        self.total.merge(second);
+    /// Tells a second that changes no more, and all so far.
+    pub fn second(&mut self, index: u64, second: &Second, total: &Second) {
         if let Some(view) = &mut self.view {
-            view.second(index, second, &self.total);
+            view.second(index, second, total);
         }
         if let Some(events) = &mut self.events {
             events.second(index, second);
         }
         if let Some(exporter) = &self.exporter {
-            exporter.second(index, second, &self.total);
+            exporter.second(index, second, total);
         }
     }
 
@@ -59,12 +56,12 @@ impl Live {
     }
 
     /// Ends the view; what is printed next stands below it.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self, total: &Second) {
         if let Some(view) = &mut self.view {
             view.finish();
         }
         if let Some(events) = &mut self.events {
-            events.finish(&self.total);
+            events.finish(total);
         }
     }
 }

@@ -34,9 +34,14 @@ impl Quantiles {
     /// Of a histogram in nanoseconds, in microseconds.
     #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self::from_ns(histogram.len(), [histogram.min(), histogram.max()], |at| histogram.value_at_quantile(at))
+    }
+
+    fn from_ns(n: u64, [min, max]: [u64; 2], quantile: impl Fn(f64) -> u64) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let at = |share| us(quantile(share));
         Self {
-            min: histogram.min() as f64 / 1e3,
+            min: us(min),
             q1: at(0.25),
             p50: at(0.5),
             q3: at(0.75),
@@ -44,8 +49,8 @@ impl Quantiles {
             p99: at(0.99),
             p99_9: at(0.999),
             p99_99: at(0.9999),
-            max: histogram.max() as f64 / 1e3,
-            n: histogram.len(),
+            max: us(max),
+            n,
         }
     }
 }
@@ -53,18 +58,6 @@ impl Quantiles {
 impl From<&Distribution> for Quantiles {
     /// From nanoseconds to microseconds.
     fn from(distribution: &Distribution) -> Self {
-        let at = |quantile| distribution.quantile(quantile) as f64 / 1e3;
-        Self {
-            min: distribution.min() as f64 / 1e3,
-            q1: at(0.25),
-            p50: at(0.5),
-            q3: at(0.75),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
-            max: distribution.max() as f64 / 1e3,
-            n: distribution.n(),
-        }
+        Self::from_ns(distribution.n(), [distribution.min(), distribution.max()], |at| distribution.quantile(at))
     }
 }

@@ -7,12 +7,13 @@ use std::fmt;
 use std::fs;
 use std::io;
 
+/// Clock ticks of a second in the figures of `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// A process that is watched.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
-    /// Clock ticks of a second in the kernel's figures.
-    ticks_per_second: f64,
     /// The group whose quota holds it back; `None` where there is none.
     cgroup: Option<Cgroup>,
     sockets: Sockets,
@@ -24,12 +25,7 @@ impl Process {
     /// # Errors
     /// When there is none.
     pub(super) fn new(pid: u32) -> io::Result<Self> {
-        let process = Self {
-            pid,
-            ticks_per_second: super::sockets::clock_ticks(),
-            cgroup: Cgroup::of_process(pid),
-            sockets: Sockets::new(pid),
-        };
+        let process = Self { pid, cgroup: Cgroup::of_process(pid), sockets: Sockets::new(pid) };
         process.stat()?;
         Ok(process)
     }
@@ -40,8 +36,7 @@ impl Process {
         // Fields 14, 15 and 20 of proc_pid_stat(5); the second is a name in brackets that may hold anything.
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
-        reading.cpu_seconds =
-            field(14).zip(field(15)).map(|(user, system)| (user + system) as f64 / self.ticks_per_second);
+        reading.cpu_seconds = field(14).zip(field(15)).map(|(user, system)| (user + system) as f64 / TICKS_PER_SECOND);
         reading.threads = field(20);
         let status = fs::read_to_string(self.path("status"))?;
         reading.rss_bytes = line(&status, "VmRSS:").map(|kibibytes| kibibytes * 1_024);

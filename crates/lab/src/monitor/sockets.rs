@@ -103,11 +103,6 @@ impl Row {
     }
 }
 
-/// Clock ticks of a second in the figures of `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
-pub(super) const fn clock_ticks() -> f64 {
-    100.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -83,6 +83,26 @@ pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: 
     Ok(())
 }
 
+/// Writes one more file of a run, a JSON value.
+///
+/// # Errors
+/// When it cannot be written; it is absent then.
+pub fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), WriteError> {
+    put(folder, name, |out| json(out, value))
+}
+
+/// Writes one more file of a run, a JSON value a line.
+///
+/// # Errors
+/// When it cannot be written; it is absent then.
+pub fn write_lines<T: Serialize>(
+    folder: &Path,
+    name: &str,
+    values: impl IntoIterator<Item = T>,
+) -> Result<(), WriteError> {
+    put(folder, name, |out| lines(out, values))
+}
+
 /// Writes beside, then renames: nobody finds half a file.
 fn put(folder: &Path, name: &str, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), WriteError> {
     let path = folder.join(name);
