@@ -1,19 +1,50 @@
 //! Figures: programs that measure, each with its budgets.
 
-use crate::command::{cargo, has};
+use crate::command::{cargo, has, root, run as run_command};
+use crate::verify::with_tools;
 
-/// Programs that the figures need besides ours.
-const PROGRAMS: &[&str] = &["taskset", "dnsperf"];
-
-/// Builds and runs a bench of the laboratory with all optimisations.
+/// Runs what `cargo xtask bench WHAT` names.
 ///
 /// # Errors
 /// When a program that it needs is missing, or a budget is missed.
 pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
-    if let Some(missing) = PROGRAMS.iter().find(|program| !has(program)) {
+    match what {
+        "instructions" => instructions(),
+        _ => laboratory(what, options),
+    }
+}
+
+/// Builds and runs a bench of the laboratory with all optimisations.
+fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
+    let programs: &[&str] = if what == "read" { &["taskset"] } else { &["taskset", "dnsperf"] };
+    if let Some(missing) = programs.iter().find(|program| !has(program)) {
         return Err(format!("{missing} is not installed; apt-get install util-linux dnsperf"));
+    }
+    if what == "read" {
+        // The server that is measured lies beside the program that measures.
+        cargo(&["build", "--quiet", "--release", "-p", "catamaran-server"])?;
     }
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
     arguments.extend(options);
     cargo(&arguments)
+}
+
+/// Instructions of each step of an answer, held to limits: what `gungraun` counts under callgrind.
+pub(crate) fn instructions() -> Result<(), String> {
+    if !has("valgrind") {
+        return Err("valgrind is not installed; apt-get install valgrind".into());
+    }
+    let has_runner = has("gungraun-runner") || root().join("target/tools/bin/gungraun-runner").is_file();
+    if !has_runner {
+        // Of the version that the lock file of `instructions` names.
+        let lock = root().join("instructions/Cargo.lock");
+        let text = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+        let version =
+            text.split("name = \"gungraun-runner\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
+        let version = version.ok_or_else(|| format!("{} names no gungraun-runner", lock.display()))?;
+        cargo(&["install", "gungraun-runner", "--version", version, "--locked", "--root", "target/tools"])?;
+    }
+    let mut bench = with_tools(&["bench", "--quiet", "--locked"]);
+    bench.current_dir(root().join("instructions"));
+    run_command(bench)
 }

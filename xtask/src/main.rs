@@ -24,6 +24,9 @@ cargo xtask COMMAND
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
+  bench read      answers a second, memory and load time, ours and the peers in turn
+  bench instructions
+                  what each step of an answer takes, counted under callgrind and held to limits
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
-        ["bench", what @ ("load" | "measuring"), options @ ..] => bench::run(what, options),
+        ["bench", what @ ("load" | "measuring" | "read" | "instructions"), options @ ..] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -15,6 +15,9 @@ const PEERS: &[(&str, &str)] = &[
     ("nsd", "nsd"),
     ("unbound", "unbound"),
     ("xz", "xz-utils"),
+    // Namespaces, and what a thread asks of the kernel.
+    ("ip", "iproute2"),
+    ("strace", "strace"),
     // Draws the laboratory's report, to see that it can be drawn.
     ("chromium", "chromium"),
 ];

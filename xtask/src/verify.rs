@@ -1,5 +1,6 @@
 //! The gate: read-only, and the same for everybody.
 
+use crate::bench;
 use crate::command::{cargo, command, has, root, run};
 use crate::memory;
 use crate::sim::{self, Length};
@@ -18,11 +19,21 @@ pub(crate) fn verify() -> Result<(), String> {
     docs()?;
     deny()?;
     memory::check()?;
+    instructions()?;
     test::run(Extent::Subset)?;
     match sim::run(test::PROFILE, SIM)? {
         (_, 0) => Ok(()),
         (_, failed) => Err(format!("{failed} simulated clusters failed")),
     }
+}
+
+/// Held to limits where they can be counted.
+fn instructions() -> Result<(), String> {
+    if has("valgrind") {
+        return bench::instructions();
+    }
+    println!("skipped: valgrind is not installed, so instructions are not counted");
+    Ok(())
 }
 
 /// A minute of clusters that the tests have not simulated.
@@ -60,7 +71,7 @@ fn deny() -> Result<(), String> {
     }
 }
 
-fn with_tools(arguments: &[&str]) -> Command {
+pub(crate) fn with_tools(arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = root().join("target/tools/bin");
     let mut cargo = command("cargo", arguments);

@@ -3,6 +3,7 @@
 
 #[path = "support/document.rs"]
 mod document;
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
 #[path = "../tests/support/faults.rs"]
 mod faults;
 

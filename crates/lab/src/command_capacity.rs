@@ -22,7 +22,8 @@ The rate doubles from --from until the objective is missed, then the bracket is 
 --precision; that is repeated, and the median stands with the lowest and highest of the repeats as its interval. Where
 this tool is the limit, the server bears at least what is printed.
 
-Exit code 0: a rate was found; 1: the objective is met at no rate; 2: the search could not take place.";
+Exit code 0: a rate was found; 1: the objective is met at no rate, or the search was broken off before its first
+estimate; 2: it could not take place.";
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("workload").required(true).args(["queries", "updates", "name"])))]
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Even distances between queries instead of random ones.
     #[arg(long)]
     even: bool,
+    /// Print capacity.json on standard output instead of a sentence.
+    #[arg(long)]
+    json: bool,
     /// Folder for capacity.json and manifest.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -93,6 +97,11 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         precision: arguments.precision.max(0.005),
         repeats: arguments.repeats.max(1),
     };
+    if let Some(out) = &arguments.out {
+        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+    }
+    let seed = arguments.asking.seed;
+    let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
     let started = SystemTime::now();
     let mut search = Search::new(limits);
     let mut tries: Vec<Try> = Vec::new();
@@ -100,13 +109,14 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         if !tries.is_empty() {
             std::thread::sleep(arguments.pause);
         }
-        let seed = arguments.asking.seed.wrapping_add(tries.len() as u64);
-        let arrivals = if arguments.even { Arrivals::Even } else { Arrivals::Poisson { seed } };
-        let pace = Pace::Open(Schedule::constant(rate, arguments.try_for, arrivals)?);
-        let plan = arguments.target.plan(workload.clone(), pace, seed)?;
-        let (summary, verdict) = measure(arguments, &plan, stops)?;
+        let seed = seed.wrapping_add(tries.len() as u64);
+        let (summary, verdict) =
+            measure(arguments, &Plan { pace: pace(arguments, rate, seed)?, seed, ..plan.clone() }, stops)?;
         if stops() > 0 {
             break;
+        }
+        if tries.is_empty() && summary.total.answered == 0 {
+            return Err(silence(&plan, rate, &summary).into());
         }
         let (found, wanted) = search.done();
         let tried = Try::new(rate, &verdict, summary);
@@ -114,18 +124,34 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         tries.push(tried);
         search.record(&verdict);
     }
-    let estimate = search.estimate();
-    match &estimate {
+    let capacity = Capacity { schema_version: 1, estimate: search.estimate(), tries: &tries };
+    match &capacity.estimate {
+        _ if arguments.json => println!("{}", serde_json::to_string_pretty(&capacity)?),
         Some(estimate) => println!("{}", sentence(estimate)),
         None => println!("broken off before there was an estimate"),
     }
     if let Some(out) = &arguments.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-        let capacity = Capacity { schema_version: 1, estimate: estimate.clone(), tries: &tries };
         folder::write_json(out, "capacity.json", &capacity)?;
         folder::write_json(out, "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
     }
-    Ok(if estimate.is_some_and(|estimate| estimate.rate > 0.0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_rate = capacity.estimate.is_some_and(|estimate| estimate.rate > 0.0);
+    Ok(if has_rate { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn pace(arguments: &Arguments, rate: f64, seed: u64) -> Result<Pace, String> {
+    let arrivals = if arguments.even { Arrivals::Even } else { Arrivals::Poisson { seed } };
+    Ok(Pace::Open(Schedule::constant(rate, arguments.try_for, arrivals)?))
+}
+
+/// Why a search makes no sense at a server that does not answer at its first rate.
+fn silence(plan: &Plan, rate: f64, summary: &Summary) -> String {
+    let servers: Vec<_> = plan.servers.iter().map(ToString::to_string).collect();
+    let refusals = summary.limit.evidence.iter().find(|line| line.contains("nobody listens"));
+    format!(
+        "not one answer of {} at {rate:.0} queries a second{}; is there a server? A slower one wants --from",
+        servers.join(", "),
+        refusals.map(|line| format!(": {line}")).unwrap_or_default()
+    )
 }
 
 /// Tries a rate, and again when the tool failed: a machine that paused once must not be taken for a limit.
@@ -134,6 +160,9 @@ fn measure(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result
     let mut again = TOOL_RETRIES_MAX;
     loop {
         let outcome = engine::run(plan, |_| stops())?;
+        if let Some(failure) = &outcome.failure {
+            return Err(failure.clone().into());
+        }
         let summary = Summary::new(plan, &outcome, &rules);
         let verdict = arguments.objective.judge(&summary);
         if !matches!(verdict, Verdict::ToolLimited(_)) || again == 0 || stops() > 0 {
@@ -149,6 +178,9 @@ fn sentence(estimate: &Estimate) -> String {
         return "the objective was met at no rate".into();
     }
     let least = if estimate.is_lower_bound { "at least " } else { "" };
+    if estimate.repeats.len() == 1 {
+        return format!("capacity {least}{:.0} queries a second; one bracket has no interval", estimate.rate);
+    }
     format!(
         "capacity {least}{:.0} queries a second, {:.0} to {:.0} ({:.1} % interval of the median, {} repeats)",
         estimate.rate,

@@ -3,19 +3,23 @@
 use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration};
 use crate::self_check;
 use clap::{ArgGroup, Args};
-use lab::engine::{self, Pace, Plan, Progress};
+use lab::answers::{Checking, Recorder, Reference};
+use lab::engine::{self, Outcome, Pace, Plan, Progress};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::{MONITOR_INTERVAL_MIN, RUN_MAX};
 use lab::live::{Events, Exporter, Live, Marks, View};
 use lab::monitor::Monitor;
+use lab::per_query::{PerQuery, Written};
 use lab::population::{Cast, Population};
+use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use std::error::Error;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Ends the examples of `--help`.
@@ -23,6 +27,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
   catlab load --server 127.0.0.1:5300 --name 'q{\x1b[0mn}.example.test' --names 100000 --closed-loop --in-flight 256
   catlab load --server 192.168.1.5 --queries queries.txt --rate 100..20000 --duration 60s --poisson
+  catlab load --server 192.168.1.5 --queries queries.txt --rate 500 --duration 60s --record-answers right.jsonl
+  catlab load --server 192.168.1.6 --queries queries.txt --rate 50000 --expect-answers right.jsonl
 
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
 
@@ -58,6 +64,14 @@ pub(crate) struct Arguments {
     /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Also one row for each query, in DIR/queries.parquet: written while the run goes on, which costs CPU. Rows that
+    /// cannot be written in time are counted.
+    #[arg(long, requires = "out")]
+    parquet: bool,
+    /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
+    /// slow run at a server you trust.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expect_answers", "updates", "update_zone"])]
+    record_answers: Option<PathBuf>,
     /// Print dnsperf's statistics too, for scripts that read them.
     #[arg(long)]
     dnsperf_text: bool,
@@ -102,7 +116,8 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
     let _limit = engine::raise_open_files();
-    let plan = plan(arguments)?;
+    let mut plan = plan(arguments)?;
+    let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
@@ -111,6 +126,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(checked) = &checked {
         eprintln!("{}", self_check::line(checked));
     }
+    let out = arguments.out.as_deref().filter(|_| arguments.parquet);
+    let per_query = out.map(PerQuery::create).transpose()?;
+    plan.per_query = per_query.as_ref().map(PerQuery::spool);
     let mut live = live(arguments, plan.pace.duration())?;
     let monitor = watch(arguments)?;
     arguments.target.allow(arguments.freshness.servers())?;
@@ -125,28 +143,21 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
             live.note(when.saturating_duration_since(began), line);
         }
         stops()
-    })?;
-    live.finish(&outcome.total);
+    });
+    // A disk that is full stops neither the run nor the summary.
+    let (outcome, rows) = end_rows(per_query, outcome, &mut plan)?;
     let freshness = probe.map(|probe| probe.finish(outcome.start));
     let mut summary = Summary::new(&plan, &outcome, &rules);
     if let Some(checked) = &checked {
         summary.note_self_check(checked);
     }
+    live.finish(&outcome.total, &summary.validity);
+    summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
     let mut recording = Recording::of(&outcome, plan.timeout);
     recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
     recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
-    // Standard output is the events' alone when they are wanted.
-    if arguments.json_events {
-        eprint!("{}", outline(&summary));
-    } else {
-        if arguments.dnsperf_text {
-            println!("{}", dnsperf_text(&recording, summary.duration_seconds));
-        }
-        print!("{}", outline(&summary));
-    }
-    if let Some(freshness) = &freshness {
-        eprint!("{}", freshness_lines(freshness));
-    }
+    let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
+    tell(arguments, &recording, &summary, freshness.as_ref());
     if let Some(out) = &arguments.out {
         if let Some(freshness) = &freshness {
             folder::write_json(out, "freshness.json", freshness)?;
@@ -157,10 +168,58 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         }
         folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
     }
+    rows.transpose()?;
+    if let Some((path, count)) = recorded? {
+        eprintln!("{count} answers recorded in {}", path.display());
+    }
     if let Some(failure) = &outcome.failure {
         return Err(failure.clone().into());
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Has the plan keep the first answer to each question.
+fn record(arguments: &Arguments, plan: &mut Plan) -> Arc<Recorder> {
+    let recorder = Arc::new(Recorder::default());
+    let reference = Reference::Recorder(Arc::clone(&recorder));
+    plan.checking = Some(Checking { reference, share: arguments.target.check_share() });
+    recorder
+}
+
+/// Prints how it went; standard output is the events' alone when they are wanted.
+fn tell(arguments: &Arguments, recording: &Recording, summary: &Summary, freshness: Option<&Freshness>) {
+    if arguments.json_events {
+        eprint!("{}", outline(summary));
+    } else {
+        if arguments.dnsperf_text {
+            println!("{}", dnsperf_text(recording, summary.duration_seconds));
+        }
+        print!("{}", outline(summary));
+    }
+    if let Some(freshness) = freshness {
+        eprint!("{}", freshness_lines(freshness));
+    }
+}
+
+/// Ends the file of rows, if there is one, and says how that went.
+fn end_rows(
+    per_query: Option<PerQuery>,
+    outcome: io::Result<Outcome>,
+    plan: &mut Plan,
+) -> io::Result<(Outcome, Option<Result<Written, WriteError>>)> {
+    plan.per_query = None;
+    match outcome {
+        Ok(outcome) => {
+            let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout));
+            Ok((outcome, rows))
+        }
+        Err(error) => {
+            if let Some(per_query) = per_query {
+                per_query.abandon();
+            }
+            Err(error)
+        }
+    }
 }
 
 fn live(arguments: &Arguments, planned: Duration) -> Result<Live, String> {
@@ -186,6 +245,12 @@ fn freshness_lines(freshness: &Freshness) -> String {
         quantiles(&freshness.acknowledged_us)
     );
     let server = |server: &ServerFreshness| {
+        if server.visible_us.n == 0 {
+            return format!(
+                "           never seen at {}; not seen although acknowledged: {}\n",
+                server.server, server.unseen
+            );
+        }
         let told = quantiles(&server.visible_us);
         format!(
             "           seen at {} after {told}, to {:.0} us; never {}\n",

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab profile fit day.pcap --out day.toml
+  catlab profile fit day.pcapng.xz --port 5300
   catlab load --server 127.0.0.1:5300 --population day.toml --duration 60s --out run1";
 
 /// What can be done with a population.
@@ -22,8 +23,12 @@ pub(crate) enum Profile {
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
-    /// Capture (pcap or pcapng, also as .xz) of what clients sent to port 53.
+    /// Capture (pcap or pcapng, also as .xz) of what clients sent; with the responses in it the share of NXDOMAIN is
+    /// known too.
     trace: PathBuf,
+    /// The port that servers answer at.
+    #[arg(long, default_value_t = trace::DNS_PORT)]
+    port: u16,
     /// Where to write the population; the terminal otherwise.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -43,8 +48,9 @@ pub(crate) fn main(profile: &Profile) -> ExitCode {
 
 fn fit(arguments: &FitArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.trace.display();
-    let observed = trace::read_observed(&arguments.trace).map_err(|error| format!("{path}: {error}"))?;
-    let population = population::fit(&observed).map_err(|error| format!("{path}: {error}"))?;
+    let observed = trace::read_capture(&arguments.trace, arguments.port).map_err(|error| format!("{path}: {error}"))?;
+    let population = population::fit(&observed)
+        .map_err(|error| format!("{path}: {error}, of clients that ask at port {}", arguments.port))?;
     let text = population.to_text();
     match &arguments.out {
         Some(out) => std::fs::write(out, text).map_err(|error| format!("{}: {error}", out.display()))?,

@@ -1,6 +1,7 @@
 //! `catlab report`: runs as one page of figures and pictures.
 
 use clap::Args;
+use lab::report::pictures::{self, Form};
 use lab::report::{self, Run};
 use std::error::Error;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab report run1
   catlab report before after --out before-and-after.html
-  catlab report run1 kxdpgun.json dnsperf.txt --svg pictures
+  catlab report run1 kxdpgun.json dnsperf.txt --svg pictures --png pictures
 
 A run is a folder that `catlab load --out` wrote, what `kxdpgun -j` printed, or what dnsperf printed. The page is one
 file that needs no network. Exit code 0: it is written; 2: it is not.";
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// Also single pictures as SVG, for papers and READMEs.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// The same as PNG, 1,800 by 840 points.
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
 }
 
 /// Writes the page.
@@ -49,8 +53,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let out = &arguments.out;
     std::fs::write(out, report::page(&runs, &title)).map_err(|error| format!("{}: {error}", out.display()))?;
     println!("{}", out.display());
-    if let Some(folder) = &arguments.svg {
-        report::svg::write(&runs, folder)?.iter().for_each(|path| println!("{}", path.display()));
+    for (folder, form) in [(&arguments.svg, Form::Svg), (&arguments.png, Form::Png)] {
+        if let Some(folder) = folder {
+            pictures::write(&runs, folder, form)?.iter().for_each(|path| println!("{}", path.display()));
+        }
     }
     Ok(())
 }

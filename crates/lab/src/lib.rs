@@ -19,8 +19,13 @@ pub mod population;
 pub mod schedule;
 // Sending it, and whose answer is whose.
 pub mod engine;
+// Whether it is the right one.
+pub mod answers;
+mod octet_hash;
 // What it is tried against.
 pub mod echo;
+// Each query on its own.
+pub mod per_query;
 // How long it took.
 pub mod measure;
 pub mod report;

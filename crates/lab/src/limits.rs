@@ -13,6 +13,22 @@ pub const CONNECTIONS_MAX: usize = 4;
 pub const QUERY_OCTETS_MAX: usize = 4_096;
 /// Octets of a datagram that are kept; what matching needs lies far in front.
 pub const RESPONSE_OCTETS_KEPT: usize = 2_048;
+/// The same where answers are checked: all that a datagram can have.
+pub const RESPONSE_OCTETS_CHECKED: usize = 65_535;
+/// A run that is late goes on after its end for as long as it was to last, and for this time more.
+pub const OVERDUE_MIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// Sockets of each worker to each server: each has a table of 2.5 MB.
+pub const SOCKETS_MAX: usize = 256;
+/// Threads that send.
+pub const WORKERS_MAX: usize = 256;
+/// Questions of which right answers are known.
+pub const ANSWERS_MAX: usize = 5_000_000;
+/// Octets of a line in a file of answers.
+pub const ANSWER_LINE_OCTETS_MAX: u64 = 16 << 10;
+/// Answers that each worker knows to be right by their octets: 16 MB.
+pub const RIGHT_OCTETS_KEPT_MAX: usize = 1 << 20;
+/// Wrong answers that are told of a run, the first ones.
+pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
 /// Messages of one system call.
 pub const BATCH_COUNT: usize = 64;
 /// Send and receive buffer asked for each socket.
@@ -69,6 +85,14 @@ pub const TLS_TICKETS_MAX: usize = 32_768;
 pub const EVENTS_MAX: usize = 1_024;
 /// Queries that wait on one connection, unless the command line says otherwise.
 pub const CONNECTION_IN_FLIGHT_DEFAULT: usize = 1_000;
+/// Queries of one worker that wait or have timed out lately and have a row in `queries.parquet`.
+pub const PER_QUERY_WAITING_MAX: usize = 1 << 20;
+/// Queries that go to the writer of `queries.parquet` together.
+pub const PER_QUERY_CHUNK_ROWS: usize = 4_096;
+/// Times as many that it may be behind a worker: some 20 MB.
+pub const PER_QUERY_CHUNKS: usize = 32;
+/// Queries of a row group: 30 chunks, as many as readers like to take at once.
+pub const PER_QUERY_GROUP_ROWS: usize = 122_880;
 /// Groups of clients in a population.
 pub const GROUPS_MAX: usize = 1_000;
 /// Clients of a population.

@@ -8,6 +8,7 @@ mod command_compare_runs;
 mod command_doctor;
 mod command_echo;
 mod command_load;
+mod command_merge;
 mod command_profile;
 mod command_report;
 mod command_updates;
@@ -67,6 +68,9 @@ enum Command {
     /// Draws runs: figures and pictures on one page that needs no network.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
+    /// Makes one run of several that went on at the same time, of more processes or machines.
+    #[command(after_help = command_merge::EXAMPLES)]
+    Merge(command_merge::Arguments),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Profile(profile) => command_profile::main(&profile),
         Command::Report(arguments) => command_report::main(&arguments),
+        Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }

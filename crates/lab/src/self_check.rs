@@ -32,6 +32,8 @@ pub(crate) fn run(plan: &Plan, rules: &Rules, stops: &dyn Fn() -> u8) -> io::Res
         tls: TlsPlan { is_insecure: true, ..TlsPlan::default() },
         // The echo's answers have the RCODE of the query.
         expected_rcodes: Vec::new(),
+        per_query: None,
+        checking: None,
         ..plan.clone()
     };
     let outcome = engine::run(&checked, |_| stops())?;

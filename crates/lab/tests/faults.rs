@@ -1,5 +1,6 @@
 //! A server's fault stands in the files of the run where and when it happened, to the second: `catlab load` the program
 //! asks, and the run folder is read back.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
 #[path = "support/faults.rs"]
 mod faults;
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
@@ -55,8 +56,11 @@ fn a_server_that_stops_shows_in_every_second() {
         assert!((160..=400).contains(&waited), "second {second}: {waited} waited");
         let longest = row.latency.max() / 1_000_000;
         assert!((195..600).contains(&longest), "second {second}: {longest} ms");
-        assert_eq!((row.sent, row.answered, row.timed_out), (RATE, RATE, 0), "second {second}");
+        assert_eq!((row.answered, row.timed_out), (row.sent, 0), "second {second}");
+        // A sender that other processes hold up sends a few in the next second.
+        assert!(row.sent.abs_diff(RATE) <= RATE / 50, "second {second}: {} sent", row.sent);
     }
+    assert_eq!(rows.iter().map(|row| row.sent).sum::<u64>(), 5 * RATE);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use lab::echo::{Echo, EchoPlan, Fault};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
 use lab::limits::QUERY_OCTETS_MAX;
 use lab::population::{Cast, Population, Ports, fit};
-use lab::trace::{Observed, Recorded, Transport as Seen, read_observed};
+use lab::trace::{Capture, DNS_PORT, Observed, Recorded, Transport as Seen, read_capture};
 use lab::workload::{Extras, Workload};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -57,6 +57,7 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
     assert_eq!((outcome.total.sent, outcome.total.answered), (4_000, 4_000));
     assert_eq!(outcome.clients.len(), 500);
     assert!(outcome.clients.iter().all(|client| (client.sent, client.answered) == (8, 8) && client.p50_us > 0));
+    assert!(outcome.clients.iter().all(|client| client.expected == Some(8.0)), "two a second for four seconds");
     for transport in Transport::ALL {
         let account = &outcome.transports[&transport];
         assert_eq!((account.total.sent, echo.counts().queries_of(transport)), (800, 800), "{transport}");
@@ -129,6 +130,10 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
     // A tenth of a second for the answer and one for thinking.
     let thinkers = outcome.clients.iter().filter(|client| client.transport == Transport::Udp);
     assert!(thinkers.clone().all(|client| (15..=21).contains(&client.sent)), "{:?}", thinkers.collect::<Vec<_>>());
+    assert!(outcome.clients.iter().all(|client| (client.transport == Transport::Udp) == client.expected.is_none()));
+    // Twenty a second, active for two seconds, of which a quarter is burst: no burst, one, or parts of two.
+    let expected: Vec<f64> = outcome.clients.iter().filter_map(|client| client.expected).collect();
+    assert!(expected.len() == 100 && expected.iter().all(|&expected| (expected - 10.0).abs() < 1e-6), "{expected:?}");
     let tcp = &outcome.transports[&Transport::Tcp];
     let sent: Vec<u64> = tcp.seconds.iter().take(4).map(|second| second.sent).collect();
     // A hundred clients at twenty a second for a quarter of the time, from the first second to the third.
@@ -219,6 +224,10 @@ fn assert_alike(seen: &Shape, again: &Shape) {
     assert!(is_alike, "{seen:?}\n{again:?}");
 }
 
+fn queries_only(queries: Vec<Observed>) -> Capture {
+    Capture { queries, responses: Vec::new() }
+}
+
 #[test]
 fn a_fit_to_a_generated_trace_resembles_it() {
     let text = "[queries]
@@ -236,7 +245,7 @@ transports = { udp = 0.9, tcp = 0.1 }
 rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.5 }
 ";
     let trace = trace_of(&Population::parse(text).unwrap(), 120);
-    let fitted = fit(&trace).unwrap();
+    let fitted = fit(&queries_only(trace.clone())).unwrap();
     let (seen, again) = (shape(&trace), shape(&trace_of(&fitted, 120)));
     assert_alike(&seen, &again);
     let queries = fitted.queries.unwrap();
@@ -247,23 +256,74 @@ rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.5 }
 #[test]
 fn a_fit_to_a_root_servers_traffic_resembles_it() {
     let Some(path) = support::data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
-    let trace = read_observed(&path).unwrap();
-    let fitted = fit(&trace).unwrap();
+    let capture = read_capture(&path, DNS_PORT).unwrap();
+    let fitted = fit(&capture).unwrap();
+    let trace = capture.queries;
     // What is written is what is run.
     let fitted = Population::parse(&fitted.to_text()).unwrap();
     let seconds = trace.iter().map(|own| own.at).max().unwrap() - trace.iter().map(|own| own.at).min().unwrap();
     let (seen, again) = (shape(&trace), shape(&trace_of(&fitted, seconds.as_secs())));
     assert_alike(&seen, &again);
+    // Of 8,267 queries 63 % were answered with NXDOMAIN, says whoever published the capture.
+    let queries = fitted.queries.as_ref().unwrap();
+    assert!((queries.nxdomain_share - 0.63).abs() < 0.01, "{}", queries.nxdomain_share);
     // An address that sends only what is no query is no client.
     let clients = fitted.clients.iter().map(|group| group.count).sum::<usize>() as f64;
     assert!((0.0..=2.0).contains(&(seen.clients - clients)), "{clients} {}", seen.clients);
 }
 
 #[test]
+fn names_that_do_not_exist_are_known_by_their_responses() {
+    let text = "[queries]
+pattern = \"q{n}.example.com\"
+names = 200
+popularity = \"zipf\"
+exponent = 0.8
+nxdomain_share = 0.3
+
+[[clients]]
+count = 100
+transports = { udp = 0.5, tcp = 0.5 }
+rate = { distribution = \"constant\", mean = 1.0 }
+";
+    let queries = trace_of(&Population::parse(text).unwrap(), 100);
+    let response = |query: &Observed| {
+        let mut response = query.clone();
+        let octets = &mut response.recorded.octets;
+        let exists = octets[13] == b'q' && octets[14..13 + usize::from(octets[12])].iter().all(u8::is_ascii_digit);
+        octets[2] |= 0x80;
+        octets[3] = if exists { 0 } else { 3 };
+        // Some resolvers ask in upper case, and servers answer as they like.
+        octets[13] = octets[13].to_ascii_uppercase();
+        response
+    };
+    // One in ten was not captured.
+    let responses = queries.iter().enumerate().filter(|(at, _)| at % 10 != 0).map(|(_, query)| response(query));
+    let responses: Vec<_> = responses.collect();
+    let asked = |capture: &Capture| fit(capture).unwrap().queries.unwrap();
+    let fitted = asked(&Capture { queries: queries.clone(), responses });
+    assert!((fitted.nxdomain_share - 0.3).abs() < 0.02, "{}", fitted.nxdomain_share);
+    assert_eq!(asked(&queries_only(queries)).nxdomain_share, 0.0);
+}
+
+#[test]
+fn a_resolvers_clients_are_fitted_with_their_nxdomain() {
+    // 999 queries and as many responses of a resolver.
+    let Some(path) = support::data("captures/compactor-dns.pcap.xz") else { return };
+    let capture = read_capture(&path, DNS_PORT).unwrap();
+    assert_eq!((capture.queries.len(), capture.responses.len()), (999, 999));
+    let missing = capture.responses.iter().filter(|response| response.recorded.octets[3] & 0x0F == 3).count();
+    let share = fit(&capture).unwrap().queries.unwrap().nxdomain_share;
+    assert!(missing > 0 && (share - missing as f64 / 999.0).abs() < 0.002, "{share} {missing}");
+    // Nobody asks there.
+    assert_eq!(read_capture(&path, 5_353).unwrap(), Capture::default());
+}
+
+#[test]
 fn a_trace_that_holds_nothing_is_said() {
-    assert!(fit(&[]).unwrap_err().contains("no query"));
+    assert!(fit(&Capture::default()).unwrap_err().contains("no query"));
     let recorded =
         Recorded { transport: Seen::Udp, octets: b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01".to_vec() };
     let one = Observed { at: Duration::ZERO, client: Ipv4Addr::LOCALHOST.into(), port: 1, recorded };
-    assert!(fit(&[one]).unwrap_err().contains("same moment"));
+    assert!(fit(&queries_only(vec![one])).unwrap_err().contains("same moment"));
 }

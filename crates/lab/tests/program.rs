@@ -15,7 +15,11 @@ const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 
 fn load(server: &str, more: &[&str]) -> Command {
     let mut command = Command::new(CATLAB);
-    command.env_remove("CATLAB_ALLOW").args(["load", "--quiet", "--workers", "1", "--server", server]).args(more);
+    command.env_remove("CATLAB_ALLOW").args(["load", "--quiet", "--server", server]);
+    if !more.contains(&"--workers") {
+        command.args(["--workers", "1"]);
+    }
+    command.args(more);
     command
 }
 
@@ -46,6 +50,40 @@ fn a_malformed_line_is_named_with_file_line_and_reason() {
         assert_eq!(code, 2, "{error}");
         assert!(error.contains(&format!("queries.txt:{line}: ")) && error.contains(reason), "{error}");
     }
+}
+
+#[test]
+fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
+    let folder = Folder::new("cut-off");
+    let file = folder.path().join("queries.bin");
+    let query = b"\0\x1d\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
+    std::fs::write(&file, [&query[..], &query[..20]].concat()).unwrap();
+    let (code, _, error) = ended(&load("127.0.0.1:9", &["--queries", &file.to_string_lossy()]).output().unwrap());
+    assert!(code == 2 && error.contains("queries.bin: octet 31: the file ends within a message"), "{error}");
+}
+
+#[test]
+fn what_this_machine_has_not_is_refused_by_its_name() {
+    for (option, value, reason) in [
+        ("--source", "192.0.2.77", "--source 192.0.2.77: Cannot assign"),
+        ("--sockets", "100000", "none of 1 to"),
+        ("--workers", "0", "none of 1 to"),
+        ("--timeout", "0s", "in no time"),
+    ] {
+        let (code, _, error) =
+            ended(&load("127.0.0.1:9", &["--name", "q{n}.example", option, value]).output().unwrap());
+        assert!(code == 2 && error.contains(reason), "{option}: {error}");
+    }
+}
+
+#[test]
+fn a_rate_beyond_every_machine_ends() {
+    let (_echo, address) = echo(Transport::Udp);
+    let began = Instant::now();
+    let more = ["--name", "q{n}.example", "--rate", "1e12", "--duration", "200ms", "--timeout", "500ms"];
+    let (code, text, error) = ended(&load(&address, &more).output().unwrap());
+    assert!(code == 1 && text.contains("of 200000000000 that were planned"), "{text}{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -91,6 +129,8 @@ fn a_refused_connection_is_said() {
         let (code, text, error) = ended(&load(&closed.to_string(), &more).output().unwrap());
         assert_eq!(code, 2, "{text}{error}");
         assert!(error.contains("refused") && error.contains(&closed.to_string()), "{error}");
+        // What stands before it says that nothing was measured.
+        assert!(text.contains("INVALID") && !text.contains("validity   valid"), "{text}");
     }
 }
 
@@ -104,27 +144,36 @@ fn a_certificate_that_does_not_match_is_said() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured() {
-    let (_echo, address) = echo(Transport::Udp);
-    let folder = Folder::new("interrupted");
-    let out = folder.path().join("run");
-    let more = ["--name", "q{n}.example", "--rate", "500", "--duration", "60s", "--out"];
-    let mut command = load(&address, &more);
-    let child = command.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(2_500));
-    let interrupted = Instant::now();
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-    let (code, text, error) = ended(&child.wait_with_output().unwrap());
-    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
-    assert!(matches!(code, 0 | 1), "{text}{error}");
-    let run = Run::read(&out).unwrap();
-    let figures = run.figures();
-    assert!((500..2_000).contains(&figures.sent), "{}", figures.sent);
-    assert_eq!((figures.answered, figures.sent), (run.total.answered, run.total.sent));
-    assert_eq!(figures.answered + figures.timed_out + figures.interrupted, figures.sent);
-    // The rate is of the time that it ran, not of the time that was planned.
-    assert!((450.0..550.0).contains(&run.achieved_rate()), "{}", run.achieved_rate());
+fn ctrl_c_keeps_what_was_measured_over_each_transport() {
+    for transport in Transport::ALL {
+        let (_echo, address) = echo(transport);
+        let folder = Folder::new(&format!("interrupted-{transport}"));
+        let out = folder.path().join("run");
+        let label = transport.to_string();
+        let more =
+            ["--name", "q{n}.example", "--rate", "500", "--duration", "60s", "--insecure", "--transport", &label];
+        let mut command = load(&address, &more);
+        let child = command.arg("--json-events").arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(2_000));
+        let interrupted = Instant::now();
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let (code, text, error) = ended(&child.wait_with_output().unwrap());
+        assert!(interrupted.elapsed() < Duration::from_secs(5), "{transport}: {:?}", interrupted.elapsed());
+        assert!(matches!(code, 0 | 1), "{transport}: {text}{error}");
+        let run = Run::read(&out).unwrap();
+        let figures = run.figures();
+        assert!((300..1_500).contains(&figures.sent), "{transport}: {}", figures.sent);
+        assert_eq!((figures.answered, figures.sent), (run.total.answered, run.total.sent));
+        assert_eq!(figures.answered + figures.timed_out + figures.interrupted, figures.sent, "{transport}");
+        // The rate is of the time that it ran, not of the time that was planned.
+        assert!((440.0..550.0).contains(&run.achieved_rate()), "{transport}: {}", run.achieved_rate());
+        // The last event says so too, and whether it can be trusted.
+        let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!((&last["event"], &last["sent"]), (&"end".into(), &figures.sent.into()), "{transport}: {text}");
+        assert_eq!(last["validity"]["valid"], !run.is_invalid(), "{transport}: {text}");
+    }
 }
 
 /// Runs a line of shell with a file system of its own, of this size, at `at`; none where that is not allowed.
@@ -151,6 +200,46 @@ fn a_full_disk_is_said_and_the_summary_printed() {
     assert!(text.contains("1,000") || text.contains("1000"), "what was measured is printed: {text}");
     // Files are whole or absent.
     assert!(!error.contains(".part"), "{error}");
+}
+
+#[test]
+fn a_disk_that_rows_fill_costs_nothing_but_the_rows() {
+    let (_echo, address) = echo(Transport::Udp);
+    let folder = Folder::new("full-of-rows");
+    let run = "--workers 1 --name 'q{n}.example' --rate 20000 --duration 2s --parquet";
+    let line = format!("{CATLAB} load --quiet --server {address} {run} --out {}", folder.path().display());
+    let Some(output) = with_small_disk(folder.path(), "300k", &line) else {
+        println!("skipped: the right to mount a small file system is not there");
+        return;
+    };
+    let (code, text, error) = ended(&output);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("queries.parquet could not be written: No space left on device"), "{error}");
+    assert!(text.contains("40000"), "what was measured is printed: {text}");
+    assert!(error.contains("\nsummary.json") && !error.contains(".part"), "{error}");
+}
+
+#[test]
+fn ports_that_run_out_are_said_and_what_was_measured_is_kept() {
+    let folder = Folder::new("ports");
+    let out = folder.path().join("run");
+    // A network of its own with sixty ports; each query takes one, and a closed connection keeps it for a while.
+    let network = "ip link set lo up && echo '40000 40060' > /proc/sys/net/ipv4/ip_local_port_range";
+    let inside = |line: &str| Command::new("unshare").args(["-rn", "sh", "-c", line]).stdin(Stdio::null()).output();
+    if !inside(network).is_ok_and(|output| output.status.success()) {
+        println!("skipped: the right to make a network is not there");
+        return;
+    }
+    let echo = format!("{CATLAB} echo --ports tcp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let plan =
+        "--transport tcp --connections 2 --queries-per-connection 1 --rate 500 --duration 4s --name 'q{n}.example'";
+    let load = format!("{CATLAB} load --quiet --workers 1 --server 127.0.0.1:5300 {plan} --out {}", out.display());
+    let line = format!("{network}; {echo}; {load}; code=$?; kill -INT $echo; wait $echo; exit $code");
+    let (code, text, error) = ended(&inside(&line).unwrap());
+    assert!(code == 2 && error.contains("every local port is in use"), "{code} {text}{error}");
+    assert!(text.contains("INVALID") && text.contains("every local port is in use"), "{text}");
+    let total = Run::read(&out).unwrap().total;
+    assert!((20..=62).contains(&total.answered), "{}", total.answered);
 }
 
 #[test]

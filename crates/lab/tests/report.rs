@@ -3,73 +3,38 @@
 
 #[expect(dead_code, reason = "the rest of it is for tests that start servers")]
 mod support;
+#[path = "support/traffic.rs"]
+mod traffic;
 
-use lab::engine::{Pace, Plan, run};
+use lab::echo::Fault;
+use lab::engine::{Plan, Transport};
 use lab::report::{
-    Client, ConnectionRow, Event, Manifest, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
+    Client, ConnectionRow, Event, Manifest, Quantiles, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
 };
-use lab::schedule::{Arrivals, Schedule};
-use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
-use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::Folder;
-use wire::number::Rtype;
 
 /// Programs that draw pages, by the names of distributions.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"];
-
-/// Answers every query, or by the query's number none, or only after a rest.
-fn serve(address: std::sync::mpsc::Sender<SocketAddr>, stop: &AtomicBool, fate: impl Fn(u64) -> Option<Duration>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    address.send(socket.local_addr().unwrap()).unwrap();
-    let mut message = [0u8; 4096];
-    while !stop.load(Ordering::Relaxed) {
-        let Ok((length, client)) = socket.recv_from(&mut message) else { continue };
-        let label = &message[14..13 + usize::from(message[12])];
-        let Some(rest) = fate(std::str::from_utf8(label).unwrap().parse().unwrap()) else { continue };
-        std::thread::sleep(rest);
-        message[2] |= 0x80;
-        socket.send_to(&message[..length], client).unwrap();
-    }
-}
 
 /// A run of 500 queries a second, written to a folder and read back.
 fn measured(
     folder: &Path,
     seconds: u64,
     lag_max: Duration,
-    fate: impl Fn(u64) -> Option<Duration> + Send + 'static,
+    fault: impl Fn(u64) -> Fault + Send + Sync + 'static,
 ) -> Run {
-    let (send, receive) = std::sync::mpsc::channel();
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    let server = std::thread::spawn(move || serve(send, &flag, fate));
-    let names = NameDistribution {
-        pattern: "q{n}.example".into(),
-        count: 1_000_000,
-        popularity: Popularity::Sequential,
-        nxdomain_share: 0.0,
-    };
-    let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
+    let echo = traffic::echo(fault);
     let plan = Plan {
         timeout: Duration::from_millis(700),
         worker_count: 1,
         socket_count: 2,
         expected_rcodes: Vec::new(),
-        ..Plan::new(
-            vec![receive.recv().unwrap()],
-            Workload::generated(generator),
-            Pace::Open(Schedule::constant(500.0, Duration::from_secs(seconds), Arrivals::Even).unwrap()),
-        )
+        ..Plan::new(vec![echo.address(Transport::Udp)], traffic::workload(), traffic::open(500.0, seconds))
     };
-    let outcome = run(&plan, |_| 0).unwrap();
-    stop.store(true, Ordering::Relaxed);
-    server.join().unwrap();
+    let (outcome, _) = traffic::measure(&plan);
     let rules = Rules { lag_p99_max: lag_max, ..Rules::default() };
     let mut recording = Recording::of(&outcome, plan.timeout);
     watched(&mut recording);
@@ -118,6 +83,7 @@ fn watched(recording: &mut Recording) {
             transport: "udp".into(),
             opened: 5,
             open: 5 + u64::from(second),
+            handshake_us: Quantiles { p50: 200.0, p99: 550.0, max: 610.0, ..Quantiles::default() },
             ..ConnectionRow::default()
         })
         .collect();
@@ -172,11 +138,11 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
     let lenient = Duration::from_secs(1);
     // Rests 200 ms in each second; loses 1 % in its second second; is measured by a tool that is never good enough.
     let stops = measured(&folder.path().join("stops"), 3, lenient, |number| {
-        Some(Duration::from_millis(if number % 500 == 100 { 200 } else { 0 }))
+        if number % 500 == 100 { Fault::Pause(Duration::from_millis(200)) } else { Fault::None }
     });
     let drops = measured(&folder.path().join("drops"), 3, Duration::from_nanos(1), |number| {
         let is_lost = (500..1_000).contains(&number) && number % 100 == 0;
-        (!is_lost).then_some(Duration::ZERO)
+        if is_lost { Fault::Drop } else { Fault::None }
     });
     assert!(!stops.is_invalid() && drops.is_invalid());
     let lost: Vec<u64> = drops.recording.rows.iter().take(3).map(|row| row.timed_out).collect();
@@ -205,6 +171,11 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
     let planes = dom.matches("class=\"cartesianlayer\"").count();
     assert_eq!(planes, places, "pictures that were not drawn");
     assert_eq!(dom.matches("class=\"gtitle\"").count(), places);
+    // Also where all values lie within a decade, as those of handshakes do here.
+    for picture in dom.split("<figure id=\"at-").skip(1) {
+        let name = picture.split_once('"').unwrap().0;
+        assert!(picture.matches("class=\"ytick\"").count() >= 2, "{name}: an axis without names");
+    }
     assert!(dom.matches("INVALID: drops").count() > 15, "titles of pictures");
     for drawn in ["class=\"trace boxes\"", "class=\"hm\"", "class=\"trace bars\"", "class=\"trace scatter"] {
         assert!(dom.contains(drawn), "{drawn}");

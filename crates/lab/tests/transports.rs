@@ -1,18 +1,17 @@
 //! The load engine over connections, against a server whose every fault is known.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "support/traffic.rs"]
+mod traffic;
+
 use lab::echo::{Asked, Certificate, Echo, EchoPlan, Fault};
-use lab::engine::{Habits, Outcome, Pace, Plan, Progress, TlsPlan, Transport, run};
+use lab::engine::{Habits, Outcome, Plan, TlsPlan, Transport, run};
 use lab::measure::Second;
-use lab::schedule::{Arrivals, Schedule};
-use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use wire::number::Rtype;
+use traffic::{number, open, workload};
 
 const CONNECTED: [Transport; 4] = [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq];
-
-/// One engine at a time: each spins on a core.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// An echo over one transport, and a plan for it.
 struct Bench {
@@ -30,7 +29,10 @@ impl Drop for Bench {
 
 impl Bench {
     fn new(transport: Transport, faults: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Self {
-        let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() };
+        Self::at(EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() }, transport)
+    }
+
+    fn at(plan: EchoPlan, transport: Transport) -> Self {
         let echo = Echo::start(&plan).unwrap();
         let address = echo.address(transport);
         let authority = std::env::temp_dir().join(format!("catlab-ca-{}-{}", std::process::id(), address.port()));
@@ -47,37 +49,8 @@ impl Bench {
     }
 
     fn measure(&self) -> (Outcome, Vec<Second>) {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seconds = Vec::new();
-        let outcome = run(&self.plan, |progress| {
-            if let Progress::Second { second, .. } = progress {
-                seconds.push(second.clone());
-            }
-            0
-        });
-        (outcome.unwrap(), seconds)
+        traffic::measure(&self.plan)
     }
-}
-
-fn workload() -> Workload {
-    let names = NameDistribution {
-        pattern: "q{n}.example".into(),
-        count: 1_000_000,
-        popularity: Popularity::Sequential,
-        nxdomain_share: 0.0,
-    };
-    let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap();
-    Workload::generated(generator)
-}
-
-fn open(rate: f64, seconds: u64) -> Pace {
-    Pace::Open(Schedule::constant(rate, Duration::from_secs(seconds), Arrivals::Even).unwrap())
-}
-
-/// The digits of `q123.example.`.
-fn number(message: &[u8]) -> u64 {
-    let label = &message[14..13 + usize::from(message[12])];
-    std::str::from_utf8(label).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -250,9 +223,27 @@ fn sessions_are_resumed_and_early_data_is_taken() {
 }
 
 #[test]
+fn sessions_of_tls_1_2_are_resumed_without_early_data() {
+    for transport in [Transport::Dot, Transport::Doh] {
+        for resumption in [0.0, 1.0] {
+            let old = EchoPlan { is_tls12: true, ..EchoPlan::new(&[transport]).unwrap() };
+            let mut bench = Bench::at(old, transport);
+            let habits = Habits { queries_max: Some(20), resumption, early_data: 1.0, ..Habits::default() };
+            let plan = Plan { habits, pace: open(200.0, 3), connection_count: 2, ..bench.plan.clone() };
+            bench.plan = plan;
+            let (outcome, _) = bench.measure();
+            let connections = &outcome.transports[&transport].connection_total;
+            assert_eq!((outcome.total.answered, connections.opened), (600, 30), "{transport}");
+            assert_eq!(connections.resumed, (28.0 * resumption) as u64, "{transport}");
+            assert_eq!(connections.early_data, 0, "{transport}");
+        }
+    }
+}
+
+#[test]
 fn who_cannot_be_reached_or_trusted_is_said() {
     let reason = |plan: &Plan| {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = traffic::turn();
         let outcome = run(plan, |_| 0).unwrap();
         assert_eq!(outcome.total.answered, 0);
         outcome.failure.expect("a failure")
@@ -295,7 +286,7 @@ fn a_server_that_speaks_something_else_is_said() {
             tls: dot.plan.tls.clone(),
             ..server.plan.clone()
         };
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = traffic::turn();
         let outcome = run(&plan, |_| 0).unwrap();
         let said = outcome.failure.expect("a failure");
         assert!(words.iter().any(|word| said.contains(word)), "{said}");

@@ -57,6 +57,9 @@ fn drawn_updates_and_freshness(server: &str, folder: &Path) {
     assert_eq!(freshness["servers"][0]["unseen"], 0, "{freshness}");
     let lines = std::fs::read_to_string(run.join("freshness.jsonl")).unwrap();
     assert_eq!(lines.lines().count() as u64, sent);
+    // A run folder is there to be shared.
+    let manifest = std::fs::read_to_string(run.join("manifest.json")).unwrap();
+    assert!(manifest.contains("hmac-sha256:key.test:***") && !manifest.contains("MDEyMzQ1"), "{manifest}");
 }
 
 fn updates_of_a_file(server: &str, folder: &Path) {

@@ -17,9 +17,9 @@ pub(crate) const UDP_WORKERS_MAX: usize = 64;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 
-/// TCP connections of a node.
+/// Connections of a node, over all transports that have them.
 pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
-/// TCP connections from one client address (RFC 7766 6.2.2 lets a server limit them).
+/// Connections of one client (RFC 7766 6.2.2 lets a server limit them).
 pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
 /// Silence after which a connection is closed, and the time a slow reader has to take a response (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
@@ -29,8 +29,77 @@ pub(crate) const TCP_PIPELINE_MAX: usize = 128;
 pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 /// Octets of the length before a message on a stream (RFC 1035 4.2.2).
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
-/// Octets of the buffer that a connection reads into; grows to one message when a longer one is on its way.
-pub(crate) const TCP_READ_BUFFER_BYTES: usize = 2_048;
+/// Octets that a connection reads at once.
+pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
+/// Octets that a connection may hold without taking part in [`CONNECTIONS_MEMORY_BYTES_MAX`].
+pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
+/// Octets of messages that wait on all connections of a node, in either direction.
+pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// Time that a handshake of TLS or QUIC has.
+pub(crate) const HANDSHAKE_MS: u64 = 5_000;
+/// Handshakes that are under way.
+pub(crate) const HANDSHAKES_MAX: usize = 2_048;
+/// Handshakes of one client that are under way.
+pub(crate) const HANDSHAKES_PER_CLIENT_MAX: usize = 512;
+/// Octets that TLS holds for a client that does not take them.
+pub(crate) const TLS_WRITE_BUFFER_BYTES: usize = 16 << 10;
+/// Time for which a key makes tickets of TLS sessions; a ticket is good for as long, and with the key after it.
+pub(crate) const TICKET_PERIOD_S: u64 = 12 * 3_600;
+/// Octets of a ticket; ours are far shorter.
+pub(crate) const TICKET_OCTETS_MAX: usize = 16 << 10;
+/// How often files are looked at that are read again when they change.
+pub(crate) const FILE_LOOK_MS: u64 = 1_000;
+/// Secrets of DNS cookies that are accepted at once.
+pub(crate) const COOKIE_SECRETS_MAX: usize = 8;
+
+/// Responses a second over UDP that are alike and go to one network, unless the operator says otherwise.
+pub(crate) const RATE_LIMIT_PER_SECOND: u32 = 50;
+/// So many may go at once.
+pub(crate) const RATE_LIMIT_BURST: u32 = 125;
+/// The most that an operator can set for either.
+pub(crate) const RATE_LIMIT_MAX: u32 = 1_000_000;
+/// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
+pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
+/// Networks whose clients are not limited.
+pub(crate) const RATE_LIMIT_EXEMPT_MAX: usize = 64;
+/// Octets that OPT pads responses to a multiple of, when asked (RFC 8467 4.1).
+pub(crate) const PADDING_BLOCK_OCTETS: u16 = 468;
+
+/// Requests of one HTTP/2 connection at once (RFC 9113 6.5.2 recommends no fewer).
+pub(crate) const HTTP_STREAMS_MAX: u32 = 100;
+/// Octets of the headers of a request.
+pub(crate) const HTTP_HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Octets of the parameter `dns` of a GET.
+pub(crate) const HTTP_GET_OCTETS_MAX: usize = 4 << 10;
+/// Octets of bodies that a client may send unasked: one of the largest there is.
+pub(crate) const HTTP_WINDOW_BYTES: u32 = 65_535;
+/// Octets of a response that HTTP/2 holds for a client that does not take them.
+pub(crate) const HTTP_SEND_BUFFER_BYTES: usize = 16 << 10;
+/// Requests that were taken back before they were looked at, after which a connection is closed.
+pub(crate) const HTTP_PENDING_RESETS_MAX: usize = 20;
+/// Requests that were refused for a mistake in them, after which a connection is closed.
+pub(crate) const HTTP_LOCAL_RESETS_MAX: usize = 100;
+/// Requests that were taken back before they were answered, after which a connection is closed where they are most.
+pub(crate) const HTTP_RESETS_MAX: u64 = 100;
+/// Time for a client that was told that its connection ends.
+pub(crate) const HTTP_GOODBYE_MS: u64 = 1_000;
+
+/// Queries of one QUIC connection at once.
+pub(crate) const QUIC_STREAMS_MAX: u32 = 100;
+/// Octets that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
+/// is more.
+pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX + 1) as u32;
+/// Octets that a QUIC client may send unasked.
+pub(crate) const QUIC_WINDOW_BYTES: u32 = 4 * QUIC_STREAM_WINDOW_BYTES;
+/// Octets of responses that a QUIC connection holds.
+pub(crate) const QUIC_SEND_BYTES: u64 = 256 << 10;
+/// Handshakes under way from which on a QUIC client shows first that its address is its own (RFC 9000 8.1.2).
+pub(crate) const QUIC_HALF_OPEN_MAX: usize = 64;
+/// Octets of datagrams that wait for a QUIC connection that is not yet accepted.
+pub(crate) const QUIC_INCOMING_BYTES: u64 = 16 << 10;
+/// The same of all of them.
+pub(crate) const QUIC_INCOMING_TOTAL_BYTES: u64 = 4 << 20;
 /// Zone transfers that run at once.
 pub(crate) const TRANSFERS_MAX: usize = 16;
 /// Messages of a transfer that wait for its client.

@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 
 // What every part uses.
+#[cfg(test)]
+mod allocations;
 mod limits;
 mod metrics;
 mod problem;
@@ -34,8 +36,12 @@ use clap::Parser;
 use std::process::ExitCode;
 
 /// Flat tails under many small allocations on many threads.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: allocations::Counting<mimalloc::MiMalloc> = allocations::Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

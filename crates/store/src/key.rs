@@ -25,11 +25,18 @@ pub trait LeafKey {
     /// Writes the key of `leaf` into `key`, which is empty. Equal octets must always give equal keys.
     fn write_key(leaf: &[u8], key: &mut Key);
 
-    /// Whether `key` is the key of `leaf`. Override it where that can be told without making the leaf's key.
-    fn has_key(leaf: &[u8], key: &Key) -> bool {
+    /// The first place in which the key of `leaf` differs from `key`, and the leaf's symbol there, `None` behind its
+    /// end; `None` for equal keys. Override it where that can be told without making the leaf's key.
+    fn mismatch(leaf: &[u8], key: &Key) -> Option<(usize, Option<u8>)> {
         let mut own = Key::new();
         Self::write_key(leaf, &mut own);
-        own == *key
+        key.mismatch(&own).map(|at| (at, own.symbol(at)))
+    }
+
+    /// Whether `key` is the key of `leaf`.
+    #[inline]
+    fn has_key(leaf: &[u8], key: &Key) -> bool {
+        Self::mismatch(leaf, key).is_none()
     }
 }
 
@@ -98,7 +105,7 @@ impl Key {
 
     /// Index of the first mark that differs, `None` for equal keys.
     #[inline]
-    pub(crate) fn mismatch(&self, other: &Key) -> Option<usize> {
+    pub fn mismatch(&self, other: &Key) -> Option<usize> {
         // The end mark of the longer key decides at the latest, so comparing up to it is enough.
         let words = self.len.max(other.len) / 8 + 1;
         let (mine, _) = self.marks.as_chunks::<8>();

@@ -1,20 +1,22 @@
 //! What one descent tells about the place of a key.
 
 use crate::limits::PREFIXES_MAX;
+use std::mem::MaybeUninit;
 
 /// The place of a key in a tree, as [`crate::View::locate`] found it. Big (2 KiB) and meant to be reused while one
 /// version is read.
 pub struct Path<'a> {
     pub(crate) exact: Option<&'a [u8]>,
     pub(crate) pred: Option<&'a [u8]>,
-    prefixes: [&'a [u8]; PREFIXES_MAX],
+    /// The first `len` are set; nothing is written for the others, since hardly any name has many ancestors.
+    prefixes: [MaybeUninit<&'a [u8]>; PREFIXES_MAX],
     len: usize,
 }
 
 impl<'a> Path<'a> {
     /// The path of nothing.
     pub const fn new() -> Self {
-        Self { exact: None, pred: None, prefixes: [&[]; PREFIXES_MAX], len: 0 }
+        Self { exact: None, pred: None, prefixes: [const { MaybeUninit::uninit() }; PREFIXES_MAX], len: 0 }
     }
 
     /// The leaf with the key.
@@ -30,7 +32,10 @@ impl<'a> Path<'a> {
     /// The leaves whose keys are prefixes of the key and not equal to it, shortest first. When there are more than
     /// [`PREFIXES_MAX`] of them, the last one here is still the longest of all, and those between are missing.
     pub fn prefixes(&self) -> &[&'a [u8]] {
-        &self.prefixes[..self.len]
+        let set = &self.prefixes[..self.len];
+        // SAFETY: `push` sets an entry whenever it raises `len` to cover it, and nothing else raises `len`; a
+        // `MaybeUninit` has the layout of what it may hold.
+        unsafe { std::slice::from_raw_parts(set.as_ptr().cast(), set.len()) }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -41,7 +46,7 @@ impl<'a> Path<'a> {
 
     pub(crate) fn push(&mut self, leaf: &'a [u8]) {
         self.len = (self.len + 1).min(PREFIXES_MAX);
-        self.prefixes[self.len - 1] = leaf;
+        self.prefixes[self.len - 1] = MaybeUninit::new(leaf);
     }
 }
 

@@ -139,10 +139,8 @@ impl<'a, K: LeafKey> View<'a, K> {
 
     /// How `key` differs from the key of `leaf`.
     pub(crate) fn difference(self, leaf: u32, key: &Key) -> Option<Difference> {
-        let mut own = Key::new();
-        K::write_key(self.octets(leaf), &mut own);
-        let offset = key.mismatch(&own)?;
-        Some(Difference { offset, mark: key.mark(offset), other: own.mark(offset) })
+        let (offset, symbol) = K::mismatch(self.octets(leaf), key)?;
+        Some(Difference { offset, mark: key.mark(offset), other: symbol.map_or(0, |symbol| symbol + 1) })
     }
 
     /// Where `key` lies; `None` in an empty tree. Calls `on_prefix` with the length and handle of each leaf whose key

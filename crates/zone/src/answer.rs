@@ -132,7 +132,14 @@ pub struct Answered {
     pub rcode: Rcode,
     /// Whether it has TC.
     pub truncated: bool,
+    /// How many labels from the right all names share that get this answer, the root label not counted: those of the
+    /// wildcard's parent, of the zone cut, of the zone's apex for names that do not exist; [`ALL_LABELS`] when it is
+    /// about this name alone. Whoever limits responses counts by it.
+    pub common_labels: usize,
 }
+
+/// The answer is about one name.
+pub const ALL_LABELS: usize = usize::MAX;
 
 /// Answers a request whose opcode is QUERY into `out`.
 #[must_use]
@@ -140,15 +147,34 @@ pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContex
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-    let kind = match &request.question {
+    let (kind, common_labels) = match &request.question {
         None => {
             composer.start_response(request, Rcode::NOERROR, false);
-            AnswerKind::CookieOnly
+            (AnswerKind::CookieOnly, 0)
         }
         Some(question) => answer_question(set, request, question, context, &mut composer, edns.as_mut()),
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
-    Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated }
+    Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
+}
+
+/// The response to a request that is not answered now: an RCODE, or TC, and no records. Gives its octets.
+#[must_use]
+pub fn put_off(
+    request: &Request<'_>,
+    context: &AnswerContext<'_>,
+    rcode: Rcode,
+    truncated: bool,
+    out: &mut [u8],
+) -> usize {
+    let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
+    let edns = edns_out(request, context).map(|edns| EdnsOut { zoneversion: None, ..edns });
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+    composer.start_response(request, rcode, false);
+    if truncated {
+        composer.set_tc();
+    }
+    composer.finish(edns.as_ref())
 }
 
 /// A query that is not answered from a zone.
@@ -166,13 +192,13 @@ fn answer_question(
     context: &AnswerContext<'_>,
     composer: &mut Composer<'_>,
     edns: Option<&mut EdnsOut<'_>>,
-) -> AnswerKind {
+) -> (AnswerKind, usize) {
     if question.qclass == Class::CH
         && let Some(text) = context.chaos.find(question)
     {
         composer.start_response(request, Rcode::NOERROR, true);
         chaos::push(composer, question, text);
-        return AnswerKind::Chaos;
+        return (AnswerKind::Chaos, ALL_LABELS);
     }
     let mut path = Path::new();
     let mut qkey = crate::key::of(question.qname.as_ref());
@@ -186,7 +212,8 @@ fn answer_question(
                 edns.zoneversion = None;
                 edns.ede[0] = Some((code, ""));
             }
-            kind
+            // It would be the same for any name.
+            (kind, 0)
         }
         Ok(zone) => {
             if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {

@@ -31,18 +31,29 @@ pub fn of(name: NameRef<'_>) -> Key {
 /// Whether `key` is that of `name`: as [`of`], without making it.
 #[must_use]
 pub fn is_of(name: NameRef<'_>, key: &Key) -> bool {
+    mismatch(name, key).is_none()
+}
+
+/// The first place in which the key of `name` differs from `key`, and its own symbol there, `None` behind its end;
+/// `None` for equal keys.
+pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8>)> {
     let mut at = 0;
+    let mut differs = None;
     let mut matches = |symbol| {
+        if key.symbol(at) != Some(symbol) {
+            differs = Some((at, Some(symbol)));
+            return false;
+        }
         at += 1;
-        key.symbol(at - 1) == Some(symbol)
+        true
     };
-    let is_prefix = labels_from_right(name, |label| {
+    labels_from_right(name, |label| {
         label.iter().all(|&octet| {
             let [first, second] = CODES[octet as usize];
             matches(first) && (second == SINGLE || matches(second))
         }) && matches(LABEL_END)
     });
-    is_prefix && at == key.len()
+    differs.or_else(|| (at < key.len()).then_some((at, None)))
 }
 
 /// Extends the key of a name to that of its child `label`.
@@ -184,6 +195,8 @@ mod tests {
             let (key_a, key_b) = (of(a.as_ref()), of(b.as_ref()));
             prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b), "{} {}", a, b);
             prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);
+            let place = key_b.mismatch(&key_a).map(|at| (at, key_a.symbol(at)));
+            prop_assert_eq!(mismatch(a.as_ref(), &key_b), place, "{} {}", a, b);
         }
 
         #[test]

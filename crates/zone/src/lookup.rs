@@ -121,7 +121,8 @@ pub(crate) fn lookup_key<'a>(
 }
 
 /// The ancestor of `name` that has `labels` labels, the root label not counted; `name` itself when it has no more.
-pub(crate) fn ancestor(name: NameRef<'_>, labels: usize) -> NameRef<'_> {
+#[must_use]
+pub fn ancestor(name: NameRef<'_>, labels: usize) -> NameRef<'_> {
     name.strip(name.label_count().saturating_sub(labels)).unwrap_or(name)
 }
 

@@ -5,21 +5,30 @@
 //!   core 0: catlab load at a rate                       --queries-->  core 1: far end, which notes the kernel's stamps
 //! ```
 
+#[path = "../support/conclusion.rs"]
+mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
+#[path = "../support/echo.rs"]
+mod echo;
+#[path = "../support/machine.rs"]
+#[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
 mod pacing;
 mod roles;
+#[path = "../support/sockets.rs"]
 mod sockets;
+#[path = "../support/table.rs"]
 mod table;
 
+use conclusion::Beginning;
 use lab::workload::{self, Extras};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use table::{Row, Verdict};
+use std::time::Duration;
+use table::Row;
 
 /// Names in the query file, all of one length, so that every query is as long.
 const NAME_COUNT: u32 = 10_000;
@@ -106,7 +115,7 @@ fn main() -> ExitCode {
 fn bench(options: &Options) -> Result<bool, String> {
     let names = (0..NAME_COUNT).map(|number| format!("q{number:06}.example. A\n")).collect::<String>();
     std::fs::write(&options.queries, names).map_err(|error| error.to_string())?;
-    let (began, load) = (Instant::now(), machine::load_average());
+    let beginning = Beginning::now();
     let mut rows: Vec<Row> = Vec::new();
     for part in &options.parts {
         rows.extend(match part.as_str() {
@@ -117,25 +126,12 @@ fn bench(options: &Options) -> Result<bool, String> {
             _ => return Err(HELP.into()),
         });
     }
-    let head = format!(
-        "{}; load average {load:.1} before the run of {:.0} s and {:.1} after it, of which two are its own.",
-        machine::description(),
-        began.elapsed().as_secs_f64(),
-        machine::load_average()
-    );
-    let text = format!("{head}\n\n{}", table::markdown(&rows));
-    println!("{text}");
-    if let Some(path) = &options.document {
-        document::write(path, "cargo xtask bench load", &text)?;
-    }
-    let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed).count();
-    println!("{missed} budgets missed");
-    Ok(missed == 0)
+    beginning.conclude("cargo xtask bench load", &rows, options.document.as_deref())
 }
 
 fn role(words: &[String]) {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["echo"] => roles::echo(),
+        ["echo"] => echo::echo(true),
         ["far-end", notes, busy] => roles::far_end(Path::new(notes), *busy == "busy"),
         ["bare", server, queries, seconds] => {
             let messages = workload::read(Path::new(queries), None, &Extras::default()).expect("the query file");

@@ -1,32 +1,17 @@
-//! What this program is when it is started with a role: the echo server, the bare loop, or the far end of a pacing run.
-//! Each ends when its standard input does, so none outlives who started it.
+//! What this program is when it is started with a role other than the echo: the bare loop, or the far end of a pacing
+//! run. Each ends when its standard input does, so none outlives who started it.
 
+use super::echo::{listen, until_input_ends};
 use super::sockets::{BATCH, Batch, Sender, enable_stamps, wait};
-use socket2::{Domain, Socket, Type};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Send and receive buffer asked for each socket.
-const BUFFER_OCTETS: usize = 8 << 20;
 /// Silence after which queries of the bare loop count as lost.
 const SILENCE_MS: i32 = 100;
-
-/// Answers every datagram with itself, QR set, unread. Prints its address first.
-pub(crate) fn echo() {
-    let socket = listen();
-    let ended = until_input_ends();
-    let mut batch = Batch::new();
-    while !ended.load(Ordering::Relaxed) {
-        match batch.receive(&socket) {
-            0 => _ = wait(std::slice::from_ref(&socket), 50),
-            count => batch.answer(&socket, count),
-        }
-    }
-}
 
 /// A query as it arrived at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -37,7 +22,7 @@ pub(crate) struct Arrival {
     pub(crate) at_ns: u64,
 }
 
-/// As [`echo`], and notes when the kernel received each query. With `is_busy` every core has a thread that computes.
+/// As an echo, and notes when the kernel received each query. With `is_busy` every core has a thread that computes.
 /// Writes what it noted, in order of arrival, when its input ends.
 pub(crate) fn far_end(notes: &Path, is_busy: bool) {
     let socket = listen();
@@ -67,7 +52,7 @@ pub(crate) fn far_end(notes: &Path, is_busy: bool) {
                 arrivals.push(Arrival { number, at_ns: stamp.as_nanos() as u64 });
             }
         }
-        batch.answer(&socket, count);
+        batch.answer(&socket, count, true);
     }
     let mut out = BufWriter::new(std::fs::File::create(notes).expect("a file for the arrivals"));
     for Arrival { number, at_ns } in arrivals {
@@ -121,26 +106,4 @@ pub(crate) fn bare(server: SocketAddr, list: &[Vec<u8>], duration: Duration, in_
         }
     }
     println!("{:.0}", received as f64 / start.elapsed().as_secs_f64());
-}
-
-/// A socket on loopback, its address printed.
-fn listen() -> UdpSocket {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-    // As much as the system grants; what is lost all the same shows in the figures.
-    let _granted = socket.set_recv_buffer_size(BUFFER_OCTETS);
-    let _granted = socket.set_send_buffer_size(BUFFER_OCTETS);
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("loopback");
-    let socket = UdpSocket::from(socket);
-    println!("{}", socket.local_addr().expect("an address"));
-    socket
-}
-
-fn until_input_ends() -> Arc<AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ended);
-    std::thread::spawn(move || {
-        let _octets = std::io::stdin().read_to_end(&mut Vec::new());
-        flag.store(true, Ordering::Relaxed);
-    });
-    ended
 }

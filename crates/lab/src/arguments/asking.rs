@@ -53,7 +53,7 @@ pub(crate) struct Asking {
     /// DO: ask for signatures.
     #[arg(long)]
     dnssec_ok: bool,
-    /// A client cookie in each query.
+    /// A client cookie in each query, and the server's half once it is known (UDP).
     #[arg(long)]
     cookie: bool,
     /// Client subnet in each query (RFC 7871).
@@ -100,6 +100,7 @@ impl Asking {
         } else {
             Workload::generated(self.generator(self.extras())?)
         };
+        let workload = if self.cookie { workload.learning_cookies() } else { workload };
         Ok(match &self.tsig {
             Some(key) => workload.signed(Signer::new(read_key(key)?)),
             None => workload,
@@ -133,7 +134,7 @@ impl Asking {
 pub(crate) fn read_key(word: &str) -> Result<TsigKey, String> {
     let path = Path::new(word);
     let key = if path.exists() || !word.contains(':') { TsigKey::read(path) } else { TsigKey::parse(word) };
-    key.map_err(|error| format!("--tsig {word}: {error}"))
+    key.map_err(|error| format!("--tsig {}: {error}", workload::without_secret(word)))
 }
 
 impl DialectArgument {

@@ -2,6 +2,7 @@
 
 mod asking;
 mod connections;
+mod expectations;
 mod freshness;
 mod parse;
 mod target;

@@ -1,7 +1,8 @@
 //! Values of options, each refused with what would have been right.
 
 use super::Types;
-use lab::limits::CLIENTS_MAX;
+use lab::limits::{CLIENTS_MAX, SOCKETS_MAX, WORKERS_MAX};
+use lab::measure::RCODE_COUNT;
 use lab::workload::{self, Popularity};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -50,11 +51,11 @@ pub(crate) fn parse_types(text: &str) -> Result<Types, String> {
 }
 
 pub(crate) fn parse_rcode(text: &str) -> Result<u8, String> {
-    let names = (0..16u16).map(|code| (format!("{:?}", wire::number::Rcode(code)), code as u8));
-    let number = text.parse::<u8>().ok().filter(|&code| code < 16);
+    let names = (0..RCODE_COUNT as u16).map(|code| (format!("{:?}", wire::number::Rcode(code)), code as u8));
+    let number = text.parse::<u8>().ok().filter(|&code| usize::from(code) < RCODE_COUNT);
     number
         .or_else(|| names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, code)| code))
-        .ok_or_else(|| format!("{text} is no RCODE; write NOERROR, NXDOMAIN, or a number below 16"))
+        .ok_or_else(|| format!("{text} is no RCODE; write NOERROR, NXDOMAIN, or a number below {RCODE_COUNT}"))
 }
 
 pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
@@ -71,6 +72,26 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn parse_connections(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (1..=CLIENTS_MAX).contains(count));
-    count.ok_or_else(|| format!("{text} is no number of connections; write 1 to {CLIENTS_MAX}"))
+    parse_count(text, CLIENTS_MAX)
+}
+
+pub(crate) fn parse_sockets(text: &str) -> Result<usize, String> {
+    parse_count(text, SOCKETS_MAX)
+}
+
+pub(crate) fn parse_workers(text: &str) -> Result<usize, String> {
+    parse_count(text, WORKERS_MAX)
+}
+
+fn parse_count(text: &str, most: usize) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=most).contains(count));
+    count.ok_or_else(|| format!("{text} is none of 1 to {most}"))
+}
+
+/// A duration that is none of zero.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("nothing is answered in no time; write 2s".into()),
+        timeout => Ok(timeout),
+    }
 }

@@ -1,12 +1,13 @@
 //! Whom to load, and from where.
 
 use super::connections::Connections;
-use super::parse::{parse_duration, parse_rcode, parse_subnet};
+use super::expectations::Expectations;
+use super::parse::{parse_duration, parse_sockets, parse_subnet, parse_timeout, parse_workers};
 use clap::Args;
 use lab::engine::{Pace, Plan, Transport};
 use lab::population::Server;
 use lab::workload::Workload;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// Addresses and subnets that may be loaded besides, with commas between.
@@ -21,26 +22,25 @@ pub(crate) struct Target {
     #[arg(long, default_value = "udp")]
     transport: Transport,
     /// After how long a query counts as unanswered.
-    #[arg(long, default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
     /// Sending threads; one for every second core otherwise.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_workers)]
     workers: Option<usize>,
     /// Client ports of each thread and server (UDP).
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = parse_sockets)]
     sockets: usize,
     /// Source addresses, taken in turns.
     #[arg(long, value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// RCODEs that are right; others are no capacity.
-    #[arg(long, value_delimiter = ',', value_parser = parse_rcode)]
-    expect_rcode: Vec<u8>,
     /// Send lag at p99 beyond which the run is not valid.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
     /// The target is mine, though it is neither on loopback nor in a private range.
     #[arg(long)]
     i_own_this_target: bool,
+    #[command(flatten)]
+    expectations: Expectations,
     #[command(flatten)]
     connections: Connections,
 }
@@ -49,7 +49,7 @@ impl Target {
     /// The plan that sends this at that pace.
     ///
     /// # Errors
-    /// When the target is a stranger's.
+    /// When the target is a stranger's, a source is no address of this machine, or the file of right answers no use.
     pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
         let port = self.transport.default_port();
         let address = |server: &Server| SocketAddr::new(server.address, server.port.unwrap_or(port));
@@ -58,22 +58,32 @@ impl Target {
         if let Pace::Population { population, .. } = &pace {
             self.allow(population.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
         }
+        for &source in &self.source {
+            // Any port will do to learn whether the address is one of this machine.
+            UdpSocket::bind((source, 0)).map_err(|error| format!("--source {source}: {error}"))?;
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Plan {
             transport: self.transport,
             timeout: self.timeout,
-            worker_count: self.workers.unwrap_or(cores.div_ceil(2)).max(1),
-            socket_count: self.sockets.max(1),
+            worker_count: self.workers.unwrap_or(cores.div_ceil(2)),
+            socket_count: self.sockets,
             connection_count: self.connections.connections,
             habits: self.connections.habits(),
             handshake_timeout: self.connections.handshake_timeout,
             tls: self.connections.tls(),
             http: self.connections.http(),
             sources: self.source.clone(),
-            expected_rcodes: self.expect_rcode.clone(),
+            expected_rcodes: self.expectations.rcodes.clone(),
+            checking: self.expectations.checking()?,
             seed,
             ..Plan::new(servers, workload, pace)
         })
+    }
+
+    /// The share of answers that are looked at.
+    pub(crate) fn check_share(&self) -> f64 {
+        self.expectations.share
     }
 
     /// The servers as they were named: a population gives each transport its own port.

@@ -21,6 +21,9 @@ enum Term {
 /// Labels of quantiles that may stand in an objective.
 const LABELS: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
+/// Share of wrong answers that an objective without `loss` bears.
+const WRONG_SHARE_MAX: f64 = 0.001;
+
 /// What one run showed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
@@ -85,7 +88,11 @@ impl Objective {
         if !summary.validity.valid {
             return Verdict::ToolLimited(summary.validity.reasons.join("; "));
         }
-        let missed: Vec<String> = self.terms.iter().filter_map(|term| term.missed(summary)).collect();
+        let mut missed: Vec<String> = self.terms.iter().filter_map(|term| term.missed(summary)).collect();
+        // A server that answers quickly and wrong keeps no objective, whatever it names.
+        if !self.terms.iter().any(|term| matches!(term, Term::Loss(_))) {
+            missed.extend(wrong(summary));
+        }
         match (missed.is_empty(), summary.limit.side) {
             (true, _) => Verdict::Met,
             (false, LimitSide::Tool) => Verdict::ToolLimited(summary.limit.evidence.join("; ")),
@@ -104,12 +111,33 @@ impl Term {
             }
             Self::Loss(share_max) => {
                 let total = &summary.total;
-                let right = total.answered.saturating_sub(total.unexpected);
-                let share = 1.0 - right as f64 / (total.sent as f64).max(1.0);
-                (share > share_max).then(|| format!("loss {:.3} %, over {:.3} %", share * 100.0, share_max * 100.0))
+                let share = 1.0 - total.right() as f64 / (total.sent as f64).max(1.0);
+                let wrong = match wrong_kinds(summary) {
+                    Some(kinds) => format!("; among it wrong answers: {kinds}"),
+                    None => String::new(),
+                };
+                (share > share_max)
+                    .then(|| format!("loss {:.3} %, over {:.3} %{wrong}", share * 100.0, share_max * 100.0))
             }
         }
     }
+}
+
+/// Told when too many of the answers that came are wrong.
+fn wrong(summary: &Summary) -> Option<String> {
+    let total = &summary.total;
+    let share = 1.0 - total.right() as f64 / (total.answered as f64).max(1.0);
+    let kinds = wrong_kinds(summary)?;
+    (share > WRONG_SHARE_MAX).then(|| format!("{:.3} % of the answers wrong: {kinds}", share * 100.0))
+}
+
+/// Kinds of wrong answers; nothing when there are none.
+fn wrong_kinds(summary: &Summary) -> Option<String> {
+    let total = &summary.total;
+    let unexpected = (total.unexpected > 0).then(|| format!("{} with an RCODE that is not expected", total.unexpected));
+    let checked = (total.checked.wrong() > 0).then(|| total.checked.told());
+    let kinds: Vec<_> = unexpected.into_iter().chain(checked).collect();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
 fn quantile(quantiles: &Quantiles, label: &str) -> f64 {

@@ -81,12 +81,14 @@ impl Certificate {
         &self.key_pem
     }
 
-    /// The server's side of TLS for a transport.
-    pub(super) fn server_config(&self, transport: Transport) -> io::Result<Arc<ServerConfig>> {
+    /// The server's side of TLS for a transport; of TLS 1.2 alone on request.
+    pub(super) fn server_config(&self, transport: Transport, is_tls12: bool) -> io::Result<Arc<ServerConfig>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider);
         let builder = if transport == Transport::Doq {
             builder.with_protocol_versions(&[&rustls::version::TLS13])
+        } else if is_tls12 {
+            builder.with_protocol_versions(&[&rustls::version::TLS12])
         } else {
             builder.with_safe_default_protocol_versions()
         };

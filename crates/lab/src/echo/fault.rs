@@ -1,6 +1,6 @@
 //! What goes wrong, on purpose.
 
-use crate::engine::Transport;
+use crate::engine::{Transport, question_of};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ pub struct Asked<'a> {
     pub number: u64,
 }
 
+/// Octets of a message header (RFC 1035 4.1.1).
+const HEADER_OCTETS: usize = 12;
+
 /// What is done with one query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -32,6 +35,8 @@ pub enum Fault {
     WrongId,
     /// This RCODE.
     Rcode(u8),
+    /// These addresses, the last octets of 192.0.2.0/24 in this order, with this TTL.
+    Addresses([u8; 2], u32),
     /// TC, and no more.
     Truncated,
     /// Octets that are no message.
@@ -66,7 +71,7 @@ impl Reply {
     /// The reply that a fault leaves; a pause has been taken by then.
     pub(super) fn new(query: &[u8], fault: Fault) -> Self {
         let mut answer = query.to_vec();
-        if answer.len() < 12 {
+        if answer.len() < HEADER_OCTETS {
             return Self::default();
         }
         answer[2] |= 0x80;
@@ -91,6 +96,7 @@ impl Reply {
                 answer[3] = rcode & 0x0F;
                 one(answer)
             }
+            Fault::Addresses(last, ttl) => one(with_addresses(answer, last, ttl)),
             Fault::Truncated => {
                 answer[2] |= 0x02;
                 one(answer)
@@ -106,4 +112,18 @@ impl Reply {
             Fault::Delay(delay) => Self { delay: Some(delay), ..one(answer) },
         }
     }
+}
+
+/// The answer with two A records after its question, names compressed (RFC 1035 4.1.4).
+fn with_addresses(mut answer: Vec<u8>, last: [u8; 2], ttl: u32) -> Vec<u8> {
+    let Some(question) = question_of(&answer) else { return answer };
+    let after = answer.split_off(HEADER_OCTETS + question.len());
+    answer[7] = last.len() as u8;
+    for last in last {
+        answer.extend_from_slice(&[0xC0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
+        answer.extend_from_slice(&ttl.to_be_bytes());
+        answer.extend_from_slice(&[0, 4, 192, 0, 2, last]);
+    }
+    answer.extend_from_slice(&after);
+    answer
 }

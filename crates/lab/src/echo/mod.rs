@@ -40,6 +40,8 @@ pub struct EchoPlan {
     pub certificate: Arc<Certificate>,
     /// Threads; each has its own sockets on the same ports.
     pub thread_count: usize,
+    /// TLS 1.2 and nothing newer; DoQ is without it.
+    pub is_tls12: bool,
 }
 
 impl EchoPlan {
@@ -54,6 +56,7 @@ impl EchoPlan {
             faults: Arc::new(|_| Fault::None),
             certificate: Arc::new(Certificate::new()?),
             thread_count: 1,
+            is_tls12: false,
         })
     }
 }

@@ -145,7 +145,8 @@ impl Server {
         for (transport, listener) in sockets.listeners {
             let mut listener = TcpListener::from_std(listener);
             poll.registry().register(&mut listener, Token(transport as usize), Interest::READABLE)?;
-            let config = transport.is_encrypted().then(|| plan.certificate.server_config(transport)).transpose()?;
+            let config = || plan.certificate.server_config(transport, plan.is_tls12);
+            let config = transport.is_encrypted().then(config).transpose()?;
             listeners.push((transport, listener, config));
         }
         let mut datagrams = sockets.datagrams.map(UdpSocket::from_std);
@@ -157,7 +158,7 @@ impl Server {
             Some(socket) => {
                 let mut socket = UdpSocket::from_std(socket);
                 poll.registry().register(&mut socket, QUIC, Interest::READABLE)?;
-                Some(QuicServer::new(socket, plan.certificate.server_config(Transport::Doq)?)?)
+                Some(QuicServer::new(socket, plan.certificate.server_config(Transport::Doq, false)?)?)
             }
         };
         Ok(Self {

@@ -3,8 +3,10 @@
 use super::clock::Clock;
 use super::collect::Tail;
 use super::matching::Arrival;
-use super::{Plan, Transport};
-use crate::measure::{ConnectionSecond, Ledger, Second, Sent};
+use super::{Pace, Plan, Transport};
+use crate::answers::{Checker, WrongAnswer};
+use crate::measure::{ConnectionSecond, Ledger, RCODE_COUNT, Second, Sent};
+use crate::per_query::{Fate, Parties, Scribe};
 
 /// The account of one worker, and what follows from it.
 pub(super) struct Book {
@@ -12,7 +14,10 @@ pub(super) struct Book {
     pub(super) tail: Tail,
     ledger: Ledger,
     timeout_ns: u64,
-    expected: Option<[bool; 16]>,
+    expected: Option<[bool; RCODE_COUNT]>,
+    /// A row for each query, where that is wanted.
+    scribe: Option<Box<Scribe>>,
+    checker: Option<Checker>,
     /// What clients of a population are told; without one nobody asks.
     pub(super) news: Option<Vec<News>>,
     /// Why no server can be reached, as far as that is known; the last reason.
@@ -30,17 +35,21 @@ pub(super) enum News {
 }
 
 impl Book {
-    pub(super) fn new(plan: &Plan, clock: Clock, transports: &[Transport], hears_news: bool) -> Self {
+    /// Of worker `index` of the plan.
+    pub(super) fn new(plan: &Plan, index: usize, clock: Clock, transports: &[Transport]) -> Self {
         let timeout_ns = plan.timeout.as_nanos() as u64;
         let expected = (!plan.expected_rcodes.is_empty())
             .then(|| std::array::from_fn(|rcode| plan.expected_rcodes.contains(&(rcode as u8))));
+        let scribe = plan.per_query.as_ref().map(|spool| spool.scribe(index, plan.worker_count, plan.timeout));
         Self {
             clock,
             tail: Tail::default(),
             ledger: Ledger::new(transports.iter().copied(), timeout_ns),
             timeout_ns,
             expected,
-            news: hears_news.then(Vec::new),
+            scribe: scribe.map(Box::new),
+            checker: plan.checking.as_ref().map(|checking| Checker::new(checking, plan.seed ^ index as u64)),
+            news: matches!(plan.pace, Pace::Population { .. }).then(Vec::new),
             failure: None,
             is_hopeless: false,
         }
@@ -58,12 +67,39 @@ impl Book {
         self.ledger.connections(transport, at_ns)
     }
 
+    /// Has the account of a second at hand.
+    pub(super) fn begin_second(&mut self, at_ns: u64) {
+        self.ledger.begin(at_ns);
+    }
+
     pub(super) fn ledger(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
-    pub(super) fn into_parts(self) -> (Ledger, Tail) {
-        (self.ledger, self.tail)
+    pub(super) fn into_parts(self) -> (Ledger, Tail, Vec<WrongAnswer>) {
+        if let Some(scribe) = self.scribe {
+            scribe.finish();
+        }
+        (self.ledger, self.tail, self.checker.map(Checker::into_wrong).unwrap_or_default())
+    }
+
+    /// A query goes out; gives its row, which its [`Sent`] is to carry.
+    pub(super) fn begin(&mut self, sent: Sent, parties: Parties, message: &[u8]) -> u32 {
+        self.scribe.as_mut().map_or(0, |scribe| scribe.begin(sent, parties, message))
+    }
+
+    /// The kernel did not take a query.
+    pub(super) fn unsent(&mut self, sent: Sent) {
+        if let Some(scribe) = &mut self.scribe {
+            scribe.take_back(sent);
+        }
+    }
+
+    /// Gives up what timed out long ago.
+    pub(super) fn settle(&mut self, now: u64) {
+        if let Some(scribe) = &mut self.scribe {
+            scribe.settle(now);
+        }
     }
 
     /// A message came at `at_ns`; the query that it answers, if any, had been written at `written_ns`.
@@ -78,21 +114,31 @@ impl Book {
         let second = self.ledger.at(transport, at_ns);
         second.octets_received += message.len() as u64;
         match arrival {
-            Arrival::Late => second.late += 1,
+            Arrival::Late { sent } => {
+                second.late += 1;
+                self.note_answer(sent, at_ns, written_ns, message);
+            }
             Arrival::Duplicate => second.duplicate += 1,
             Arrival::Mismatch => second.mismatched += 1,
             Arrival::Stray => second.stray += 1,
             Arrival::Answer { sent, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
                 second.late += 1;
                 self.timed_out(transport, sent);
+                self.note_answer(sent, at_ns, written_ns, message);
             }
             Arrival::Answer { sent, rcode, is_truncated } => {
+                self.note_answer(sent, at_ns, written_ns, message);
+                let second = self.ledger.at(transport, at_ns);
                 second.arrived += 1;
                 let second = self.ledger.at(transport, sent.sent_ns);
                 second.answered += 1;
                 second.rcodes[usize::from(rcode)] += 1;
                 second.truncated += u64::from(is_truncated);
-                second.unexpected += u64::from(self.expected.is_some_and(|right| !right[usize::from(rcode)]));
+                if self.expected.is_some_and(|right| !right[usize::from(rcode)]) {
+                    second.unexpected += 1;
+                } else if let Some(checker) = &mut self.checker {
+                    checker.look(sent.sent_ns, message, &mut second.checked);
+                }
                 let latency_ns = at_ns.saturating_sub(sent.planned_ns);
                 second.took(latency_ns, at_ns.saturating_sub(written_ns));
                 if let Some(news) = &mut self.news {
@@ -109,7 +155,10 @@ impl Book {
     /// A query was not answered in time.
     pub(super) fn timed_out(&mut self, transport: Transport, sent: Sent) {
         self.ledger.time_out(transport, sent);
-        self.settle(sent, sent.sent_ns + self.timeout_ns);
+        if let Some(scribe) = &mut self.scribe {
+            scribe.timed_out(sent);
+        }
+        self.tell(sent, sent.sent_ns + self.timeout_ns);
     }
 
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
@@ -117,19 +166,34 @@ impl Book {
         let second = self.ledger.at(transport, sent.sent_ns);
         second.connection_lost += 1;
         second.took(sent.sent_ns - sent.planned_ns + self.timeout_ns, self.timeout_ns);
-        self.settle(sent, at_ns);
+        self.note_end(sent, Fate::ConnectionLost);
+        self.tell(sent, at_ns);
     }
 
     /// What waits at the end: broken off, or overdue.
     pub(super) fn left(&mut self, transport: Transport, sent: Sent, is_broken_off: bool) {
         if is_broken_off {
             self.ledger.at(transport, sent.sent_ns).interrupted += 1;
+            self.note_end(sent, Fate::Interrupted);
         } else {
             self.timed_out(transport, sent);
         }
     }
 
-    fn settle(&mut self, sent: Sent, at_ns: u64) {
+    fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8]) {
+        if let Some(scribe) = &mut self.scribe {
+            scribe.answered(sent, at_ns, written_ns, message);
+        }
+    }
+
+    fn note_end(&mut self, sent: Sent, fate: Fate) {
+        if let Some(scribe) = &mut self.scribe {
+            scribe.ended(sent, fate);
+        }
+    }
+
+    /// Its client hears that it will not be answered.
+    fn tell(&mut self, sent: Sent, at_ns: u64) {
         if let Some(news) = &mut self.news {
             let latency_ns = at_ns.saturating_sub(sent.planned_ns);
             news.push(News::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });

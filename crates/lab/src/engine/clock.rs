@@ -10,6 +10,8 @@ pub(super) struct Clock {
 
 /// The start lies a little ahead, so that every worker is ready when it comes.
 const LEAD: Duration = Duration::from_millis(20);
+/// So long before it every worker is awake.
+const AWAKE: Duration = Duration::from_micros(500);
 
 impl Clock {
     /// A clock whose zero is about to come.
@@ -37,9 +39,14 @@ impl Clock {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    /// Waits for the start.
-    pub(super) fn wait_for_start(&self) {
-        std::thread::sleep(self.start.saturating_duration_since(Instant::now()));
+    /// Waits for the start: asleep, then awake, since a sleeping thread comes back late; gives how long awake.
+    pub(super) fn wait_for_start(&self) -> Duration {
+        std::thread::sleep(self.start.saturating_duration_since(Instant::now() + AWAKE));
+        let awake = Instant::now();
+        while Instant::now() < self.start {
+            std::hint::spin_loop();
+        }
+        awake.elapsed()
     }
 }
 

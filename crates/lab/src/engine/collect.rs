@@ -3,7 +3,8 @@
 use super::start::Start;
 use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Plan, Transport};
-use crate::limits::REPORTS_WAITING_MAX;
+use crate::answers::WrongAnswer;
+use crate::limits::{REPORTS_WAITING_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
 use crate::population::ClientTally;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(super) enum Report {
         failure: Option<String>,
         /// What its clients saw, in a population.
         tallies: Vec<ClientTally>,
+        /// The first wrong answers, where answers are checked.
+        wrong_answers: Vec<WrongAnswer>,
     },
 }
 
@@ -85,6 +88,8 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// What each client of a population saw.
     pub clients: Vec<ClientTally>,
+    /// The first wrong answers, where answers are checked.
+    pub wrong_answers: Vec<WrongAnswer>,
 }
 
 /// One transport's part of a run.
@@ -158,7 +163,15 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         is_interrupted,
         failure: collector.failure,
         clients: collector.tallies,
+        wrong_answers: first(collector.wrong_answers),
     })
+}
+
+/// The first of all workers together.
+fn first(mut wrong: Vec<WrongAnswer>) -> Vec<WrongAnswer> {
+    wrong.sort_by(|one, other| one.at.total_cmp(&other.at));
+    wrong.truncate(WRONG_ANSWERS_TOLD_MAX);
+    wrong
 }
 
 #[derive(Default)]
@@ -172,6 +185,7 @@ struct Collector {
     tails: Vec<Tail>,
     failure: Option<String>,
     tallies: Vec<ClientTally>,
+    wrong_answers: Vec<WrongAnswer>,
 }
 
 impl Collector {
@@ -188,9 +202,10 @@ impl Collector {
                     }
                     self.close(false, progress)
                 }
-                Ok(Report::Done { tail, failure, mut tallies }) => {
+                Ok(Report::Done { tail, failure, mut tallies, mut wrong_answers }) => {
                     self.tails.push(tail);
                     self.tallies.append(&mut tallies);
+                    self.wrong_answers.append(&mut wrong_answers);
                     let has_failed = failure.is_some();
                     self.failure = self.failure.take().or(failure);
                     has_failed.then_some(STOP_AT_ONCE)

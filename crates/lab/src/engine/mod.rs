@@ -17,8 +17,9 @@ mod endpoint;
 mod matching;
 // What is written down.
 mod book;
-// Datagrams, connections over TCP, connections over QUIC.
+// Datagrams; connections, over TCP and over QUIC.
 mod quic;
+mod roster;
 pub(crate) mod stream;
 mod udp;
 // TLS of the client's side.
@@ -39,12 +40,18 @@ pub use system::raise_open_files;
 pub use tls::TlsPlan;
 pub use transport::Transport;
 
+pub(crate) use matching::question_of;
+
+use crate::answers::Checking;
+use crate::per_query::Spool;
 use crate::population::Cast;
 use crate::schedule::Schedule;
 use crate::workload::Workload;
 use book::Book;
+use clock::Clock;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How queries follow one another.
@@ -110,8 +117,12 @@ pub struct Plan {
     pub sources: Vec<IpAddr>,
     /// RCODEs that are right; empty when any is.
     pub expected_rcodes: Vec<u8>,
+    /// What answers are held against; nothing otherwise.
+    pub checking: Option<Checking>,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// Where each query gets a row of its own, if anywhere.
+    pub per_query: Option<Arc<Spool>>,
 }
 
 impl Plan {
@@ -133,7 +144,9 @@ impl Plan {
             http: HttpPlan::default(),
             sources: Vec::new(),
             expected_rcodes: Vec::new(),
+            checking: None,
             seed: 1,
+            per_query: None,
         }
     }
 }
@@ -144,8 +157,9 @@ trait Lane {
     fn waiting(&self) -> usize;
     /// Hands over what is queued.
     fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
-    /// Takes in some of what has come, without waiting; gives whether there was anything.
-    fn receive(&mut self, book: &mut Book) -> io::Result<bool>;
+    /// Takes in some of what has come, without waiting and not much longer than until `until_ns`; gives whether there
+    /// was anything.
+    fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool>;
     /// Gives up what is overdue.
     fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
     /// Adds what tells of something to take in.
@@ -160,8 +174,12 @@ trait Lane {
     fn has_only_failed(&self) -> bool {
         false
     }
-    /// The clock begins anew.
-    fn restart(&mut self) {}
+    /// Makes the calls of the first query, without a query.
+    fn warm_up(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    /// The clock begins anew: it is this one.
+    fn restart(&mut self, clock: Clock);
     /// When it wants to be called at the latest.
     fn next_timer(&self) -> Option<Instant> {
         None

@@ -164,9 +164,14 @@ pub(super) fn explain(error: &Error, plan: &TlsPlan, server: SocketAddr) -> Stri
     }
 }
 
-/// Sessions of earlier connections, the newest first; each is used once (RFC 8446 C.4).
+/// Sessions of earlier connections.
 #[derive(Debug, Default)]
-struct Tickets(Mutex<Vec<Tls13ClientSessionValue>>);
+struct Tickets {
+    /// The newest first; each is used once (RFC 8446 C.4).
+    tls13: Mutex<Vec<Tls13ClientSessionValue>>,
+    /// One of each server, used again and again (RFC 5246 7.3).
+    tls12: Mutex<Vec<(ServerName<'static>, Tls12ClientSessionValue)>>,
+}
 
 /// The view of one kind of connection: all of them keep sessions, not all use them.
 #[derive(Debug)]
@@ -182,24 +187,34 @@ impl ClientSessionStore for Store {
         None
     }
 
-    // Sessions of TLS 1.2 are not resumed.
-    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
-
-    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        None
+    fn set_tls12_session(&self, server: ServerName<'static>, value: Tls12ClientSessionValue) {
+        let mut sessions = self.tickets.tls12.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|(own, _)| *own != server);
+        if sessions.len() < TLS_TICKETS_MAX {
+            sessions.push((server, value));
+        }
     }
 
-    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        let sessions = self.tickets.tls12.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = sessions.iter().find(|(own, _)| own == server).filter(|_| self.gives);
+        kept.map(|(_, value)| value.clone())
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        let mut sessions = self.tickets.tls12.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|(own, _)| own != server);
+    }
 
     fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut tickets = self.tickets.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.tls13.lock().unwrap_or_else(PoisonError::into_inner);
         if tickets.len() < TLS_TICKETS_MAX {
             tickets.push(value);
         }
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        let mut tickets = self.tickets.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.tls13.lock().unwrap_or_else(PoisonError::into_inner);
         if self.gives { tickets.pop() } else { None }
     }
 }

@@ -10,9 +10,10 @@ use super::stream::Streams;
 use super::system;
 use super::udp::Datagrams;
 use super::usage::thread_cpu;
-use super::{Lane, Pace, Plan, Transport};
-use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX};
+use super::{Lane, Plan, Transport};
+use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_OCTETS_MAX};
 use crate::measure::Sent;
+use crate::per_query::Parties;
 use crate::workload::Workload;
 use std::io;
 use std::sync::Arc;
@@ -24,8 +25,13 @@ use std::time::Duration;
 const SPIN_NS: u64 = 60_000;
 /// Taking answers in may take as long; with less time left to the next query it waits, but not longer than the next.
 const RECEIVE_NS: u64 = 15_000;
+/// A batch of queries goes out after as long, even if it is not full.
+const SEND_NS_MAX: u64 = 100_000;
+/// As long connections are served, even when queries are overdue.
+const RECEIVE_NS_MIN: u64 = 100_000;
 /// The longest time that answers wait for a worker that is always about to send.
 const RECEIVE_PAUSE_NS_MAX: u64 = 200_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// How often time-outs are looked for, and the longest sleep.
 const TICK_NS: u64 = 5_000_000;
 
@@ -42,6 +48,8 @@ pub(super) struct Worker {
     workload: Workload,
     clients: Arc<[Endpoint]>,
     habits: Arc<[Habits]>,
+    /// What is overdue then is not sent any more.
+    give_up_ns: u64,
     lanes: Lanes,
     last_receive_ns: u64,
     next_tick_ns: u64,
@@ -102,16 +110,17 @@ impl Worker {
         let mut watched = Vec::new();
         lanes.all().for_each(|lane| lane.watch(&mut watched));
         Ok(Self {
-            book: Book::new(plan, clock, &transports, matches!(plan.pace, Pace::Population { .. })),
+            book: Book::new(plan, index, clock, &transports),
             due,
             workload: plan.workload.share(index, plan.worker_count),
             clients,
             habits,
+            give_up_ns: (2 * plan.pace.duration() + OVERDUE_MIN).as_nanos() as u64,
             lanes,
             last_receive_ns: 0,
             next_tick_ns: TICK_NS,
             watched,
-            scratch: vec![0; QUERY_OCTETS_MAX],
+            scratch: system::memory(QUERY_OCTETS_MAX),
             stop,
             reports,
         })
@@ -120,28 +129,38 @@ impl Worker {
     /// The whole run, from the start on that all workers share.
     ///
     /// # Errors
-    /// When a socket fails in a way that no later try can mend.
+    /// When sockets cannot even be asked what they lost. One that fails in a way that no later try can mend ends the
+    /// run with a failure.
     pub(super) fn run(mut self, clock: Clock) -> io::Result<()> {
         self.book.clock = clock;
-        if let Some(datagrams) = &mut self.lanes.datagrams {
-            datagrams.set_clock(StampClock::new(self.book.clock));
-        }
-        self.book.clock.wait_for_start();
-        self.lanes.all().for_each(|lane| lane.restart());
+        self.lanes.all().for_each(|lane| lane.restart(clock));
+        // Reading it takes as long as some ten queries.
         let cpu_before = thread_cpu();
+        self.book.tail.spun += clock.wait_for_start();
+        let (last_send_ns, ended) = self.send_and_receive();
+        if let Err(error) = ended {
+            // What was measured until then is kept.
+            self.book.failure = Some(error.to_string());
+            self.book.is_hopeless = true;
+        }
+        self.book.tail.sending = Duration::from_nanos(last_send_ns);
+        self.finish(thread_cpu().saturating_sub(cpu_before))
+    }
+
+    /// Until all is sent and answered; gives when something was to be sent last, and why it could not go on, if so.
+    fn send_and_receive(&mut self) -> (u64, io::Result<()>) {
         let mut last_send_ns = 0;
         while !self.book.is_hopeless {
             let now = self.book.clock.now_ns();
             let stop = self.stop.load(Ordering::Relaxed);
-            let is_sending = stop == GO_ON && self.due.goes_on(now);
-            let mut has_worked = is_sending && self.send_due(now)?;
+            let is_sending = stop == GO_ON && now < self.give_up_ns && self.due.goes_on(now);
             if is_sending {
                 last_send_ns = now;
             }
-            has_worked |= self.receive_if_time(now)?;
-            if now >= self.next_tick_ns {
-                self.tick()?;
-            }
+            let has_worked = match self.turn(now, is_sending) {
+                Ok(has_worked) => has_worked,
+                Err(error) => return (last_send_ns, Err(error)),
+            };
             let is_over = self.waiting() == 0 || now > last_send_ns + self.book.timeout_ns() + TICK_NS;
             if stop == STOP_AT_ONCE || (!is_sending && is_over) {
                 break;
@@ -150,8 +169,17 @@ impl Worker {
                 self.wait(is_sending);
             }
         }
-        self.book.tail.sending = Duration::from_nanos(last_send_ns);
-        self.finish(thread_cpu().saturating_sub(cpu_before))
+        (last_send_ns, Ok(()))
+    }
+
+    /// Sends what is due, takes in what came, gives up what is overdue; gives whether there was anything.
+    fn turn(&mut self, now: u64, is_sending: bool) -> io::Result<bool> {
+        let mut has_worked = is_sending && self.send_due(now)?;
+        has_worked |= self.receive_if_time(now)?;
+        if now >= self.next_tick_ns {
+            self.tick()?;
+        }
+        Ok(has_worked)
     }
 
     /// Opens the connections of a run in which clients are all alike, before its clock starts. In a population each
@@ -161,6 +189,7 @@ impl Worker {
     /// When this machine lets no more be opened.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         system::tighten_timers();
+        self.warm_up()?;
         if matches!(self.due, Due::Crowd(_)) {
             return Ok(());
         }
@@ -174,7 +203,7 @@ impl Worker {
             let mut is_opening = false;
             let now = self.book.clock.now_ns();
             for lane in self.lanes.all() {
-                lane.receive(&mut self.book)?;
+                lane.receive(&mut self.book, u64::MAX)?;
                 lane.tick(&mut self.book, now)?;
                 is_opening |= lane.is_opening();
             }
@@ -188,17 +217,33 @@ impl Worker {
         Ok(())
     }
 
+    /// Does once what the first query would otherwise be the first to do: its memory is fetched, and its code.
+    fn warm_up(&mut self) -> io::Result<()> {
+        self.book.begin_second(0);
+        // Of a copy: what is asked in the run does not depend on it.
+        self.workload.clone().fill(&mut self.scratch);
+        self.lanes.all().try_for_each(|lane| lane.warm_up())
+    }
+
     fn waiting(&mut self) -> usize {
         self.lanes.all().map(|lane| lane.waiting()).sum()
     }
 
     /// Sends up to a batch of what is due; gives whether anything was.
-    fn send_due(&mut self, now: u64) -> io::Result<bool> {
+    fn send_due(&mut self, began: u64) -> io::Result<bool> {
         let waiting = self.waiting();
-        let mut count = 0;
-        while count < BATCH_COUNT
-            && let Some(turn) = self.due.peek(now, waiting + count)
-        {
+        let opens = matches!(self.due, Due::Crowd(_));
+        let (mut count, mut now) = (0, began);
+        while count < BATCH_COUNT {
+            if opens && count > 0 {
+                // Each may have opened a connection, which takes as long as many queries. A batch lies in one second.
+                let then = self.book.clock.now_ns();
+                if then - began > SEND_NS_MAX || then / SECOND_NS != began / SECOND_NS {
+                    break;
+                }
+                now = then;
+            }
+            let Some(turn) = self.due.peek(now, waiting + count) else { break };
             if !self.send(turn, now)? {
                 // Nowhere an ID or a place is free. The plan runs ahead, and the send lag tells.
                 self.book.tail.id_shortages += u64::from(count == 0);
@@ -217,7 +262,8 @@ impl Worker {
 
     /// Sends one query; `false` when there is no room for it.
     fn send(&mut self, turn: Turn, now: u64) -> io::Result<bool> {
-        let mut sent = Sent { planned_ns: turn.planned_ns, sent_ns: now, client: turn.client.unwrap_or_default() };
+        let mut sent =
+            Sent { planned_ns: turn.planned_ns, sent_ns: now, client: turn.client.unwrap_or_default(), row: 0 };
         let transport = turn.client.map_or_else(
             || self.clients.first().map_or(Transport::Udp, |client| client.transport),
             |client| self.clients[client as usize].transport,
@@ -231,19 +277,23 @@ impl Worker {
                         return Ok(false);
                     }
                 }
-                datagrams.push(sent, |slot| self.workload.fill(slot));
+                datagrams.push(&mut self.book, sent, turn.client, |slot, cookie| self.workload.fill_with(slot, cookie));
             }
             (Transport::Doq, _, Some(quic), _) => {
                 let Some(client) = turn.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
                 sent.client = client;
                 let length = self.workload.fill(&mut self.scratch);
-                quic.send(&mut self.book, sent, &mut self.scratch[..length])?;
+                let message = &mut self.scratch[..length];
+                sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
+                quic.send(&mut self.book, sent, message);
             }
             (_, Some(streams), _, _) => {
                 let Some(client) = turn.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
                 sent.client = client;
                 let length = self.workload.fill(&mut self.scratch);
-                streams.send(&mut self.book, sent, transport, &mut self.scratch[..length])?;
+                let message = &mut self.scratch[..length];
+                sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
+                streams.send(&mut self.book, sent, transport, message)?;
             }
             _ => return Ok(false),
         }
@@ -262,9 +312,12 @@ impl Worker {
             return Ok(planned <= now);
         }
         self.last_receive_ns = now;
+        let planned = self.due.next_ns();
         let mut has_received = false;
         for lane in self.lanes.all() {
-            has_received |= lane.receive(&mut self.book)?;
+            // A query that is due goes before answers and handshakes; one that is overdue leaves them some time.
+            let until = planned.map_or(u64::MAX, |planned| planned.max(self.book.clock.now_ns() + RECEIVE_NS_MIN));
+            has_received |= lane.receive(&mut self.book, until)?;
         }
         self.tell_clients()?;
         Ok(has_received)
@@ -300,7 +353,9 @@ impl Worker {
             return Ok(());
         };
         let Some(mut query) = self.workload.ask_again(answer) else { return Ok(()) };
-        let sent = Sent { planned_ns: at_ns, sent_ns: self.book.clock.now_ns().max(at_ns), client };
+        let sent_ns = self.book.clock.now_ns().max(at_ns);
+        let mut sent = Sent { planned_ns: at_ns, sent_ns, client, row: 0 };
+        sent.row = self.book.begin(sent, parties(&self.clients, client, Transport::Tcp), &query);
         streams.send(&mut self.book, sent, Transport::Tcp, &mut query)?;
         streams.flush(&mut self.book, sent.sent_ns)
     }
@@ -313,6 +368,7 @@ impl Worker {
             lane.tick(&mut self.book, now)?;
         }
         self.tell_clients()?;
+        self.book.settle(now);
         let before = now.saturating_sub(self.book.timeout_ns());
         while let Some((index, moments)) = self.book.ledger().retire(before) {
             // A collector that is gone has ended the run.
@@ -350,15 +406,24 @@ impl Worker {
         self.tell_clients()?;
         self.book.tail.cpu = cpu;
         self.book.tail.wall = Duration::from_nanos(self.book.clock.now_ns());
+        let until_ns = match self.stop.load(Ordering::Relaxed) {
+            GO_ON => u64::MAX,
+            _ => self.book.tail.sending.as_nanos() as u64,
+        };
         let failure = self.book.failure.take().filter(|_| self.book.is_hopeless);
-        let tallies = if let Due::Crowd(crowd) = &mut self.due { crowd.tallies() } else { Vec::new() };
-        let (ledger, tail) = self.book.into_parts();
+        let tallies = if let Due::Crowd(crowd) = &mut self.due { crowd.tallies(until_ns) } else { Vec::new() };
+        let (ledger, tail, wrong_answers) = self.book.into_parts();
         for (index, moments) in ledger.finish() {
             let _sent = self.reports.send(Report::Second(index, moments));
         }
-        let _sent = self.reports.send(Report::Done { tail, failure, tallies });
+        let _sent = self.reports.send(Report::Done { tail, failure, tallies, wrong_answers });
         Ok(())
     }
+}
+
+/// Whom a client asks.
+fn parties(clients: &[Endpoint], client: u32, transport: Transport) -> Parties {
+    Parties { transport, server: clients[client as usize].server, client: Some(client) }
 }
 
 /// Which transports the clients use, and the one that truncated answers need.

@@ -1,6 +1,7 @@
 //! A run as JSON lines, for programs that follow it.
 
 use crate::measure::Second;
+use crate::report::Validity;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::Write;
@@ -28,8 +29,10 @@ impl Events {
         self.put(&json!({"event": "note", "at": at.as_secs_f64(), "text": text}));
     }
 
-    pub(super) fn finish(&mut self, total: &Second) {
-        self.put(&figures("end", total));
+    pub(super) fn finish(&mut self, total: &Second, validity: &Validity) {
+        let mut event = figures("end", total);
+        event["validity"] = json!(validity);
+        self.put(&event);
     }
 
     fn put(&mut self, event: &Value) {
@@ -45,7 +48,7 @@ impl fmt::Debug for Events {
 
 fn figures(kind: &str, second: &Second) -> Value {
     let us = |histogram: &hdrhistogram::Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-    let rcodes: serde_json::Map<String, Value> = (0..16u16)
+    let rcodes: serde_json::Map<String, Value> = (0u16..)
         .zip(second.rcodes)
         .filter(|&(_, count)| count > 0)
         .map(|(rcode, count)| (format!("{:?}", wire::number::Rcode(rcode)), count.into()))
@@ -58,6 +61,8 @@ fn figures(kind: &str, second: &Second) -> Value {
         "late": second.late,
         "duplicate": second.duplicate,
         "mismatched": second.mismatched,
+        "unexpected": second.unexpected,
+        "answer_check": second.checked,
         "rcodes": rcodes,
         "latency_us": {
             "p50": us(&second.latency, 0.5),
@@ -97,12 +102,14 @@ mod tests {
         second.rcodes[3] = 1;
         second.took(1_000_000, 900_000);
         events.second(4, &second);
-        events.finish(&second);
+        let validity = Validity { valid: false, reasons: vec!["too late".to_owned()] };
+        events.finish(&second, &validity);
         let text: Vec<u8> = lines.try_iter().flatten().collect();
         let text = String::from_utf8(text).unwrap();
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((parsed.len(), &parsed[0]["second"], &parsed[0]["rcodes"]["NXDOMAIN"]), (2, &json!(4), &json!(1)));
         assert_eq!(parsed[1]["event"], "end");
+        assert_eq!(parsed[1]["validity"], json!({ "valid": false, "reasons": ["too late"] }));
         drop(lines);
         events.second(5, &second);
     }

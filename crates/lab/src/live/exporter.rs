@@ -82,7 +82,15 @@ fn page(index: u64, second: &Second, total: &Second) -> String {
     metric("late_total", "counter", "Answers after the time-out.", &one(total.late));
     metric("duplicate_total", "counter", "Second answers to a query.", &one(total.duplicate));
     metric("mismatched_total", "counter", "Answers with another question.", &one(total.mismatched));
-    let rcodes: Vec<_> = (0..16u16)
+    metric("unexpected_total", "counter", "Answers with an RCODE that was not expected.", &one(total.unexpected));
+    metric(
+        "checked_total",
+        "counter",
+        "Answers that were held against the expected ones.",
+        &one(total.checked.checked),
+    );
+    metric("wrong_total", "counter", "Of these: wrong.", &one(total.checked.wrong()));
+    let rcodes: Vec<_> = (0u16..)
         .zip(total.rcodes)
         .filter(|&(_, count)| count > 0)
         .map(|(rcode, count)| (format!("{{rcode=\"{:?}\"}}", wire::number::Rcode(rcode)), count as f64))

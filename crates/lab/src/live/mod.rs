@@ -15,6 +15,7 @@ pub use marks::Marks;
 pub use view::View;
 
 use crate::measure::Second;
+use crate::report::Validity;
 use std::time::Duration;
 
 /// All who listen to a run.
@@ -56,12 +57,12 @@ impl Live {
     }
 
     /// Ends the view; what is printed next stands below it.
-    pub fn finish(&mut self, total: &Second) {
+    pub fn finish(&mut self, total: &Second, validity: &Validity) {
         if let Some(view) = &mut self.view {
             view.finish();
         }
         if let Some(events) = &mut self.events {
-            events.finish(total);
+            events.finish(total, validity);
         }
     }
 }

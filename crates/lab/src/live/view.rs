@@ -89,8 +89,10 @@ impl View {
 fn line(second: &Second) -> String {
     let at = |quantile| duration(Duration::from_nanos(second.latency.value_at_quantile(quantile)));
     let lag = duration(Duration::from_nanos(second.send_lag.value_at_quantile(0.99)));
+    let wrong = second.unexpected + second.checked.wrong();
+    let wrong = if wrong > 0 { format!("  WRONG {wrong}") } else { String::new() };
     format!(
-        "sent {:>8}  answered {:>8}  timed out {:>6}  p50 {:>8}  p99 {:>8}  max {:>8}  lag p99 {:>8}",
+        "sent {:>8}  answered {:>8}  timed out {:>6}  p50 {:>8}  p99 {:>8}  max {:>8}  lag p99 {:>8}{wrong}",
         second.sent,
         second.answered,
         second.timed_out,

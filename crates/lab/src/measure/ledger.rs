@@ -22,6 +22,8 @@ pub struct Sent {
     pub sent_ns: u64,
     /// Whose it is.
     pub client: u32,
+    /// Its row, where each query has one; zero otherwise.
+    pub row: u32,
 }
 
 impl Ledger {
@@ -42,6 +44,13 @@ impl Ledger {
             self.timelines.len() - 1
         });
         &mut self.timelines[index].1
+    }
+
+    /// Has a second of every transport at hand.
+    pub fn begin(&mut self, at_ns: u64) {
+        for (_, timeline) in &mut self.timelines {
+            timeline.at(at_ns);
+        }
     }
 
     /// The queries of a second.
@@ -97,7 +106,7 @@ mod tests {
     #[test]
     fn transports_leave_together_and_each_with_its_own() {
         let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
-        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0 });
+        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0, row: 0 });
         ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
         let (index, moments) = ledger.retire(1_000_000_000).unwrap();
         let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();

@@ -2,6 +2,7 @@
 //! more are kept as [`Row`] and [`ConnectionRow`], a hundredth of their size.
 
 // Seconds that may still change.
+mod checked;
 mod connections;
 mod ledger;
 mod recycle;
@@ -13,6 +14,7 @@ mod distribution;
 mod quantiles;
 mod row;
 
+pub use checked::Checked;
 pub use connection_row::ConnectionRow;
 pub use connections::ConnectionSecond;
 pub use distribution::Distribution;

@@ -1,6 +1,6 @@
 //! A second as it is kept: what a run of hours can hold of each of its seconds.
 
-use super::{Distribution, Second};
+use super::{Checked, Distribution, Second};
 use std::collections::BTreeMap;
 use wire::number::Rcode;
 
@@ -25,6 +25,8 @@ pub struct Row {
     pub truncated: u64,
     /// Of the answered: with an RCODE that was not expected.
     pub unexpected: u64,
+    /// Of the others that were answered: what a look at the answers showed.
+    pub checked: Checked,
     /// Of the answered, by RCODE.
     pub rcodes: BTreeMap<String, u64>,
     /// Octets of the queries.
@@ -66,6 +68,7 @@ impl Row {
             connection_lost: second.connection_lost,
             truncated: second.truncated,
             unexpected: second.unexpected,
+            checked: second.checked,
             rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
             octets_sent: second.octets_sent,
             send_errors: second.send_errors,
@@ -79,6 +82,12 @@ impl Row {
             service: Distribution::from(&second.service),
             send_lag: Distribution::from(&second.send_lag),
         }
+    }
+
+    /// Right answers: with an RCODE that was expected, and what it was expected to say, as far as that was checked.
+    #[must_use]
+    pub fn right(&self) -> u64 {
+        self.checked.right_of(self.answered.saturating_sub(self.unexpected))
     }
 
     /// These intervals as one.
@@ -101,6 +110,7 @@ impl Row {
             connection_lost: of(|row| row.connection_lost),
             truncated: of(|row| row.truncated),
             unexpected: of(|row| row.unexpected),
+            checked: rows.iter().map(|row| &row.checked).sum(),
             rcodes,
             octets_sent: of(|row| row.octets_sent),
             send_errors: of(|row| row.send_errors),

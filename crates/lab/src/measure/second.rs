@@ -1,11 +1,11 @@
 //! The statistics of one second.
 
-use super::recycle;
+use super::{Checked, recycle};
 use crate::limits::LATENCY_MAX_NS;
 use hdrhistogram::Histogram;
 
-/// RCODEs of a header (RFC 1035 4.1.1).
-pub const RCODE_COUNT: usize = 16;
+/// RCODEs that are told apart: up to BADCOOKIE (RFC 6895 2.3, RFC 7873 8).
+pub const RCODE_COUNT: usize = 24;
 
 /// Significant digits of every histogram.
 const DIGITS: u8 = 3;
@@ -29,6 +29,8 @@ pub struct Second {
     pub truncated: u64,
     /// Of the answered: with an RCODE that was not expected.
     pub unexpected: u64,
+    /// Of the others that were answered: what a look at the answers showed.
+    pub checked: Checked,
     /// Of the answered, by RCODE.
     pub rcodes: [u64; RCODE_COUNT],
     /// Octets of the queries.
@@ -65,6 +67,7 @@ impl Default for Second {
             connection_lost: 0,
             truncated: 0,
             unexpected: 0,
+            checked: Checked::default(),
             rcodes: [0; RCODE_COUNT],
             octets_sent: 0,
             send_errors: 0,
@@ -110,6 +113,7 @@ impl Second {
         self.connection_lost += other.connection_lost;
         self.truncated += other.truncated;
         self.unexpected += other.unexpected;
+        self.checked.add(&other.checked);
         for (own, more) in self.rcodes.iter_mut().zip(other.rcodes) {
             *own += more;
         }

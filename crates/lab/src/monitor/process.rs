@@ -94,12 +94,15 @@ mod tests {
         for _ in 0..4_000 {
             sender.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
         }
+        let used = |now: &Reading| now.cpu_seconds.unwrap() - before.cpu_seconds.unwrap();
         let start = std::time::Instant::now();
-        while start.elapsed().as_millis() < 120 {}
-        let after = process.read().unwrap();
+        let mut after = process.read().unwrap();
+        // On a machine that does other things too it takes longer.
+        while used(&after) < 0.05 && start.elapsed().as_secs() < 10 {
+            after = process.read().unwrap();
+        }
         assert!(after.udp_drops.unwrap() > before.udp_drops.unwrap() + 1_000, "{after:?}");
-        let used = after.cpu_seconds.unwrap() - before.cpu_seconds.unwrap();
-        assert!(used >= 0.05, "{used}");
+        assert!(used(&after) >= 0.05, "{}", used(&after));
         drop((clients, servers));
     }
 }

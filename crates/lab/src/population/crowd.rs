@@ -60,6 +60,8 @@ pub struct ClientTally {
     pub p50_us: u32,
     /// The same for p99.
     pub p99_us: u32,
+    /// Queries that its rate foresaw; `None` for clients that think after each answer.
+    pub expected: Option<f64>,
 }
 
 impl Crowd {
@@ -167,10 +169,11 @@ impl Crowd {
         }
     }
 
-    /// What each client saw.
+    /// What each client saw, in a run in which queries were sent until `until_ns` at the latest.
     #[must_use]
-    pub fn tallies(&mut self) -> Vec<ClientTally> {
+    pub fn tallies(&mut self, until_ns: u64) -> Vec<ClientTally> {
         let (index, count) = (self.worker_index, self.worker_count);
+        let mut expected: Vec<_> = (0..self.clients.len() as u32).map(|at| self.expected(at, until_ns)).collect();
         let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
             client.latencies_us.sort_unstable();
             let at = |share: f64| {
@@ -184,9 +187,39 @@ impl Crowd {
                 answered: client.answered,
                 p50_us: at(0.5).unwrap_or_default(),
                 p99_us: at(0.99).unwrap_or_default(),
+                expected: expected[number].take(),
             }
         };
         self.clients.iter_mut().zip(&self.endpoints).enumerate().map(tally).collect()
+    }
+
+    /// Queries of a client until then, at its own rate, as long as it is active; `None` when it has no rate.
+    fn expected(&self, client: u32, until_ns: u64) -> Option<f64> {
+        let state = &self.clients[client as usize];
+        let group = &self.groups[usize::from(state.group)];
+        if group.think.is_some() {
+            return None;
+        }
+        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(f64::MAX, |stop| stop * SECOND_NS);
+        let end_ns = (self.end_ns.min(until_ns) as f64).min(stop_ns);
+        let span_ns = (end_ns - self.start_ns(client)).max(0.0);
+        let active_ns = match group.bursts {
+            None => span_ns,
+            Some(bursts) => {
+                let (on_ns, cycle_ns) = (bursts.on_s * SECOND_NS, (bursts.on_s + bursts.off_s) * SECOND_NS);
+                // Activity from the start of its cycle on.
+                let active = |at_ns: f64| (at_ns / cycle_ns).floor() * on_ns + (at_ns % cycle_ns).min(on_ns);
+                active(state.phase_ns + span_ns) - active(state.phase_ns)
+            }
+        };
+        Some(state.rate * active_ns / SECOND_NS)
+    }
+
+    /// When a client joins: those of a group come one after another.
+    fn start_ns(&self, client: u32) -> f64 {
+        let share = f64::from(client) / self.clients.len() as f64;
+        let group = &self.groups[usize::from(self.clients[client as usize].group)];
+        group.active.map_or(0.0, |active| active.start_s + active.ramp_s * share) * SECOND_NS
     }
 
     /// The first query lies anywhere within a client's usual distance.
@@ -236,8 +269,7 @@ impl Crowd {
                 wait_ns + (at_ns / on_ns).floor() * cycle_ns + at_ns % on_ns
             }
         };
-        let share = f64::from(client) / self.clients.len() as f64;
-        let start_ns = group.active.map_or(0.0, |active| active.start_s + active.ramp_s * share) * SECOND_NS;
+        let start_ns = self.start_ns(client);
         self.push(client, ((start_ns + own_ns.max(0.0)) as u64).max(not_before_ns));
     }
 
@@ -246,6 +278,39 @@ impl Crowd {
         let stop_ns = group.active.and_then(|active| active.stop_s).map_or(u64::MAX, |stop| (stop * SECOND_NS) as u64);
         if at_ns < self.end_ns.min(stop_ns) {
             self.due.push(Reverse((at_ns, client)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::population::{Cast, Population};
+    use std::time::Duration;
+
+    /// Queries foreseen for and planned by each client of a group, alone, until `until_s` of 100 seconds.
+    fn foreseen(group: &str, until_s: f64) -> Vec<(f64, u64)> {
+        let text = format!("[[clients]]\ncount = 40\ntransports = {{ udp = 1.0 }}\n{group}");
+        let cast = Cast::new(Population::parse(&text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
+        let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
+        let until_ns = (until_s * 1e9) as u64;
+        while crowd.peek().is_some_and(|(at_ns, _)| at_ns < until_ns) {
+            crowd.advance();
+        }
+        crowd.tallies(until_ns).iter().map(|tally| (tally.expected.unwrap(), tally.sent)).collect()
+    }
+
+    #[test]
+    fn what_is_foreseen_is_what_is_planned() {
+        for (what, until_s) in [
+            ("", 100.0),
+            ("", 33.3),
+            ("bursts = { on_s = 2.0, off_s = 7.0 }", 100.0),
+            ("bursts = { on_s = 2.0, off_s = 7.0 }\nactive = { start_s = 10.0, ramp_s = 20.0, stop_s = 70.0 }", 64.0),
+        ] {
+            let group = format!("rate = {{ distribution = \"constant\", mean = 50.0, arrivals = \"even\" }}\n{what}");
+            for (expected, sent) in foreseen(&group, until_s) {
+                assert!((expected - sent as f64).abs() <= 1.001, "{what} until {until_s}: {expected} {sent}");
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ pub struct Queries {
     /// Share of queries, 0 to 1, for names that do not exist.
     #[serde(default)]
     pub nxdomain_share: f64,
-    /// Weights of types.
+    /// Weights of types; A alone otherwise.
+    #[serde(default = "only_a")]
     pub types: BTreeMap<String, f64>,
     /// Share of queries with EDNS.
     #[serde(default)]
@@ -168,6 +169,10 @@ pub struct Active {
 
 fn uniform() -> String {
     "uniform".into()
+}
+
+fn only_a() -> BTreeMap<String, f64> {
+    [("A".to_owned(), 1.0)].into()
 }
 
 const fn one() -> f64 {
@@ -539,6 +544,13 @@ active = { start_s = 5.0, stop_s = 20.0 }
         assert!(error("sigma", "sgima").contains("did you mean `sigma`?"));
         assert!(error("[ports]", "[prots]").contains("did you mean `ports`?"));
         assert!(error("[ports]", "[xyzzy]").contains("known keys here"));
+    }
+
+    #[test]
+    fn without_types_everything_is_asked_for_its_addresses() {
+        let population = Population::parse(&TEXT.replace("types = { A = 0.7, AAAA = 0.3 }\n", "")).unwrap();
+        assert_eq!(population.queries.as_ref().unwrap().types, BTreeMap::from([("A".to_owned(), 1.0)]));
+        assert!(population.generator(Extras::default(), 1).unwrap().is_some());
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! A population out of a trace: it can be shared where the trace cannot.
 //!
 //! Clients are addresses. What is kept of each is its rate; of names only how many there are and how popularity falls;
-//! of queries the shares of types, transports, EDNS and DO.
+//! of queries the shares of types, transports, EDNS and DO; of responses whether the name was there.
 
 use super::file::{Arrivals, Connections, Group, Population, Ports, Queries, Rate};
 use super::{Distribution, names::fit_names};
 use crate::engine::Transport;
-use crate::trace::{Observed, Transport as Seen};
+use crate::trace::{Capture, Observed, Transport as Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use wire::number::Rtype;
+use wire::number::{Rcode, Rtype};
 
 /// Share of clients that are a group of their own: the heaviest.
 const HEAVY_SHARE: f64 = 0.01;
@@ -24,15 +24,21 @@ struct Query {
     rtype: Rtype,
     payload: Option<u16>,
     is_dnssec_ok: bool,
+    /// Whether its response said NXDOMAIN; `None` when it was not captured.
+    is_nxdomain: Option<bool>,
 }
 
 /// Fits a population.
 ///
 /// # Errors
 /// A sentence, when the trace holds too little: no query that can be read, or all at the same time.
-pub fn fit(trace: &[Observed]) -> Result<Population, String> {
-    let queries: Vec<(&Observed, Query)> =
-        trace.iter().filter_map(|observed| read(&observed.recorded.octets).map(|seen| (observed, seen))).collect();
+pub fn fit(trace: &Capture) -> Result<Population, String> {
+    let answered: BTreeMap<_, _> = trace.responses.iter().filter_map(answer).collect();
+    let queries = trace.queries.iter().filter_map(|observed| {
+        let seen = read(&observed.recorded.octets)?;
+        Some((observed, Query { is_nxdomain: answered.get(&identity(observed)?).copied(), ..seen }))
+    });
+    let queries: Vec<(&Observed, Query)> = queries.collect();
     let times = queries.iter().map(|(observed, _)| observed.at);
     let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
         return Err("the trace holds no query that can be read".into());
@@ -42,7 +48,7 @@ pub fn fit(trace: &[Observed]) -> Result<Population, String> {
     if seconds <= 0.0 {
         return Err("all queries of the trace are of the same moment: there is no rate".into());
     }
-    let connections = connections(trace);
+    let connections = connections(&trace.queries);
     Ok(Population {
         queries: Some(asked(&queries)),
         ports: Ports::default(),
@@ -56,6 +62,17 @@ fn read(message: &[u8]) -> Option<Query> {
     if message.len() < 12 || message[2] & 0xF8 != 0 || count(4)? != 1 {
         return None;
     }
+    let (name, rtype) = question(message)?;
+    let at = 12 + name.len() - 1;
+    // OPT is the only record of most queries: root, type 41, payload size, extended RCODE, version, flags.
+    let opt = message.get(at + 5..).filter(|rest| count(10) != Some(0) && rest.starts_with(&[0, 0, 41]));
+    let payload = opt.and_then(|opt| Some(u16::from_be_bytes([*opt.get(3)?, *opt.get(4)?])));
+    let is_dnssec_ok = opt.and_then(|opt| opt.get(7)).is_some_and(|flags| flags & 0x80 != 0);
+    Some(Query { name: name.to_ascii_lowercase(), rtype, payload, is_dnssec_ok, is_nxdomain: None })
+}
+
+/// Name and type of the first question.
+fn question(message: &[u8]) -> Option<(&[u8], Rtype)> {
     let mut at = 12;
     while *message.get(at)? != 0 {
         if message[at] > 63 {
@@ -63,13 +80,23 @@ fn read(message: &[u8]) -> Option<Query> {
         }
         at += 1 + usize::from(message[at]);
     }
-    let name = message.get(12..=at)?.to_ascii_lowercase();
-    let rtype = Rtype(count(at + 1)?);
-    // OPT is the only record of most queries: root, type 41, payload size, extended RCODE, version, flags.
-    let opt = message.get(at + 5..).filter(|rest| count(10) != Some(0) && rest.starts_with(&[0, 0, 41]));
-    let payload = opt.and_then(|opt| Some(u16::from_be_bytes([*opt.get(3)?, *opt.get(4)?])));
-    let is_dnssec_ok = opt.and_then(|opt| opt.get(7)).is_some_and(|flags| flags & 0x80 != 0);
-    Some(Query { name, rtype, payload, is_dnssec_ok })
+    let rtype = message.get(at + 1..at + 3)?;
+    Some((message.get(12..=at)?, Rtype(u16::from_be_bytes([rtype[0], rtype[1]]))))
+}
+
+/// What a response has in common with its query: client, port, ID, name and type.
+type Identity = (IpAddr, u16, [u8; 2], Vec<u8>, u16);
+
+fn identity(observed: &Observed) -> Option<Identity> {
+    let message = &observed.recorded.octets;
+    let (name, rtype) = question(message)?;
+    Some((observed.client, observed.port, *message.first_chunk()?, name.to_ascii_lowercase(), rtype.0))
+}
+
+/// A response, and whether it says that the name does not exist (RFC 1035 4.1.1).
+fn answer(observed: &Observed) -> Option<(Identity, bool)> {
+    let rcode = Rcode(u16::from(observed.recorded.octets.get(3)? & 0x0F));
+    Some((identity(observed)?, rcode == Rcode::NXDOMAIN))
 }
 
 fn asked(queries: &[(&Observed, Query)]) -> Queries {
@@ -77,8 +104,14 @@ fn asked(queries: &[(&Observed, Query)]) -> Queries {
     let mut names: BTreeMap<&[u8], u64> = BTreeMap::new();
     let mut types: BTreeMap<String, f64> = BTreeMap::new();
     let mut payloads: BTreeMap<u16, u64> = BTreeMap::new();
+    let answers = queries.iter().filter_map(|(_, seen)| seen.is_nxdomain);
+    let (answered, missing) = answers.fold((0u64, 0u64), |sum, is_missing| (sum.0 + 1, sum.1 + u64::from(is_missing)));
+    // Names that do not exist are drawn apart, unless there are no others.
+    let has_others = queries.iter().any(|(_, seen)| seen.is_nxdomain != Some(true));
     for (_, seen) in queries {
-        *names.entry(&seen.name).or_default() += 1;
+        if seen.is_nxdomain != Some(true) || !has_others {
+            *names.entry(&seen.name).or_default() += 1;
+        }
         let mnemonic = seen.rtype.mnemonic().map_or_else(|| format!("TYPE{}", seen.rtype.0), str::to_owned);
         *types.entry(mnemonic).or_default() += 1.0 / count;
         seen.payload.into_iter().for_each(|payload| *payloads.entry(payload).or_default() += 1);
@@ -91,7 +124,7 @@ fn asked(queries: &[(&Observed, Query)]) -> Queries {
         names: fitted.count,
         popularity: if fitted.exponent < 0.01 { "uniform" } else { "zipf" }.into(),
         exponent: fitted.exponent.max(0.01),
-        nxdomain_share: 0.0,
+        nxdomain_share: round(missing as f64 / (answered as f64).max(1.0)),
         types: types.into_iter().map(|(name, share)| (name, round(share))).collect(),
         edns_share: round(share(&|seen| seen.payload.is_some())),
         dnssec_ok_share: round(share(&|seen| seen.is_dnssec_ok)),

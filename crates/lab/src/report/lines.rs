@@ -72,7 +72,7 @@ pub struct Client {
     pub p50_us: f64,
     /// 99th percentile of its latency, microseconds.
     pub p99_us: f64,
-    /// Queries that the fitted population foresaw for it.
+    /// Queries that the population foresaw for it: its rate, as long as it was active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
 }

@@ -1,13 +1,17 @@
 //! `manifest.json`: all that is needed to run it again.
 
+use crate::workload::without_secret;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Options whose value may be a key.
+const KEY_OPTIONS: [&str; 2] = ["--tsig", "--freshness-tsig"];
 
 /// How a run came about.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
-    /// The command line, word by word.
+    /// The command line, word by word, without secrets: a run folder is there to be shared.
     pub command: Vec<String>,
     /// This program's version.
     pub version: String,
@@ -32,7 +36,7 @@ impl Manifest {
         let cpu = read("/proc/cpuinfo");
         let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         Self {
-            command: std::env::args().collect(),
+            command: without_secrets(std::env::args()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
             seed,
@@ -44,6 +48,20 @@ impl Manifest {
     }
 }
 
+/// Words of a command line; of keys that stand in it only the names.
+fn without_secrets(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut is_key = false;
+    let told = |word: String| {
+        let was_key = std::mem::replace(&mut is_key, KEY_OPTIONS.contains(&word.as_str()));
+        match word.split_once('=') {
+            Some((option, key)) if KEY_OPTIONS.contains(&option) => format!("{option}={}", without_secret(key)),
+            _ if was_key => without_secret(&word),
+            _ => word,
+        }
+    };
+    words.map(told).collect()
+}
+
 /// The machine's own name.
 pub(super) fn host_name() -> String {
     read("/proc/sys/kernel/hostname").trim().to_owned()
@@ -52,4 +70,17 @@ pub(super) fn host_name() -> String {
 /// What cannot be read is left empty: a manifest without a processor's name is still of use.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_tells_no_secret() {
+        let line = "load --tsig hmac-sha256:k.test:c2VjcmV0 --freshness-tsig=k.test:c2VjcmV0 --tsig keys/k --name a:b";
+        let told = without_secrets(line.split(' ').map(str::to_owned)).join(" ");
+        let expected = "load --tsig hmac-sha256:k.test:*** --freshness-tsig=k.test:*** --tsig keys/k --name a:b";
+        assert_eq!(told, expected);
+    }
 }

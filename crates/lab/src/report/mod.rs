@@ -16,11 +16,13 @@ mod recording;
 pub mod folder;
 mod import;
 mod run;
+// Several as one.
+mod merge;
 // The page with the pictures.
 mod page;
 mod palette;
 // Single pictures.
-pub mod svg;
+pub mod pictures;
 // Whether one run is slower than another.
 pub mod regression;
 
@@ -28,6 +30,7 @@ pub use crate::measure::{ConnectionRow, Distribution, Quantiles, Row};
 pub use dnsperf_text::dnsperf_text;
 pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
+pub use merge::{MergeError, merge};
 pub use page::page;
 pub use recording::{Account, Recording};
 pub use run::Run;

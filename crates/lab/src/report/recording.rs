@@ -63,7 +63,7 @@ impl Recording {
             answered: tally.answered,
             p50_us: f64::from(tally.p50_us),
             p99_us: f64::from(tally.p99_us),
-            expected: None,
+            expected: tally.expected,
         };
         recording.clients = outcome.clients.iter().map(client).collect();
         for (transport, account) in &outcome.transports {

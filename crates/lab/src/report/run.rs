@@ -68,9 +68,7 @@ impl Run {
     /// Right answers a second.
     #[must_use]
     pub fn achieved_rate(&self) -> f64 {
-        let figures = self.figures();
-        let recorded =
-            || figures.answered.saturating_sub(figures.unexpected) as f64 / self.duration_seconds().max(1e-9);
+        let recorded = || self.figures().right() as f64 / self.duration_seconds().max(1e-9);
         self.summary.as_ref().map_or_else(recorded, |summary| summary.achieved_rate)
     }
 

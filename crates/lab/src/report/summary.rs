@@ -1,8 +1,10 @@
 //! `summary.json`: a run in figures.
 
 use super::{Limit, LimitSide, Rules, Validity, judge};
+use crate::answers::WrongAnswer;
 use crate::engine::{Account, Outcome, Plan, Transport};
-use crate::measure::{ConnectionSecond, Quantiles, Row, Second};
+use crate::measure::{Checked, ConnectionSecond, Quantiles, Row, Second};
+use crate::per_query::Written;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::number::Rcode;
@@ -30,8 +32,14 @@ pub struct Summary {
     pub validity: Validity,
     /// Who could not have gone faster.
     pub limit: Limit,
+    /// The first wrong answers, where answers were checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_answers: Vec<WrongAnswer>,
     /// Machines that took part.
     pub hosts: Vec<String>,
+    /// What stands in `queries.parquet`, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_query: Option<Written>,
 }
 
 /// One transport.
@@ -54,6 +62,8 @@ pub struct TransportSummary {
     pub stray: u64,
     /// Answers with an RCODE that was not expected.
     pub unexpected: u64,
+    /// What a look at the other answers showed.
+    pub checked: Checked,
     /// Answers with TC.
     pub truncated: u64,
     /// Queries that waited when the run was broken off.
@@ -113,7 +123,7 @@ impl Summary {
             crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
             _ => outcome.total.sent as f64 / duration_seconds,
         };
-        let right = total.answered - total.unexpected;
+        let right = total.right();
         Self {
             schema_version: SCHEMA_VERSION,
             transports: outcome.transports.iter().map(|(own, account)| (*own, TransportSummary::of(account))).collect(),
@@ -123,7 +133,9 @@ impl Summary {
             duration_seconds,
             validity,
             limit,
+            wrong_answers: outcome.wrong_answers.clone(),
             hosts: vec![super::manifest::host_name()],
+            per_query: None,
         }
     }
 
@@ -151,6 +163,12 @@ fn duration_seconds(planned_seconds: f64, outcome: &Outcome) -> f64 {
 }
 
 impl TransportSummary {
+    /// Right answers: with an RCODE that was expected, and what it was expected to say, as far as that was checked.
+    #[must_use]
+    pub fn right(&self) -> u64 {
+        self.checked.right_of(self.answered.saturating_sub(self.unexpected))
+    }
+
     /// Sums up what was measured.
     #[must_use]
     pub fn new(total: &Second) -> Self {
@@ -164,6 +182,7 @@ impl TransportSummary {
             duplicate: total.duplicate,
             stray: total.stray,
             unexpected: total.unexpected,
+            checked: total.checked,
             truncated: total.truncated,
             interrupted: total.interrupted,
             connection_lost: total.connection_lost,
@@ -216,6 +235,7 @@ impl From<&Row> for TransportSummary {
             duplicate: row.duplicate,
             stray: row.stray,
             unexpected: row.unexpected,
+            checked: row.checked,
             truncated: row.truncated,
             interrupted: row.interrupted,
             connection_lost: row.connection_lost,

@@ -1,8 +1,13 @@
 //! The outline of a run for the terminal.
 
 use super::{LimitSide, Quantiles, Summary};
+use crate::measure::Checked;
+use crate::per_query::Written;
 use std::fmt::Write;
 use std::time::Duration;
+
+/// Wrong answers that are told here; more stand in the summary.
+const WRONG_TOLD_MAX: usize = 3;
 
 /// A duration in the unit that suits it, with three digits: `45.0 us`, `1.23 ms`, `2.50 s`.
 #[must_use]
@@ -51,6 +56,12 @@ pub fn outline(summary: &Summary) -> String {
     if !others.is_empty() {
         line("besides", others.join(", "));
     }
+    if total.checked.checked > 0 {
+        line("checked", checked(&total.checked));
+    }
+    for wrong in summary.wrong_answers.iter().take(WRONG_TOLD_MAX) {
+        line("", format!("{:.3} s {}: expected {}; got {}", wrong.at, wrong.question, wrong.expected, wrong.got));
+    }
     let rcodes: Vec<_> =
         total.rcodes.iter().map(|(rcode, &count)| format!("{rcode} {count} ({:.2} %)", share(count))).collect();
     line("RCODEs", rcodes.join(", "));
@@ -63,6 +74,13 @@ pub fn outline(summary: &Summary) -> String {
     {
         line(label, row(quantiles));
     }
+    if let Some(Written { rows, dropped }) = summary.per_query {
+        let lost = match dropped {
+            0 => String::new(),
+            count => format!("; {count} are not in it: the writer could not keep up"),
+        };
+        line("per query", format!("{rows} rows in queries.parquet{lost}"));
+    }
     let side = if summary.limit.side == LimitSide::Tool { "the tool" } else { "the server" };
     line("limit", format!("{side}: {}", summary.limit.evidence.join("; ")));
     match summary.validity.valid {
@@ -70,6 +88,15 @@ pub fn outline(summary: &Summary) -> String {
         false => line("INVALID", summary.validity.reasons.join("; ")),
     }
     out
+}
+
+fn checked(checked: &Checked) -> String {
+    let wrong = match checked.wrong() {
+        0 => "none wrong".to_owned(),
+        count => format!("{count} WRONG: {}", checked.told()),
+    };
+    let unknown = if checked.unknown > 0 { format!(", {} not known", checked.unknown) } else { String::new() };
+    format!("{} answers, {wrong}{unknown}", checked.checked)
 }
 
 fn row(quantiles: &Quantiles) -> String {

@@ -74,6 +74,15 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     if outcome.total.send_errors > 0 {
         reasons.push(format!("{} queries were refused by this machine's network stack", outcome.total.send_errors));
     }
+    let checked = &outcome.total.checked;
+    if checked.checked > 0 && checked.checked == checked.unknown {
+        reasons.push("no answer could be checked: of none of these questions the right answer is known".to_owned());
+    }
+    if let Some(failure) = &outcome.failure {
+        reasons.push(failure.clone());
+    } else if outcome.total.sent == 0 {
+        reasons.push("not one query was sent".to_owned());
+    }
     if outcome.total.sent > 0 && outcome.total.arrived == 0 {
         reasons.push("not one answer came: is there a server?".to_owned());
     }
@@ -93,6 +102,14 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     }
     if shortages > 0 {
         evidence.push(format!("{shortages} times no ID was free: too many queries wait for each socket"));
+    }
+    if checked.wrong() > 0 {
+        evidence.push(format!(
+            "{} of {} answers that were checked were wrong: {}",
+            checked.wrong(),
+            checked.checked,
+            checked.told()
+        ));
     }
     let is_tool = share > rules.tool_cpu_share_max || lag > rules.lag_p99_max || dropped > 0;
     let side = if is_tool { LimitSide::Tool } else { LimitSide::Server };

@@ -6,7 +6,7 @@ mod rpl;
 mod segments;
 
 pub use dnsperf::{read_dnsperf, rtype};
-pub use pcap::{read_observed, read_pcap};
+pub use pcap::{Capture, DNS_PORT, read_capture, read_pcap};
 pub use rpl::read_rpl_raw;
 
 use std::net::IpAddr;
@@ -32,14 +32,14 @@ pub struct Recorded {
     pub octets: Vec<u8>,
 }
 
-/// A message from a client, with its circumstances.
+/// A message between a client and a server, with its circumstances.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observed {
     /// When, since 1970.
     pub at: Duration,
-    /// From whom.
+    /// Whose: of a query the source, of a response the destination.
     pub client: IpAddr,
-    /// From which of its ports.
+    /// At which of its ports.
     pub port: u16,
     /// What, and how.
     pub recorded: Recorded,

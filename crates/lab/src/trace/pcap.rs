@@ -1,4 +1,4 @@
-//! Captures (pcap and pcapng): the messages that clients sent to port 53.
+//! Captures (pcap and pcapng): what clients sent to a port, and what came back from it.
 
 use super::segments::Streams;
 use super::{Observed, Recorded, TraceError, Transport, read_whole};
@@ -9,29 +9,38 @@ use std::time::Duration;
 
 /// Octets of the read buffer; a block larger than this is refused.
 const BUFFER_OCTETS: usize = 4 << 20;
-/// The server's port.
-const DNS_PORT: u16 = 53;
+/// The port of servers (RFC 1035 4.2).
+pub const DNS_PORT: u16 = 53;
 
-/// Every message from a client, in the order of the capture; TCP streams are put together.
+/// What a capture holds, in its order; TCP streams are put together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Capture {
+    /// From clients.
+    pub queries: Vec<Observed>,
+    /// To clients; none when only one direction was captured.
+    pub responses: Vec<Observed>,
+}
+
+/// Every message from a client to port 53, in the order of the capture; TCP streams are put together.
 ///
 /// # Errors
 /// [`TraceError`] for the file, its compression or its format.
 pub fn read_pcap(path: &Path) -> Result<Vec<Recorded>, TraceError> {
-    Ok(read_observed(path)?.into_iter().map(|observed| observed.recorded).collect())
+    Ok(read_capture(path, DNS_PORT)?.queries.into_iter().map(|observed| observed.recorded).collect())
 }
 
-/// The same with time and client.
+/// The same with time and client, from servers that answer at this port, and what they answered.
 ///
 /// # Errors
 /// As [`read_pcap`].
-pub fn read_observed(path: &Path) -> Result<Vec<Observed>, TraceError> {
+pub fn read_capture(path: &Path, port: u16) -> Result<Capture, TraceError> {
     let octets = read_whole(path)?;
     let format = |what: String| TraceError::Format("pcap", what);
     let mut reader = create_reader(BUFFER_OCTETS, octets.as_slice()).map_err(|error| format(format!("{error:?}")))?;
     let mut link = Linktype::ETHERNET;
     // Units of a second, and seconds to add.
     let (mut units, mut offset) = (1_000_000, 0);
-    let mut found = Found::default();
+    let mut found = Found::at_port(port);
     loop {
         match reader.next() {
             Ok((used, block)) => {
@@ -58,7 +67,7 @@ pub fn read_observed(path: &Path) -> Result<Vec<Observed>, TraceError> {
                 }
                 reader.consume(used);
             }
-            Err(PcapError::Eof) => return Ok(found.queries()),
+            Err(PcapError::Eof) => return Ok(found.capture()),
             Err(PcapError::Incomplete(_)) => reader.refill().map_err(|error| format(format!("{error:?}")))?,
             Err(error) => return Err(format(format!("{error:?}"))),
         }
@@ -70,22 +79,38 @@ fn time(seconds: u32, fraction: u32, units: u64) -> Duration {
     Duration::from_secs(u64::from(seconds)) + Duration::from_nanos(nanoseconds as u64)
 }
 
-#[derive(Default)]
 struct Found {
-    messages: Vec<Observed>,
-    streams: Streams,
+    /// Of servers.
+    port: u16,
+    /// To that port, and from it.
+    to_port: Side,
+    from_port: Side,
     /// When the packet that is looked at was seen.
     at: Duration,
 }
 
+/// One direction.
+#[derive(Default)]
+struct Side {
+    messages: Vec<Observed>,
+    streams: Streams,
+}
+
 impl Found {
-    /// Without the responses to clients that use port 53 themselves.
-    fn queries(self) -> Vec<Observed> {
-        let is_response = |message: &Observed| message.recorded.octets.get(2).is_some_and(|flags| flags & 0x80 != 0);
-        self.messages.into_iter().filter(|message| !is_response(message)).collect()
+    fn at_port(port: u16) -> Self {
+        Self { port, to_port: Side::default(), from_port: Side::default(), at: Duration::ZERO }
     }
 
-    /// One frame of the link; whatever is no IP packet to port 53 is passed over.
+    /// Clients may use the server's port themselves: QR tells, not the direction alone.
+    fn capture(self) -> Capture {
+        let is_response = |message: &Observed| message.recorded.octets.get(2).is_some_and(|flags| flags & 0x80 != 0);
+        let mut capture = Capture { queries: self.to_port.messages, responses: self.from_port.messages };
+        capture.queries.retain(|message| !is_response(message));
+        capture.responses.retain(is_response);
+        capture
+    }
+
+    /// One frame of the link; whatever is no IP packet to or from the port is passed over.
     fn frame(&mut self, link: Linktype, frame: &[u8]) {
         let packet = match link {
             Linktype::ETHERNET => ethernet_payload(frame),
@@ -95,24 +120,42 @@ impl Found {
             Linktype::NULL => frame.get(4..),
             _ => None,
         };
-        let Some((source, protocol, payload)) = packet.and_then(ip_payload) else { return };
-        match protocol {
-            17 => self.datagram(source, payload),
-            6 => self.streams.segment((source, self.at), payload, DNS_PORT, &mut self.messages),
+        let Some(packet) = packet.and_then(ip_packet) else { return };
+        let Some((ports, _)) = packet.payload.split_first_chunk::<4>() else { return };
+        let [from, to] = [[ports[0], ports[1]], [ports[2], ports[3]]].map(u16::from_be_bytes);
+        if to == self.port {
+            self.to_port.take((packet.source, from), self.at, &packet);
+        }
+        if from == self.port {
+            self.from_port.take((packet.destination, to), self.at, &packet);
+        }
+    }
+}
+
+impl Side {
+    /// Takes one packet of a client at its address and port.
+    fn take(&mut self, client: (IpAddr, u16), at: Duration, packet: &Packet<'_>) {
+        match packet.protocol {
+            17 => self.datagram(client, at, packet.payload),
+            6 => self.streams.segment(client, at, packet.payload, &mut self.messages),
             _ => {}
         }
     }
 
-    fn datagram(&mut self, client: IpAddr, datagram: &[u8]) {
+    fn datagram(&mut self, (client, port): (IpAddr, u16), at: Duration, datagram: &[u8]) {
         let Some((header, payload)) = datagram.split_at_checked(8) else { return };
         let length = usize::from(u16::from_be_bytes([header[4], header[5]])).saturating_sub(8);
-        if u16::from_be_bytes([header[2], header[3]]) == DNS_PORT {
-            let octets = payload[..payload.len().min(length)].to_vec();
-            let recorded = Recorded { transport: Transport::Udp, octets };
-            let port = u16::from_be_bytes([header[0], header[1]]);
-            self.messages.push(Observed { at: self.at, client, port, recorded });
-        }
+        let octets = payload[..payload.len().min(length)].to_vec();
+        self.messages.push(Observed { at, client, port, recorded: Recorded { transport: Transport::Udp, octets } });
     }
+}
+
+/// What matters of an IP packet.
+struct Packet<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    payload: &'a [u8],
 }
 
 /// Past the MAC addresses and any VLAN tags.
@@ -124,22 +167,23 @@ fn ethernet_payload(frame: &[u8]) -> Option<&[u8]> {
     frame.get(at + 2..)
 }
 
-/// Source address, protocol and payload of an IP packet that is no later fragment.
-fn ip_payload(packet: &[u8]) -> Option<(IpAddr, u8, &[u8])> {
+/// An IP packet that is no later fragment.
+fn ip_packet(packet: &[u8]) -> Option<Packet<'_>> {
     match packet.first()? >> 4 {
         4 => {
             let header = usize::from(packet[0] & 0x0F) * 4;
             let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
             let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1FFF;
-            let source: [u8; 4] = packet.get(12..16)?.try_into().ok()?;
+            let address = |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
             let payload = packet.get(header..total.min(packet.len()))?;
-            (fragment == 0).then(|| (IpAddr::from(source), packet[9], payload))
+            let (source, destination) = (address(12)?, address(16)?);
+            (fragment == 0).then_some(Packet { source, destination, protocol: packet[9], payload })
         }
         6 => {
             let length = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
-            let source: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
+            let address = |at: usize| Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
             let payload = packet.get(40..(40 + length).min(packet.len()))?;
-            Some((IpAddr::from(source), packet[6], payload))
+            Some(Packet { source: address(8)?, destination: address(24)?, protocol: packet[6], payload })
         }
         _ => None,
     }

@@ -10,7 +10,7 @@ const STREAM_COUNT_MAX: usize = 65_536;
 /// Segments of one stream that wait for an earlier one.
 const WAITING_COUNT_MAX: usize = 256;
 
-/// Every stream from a client, by address and port.
+/// Every stream from clients, or every stream to them, by the client's address and port.
 #[derive(Default)]
 pub(super) struct Streams(BTreeMap<(IpAddr, u16), Stream>);
 
@@ -21,18 +21,17 @@ struct Stream {
 }
 
 impl Streams {
-    /// Takes one segment; whole messages go to `messages`.
+    /// Takes one segment of a client's stream; whole messages go to `messages`.
     pub(super) fn segment(
         &mut self,
-        (source, at): (IpAddr, Duration),
+        (client, port): (IpAddr, u16),
+        at: Duration,
         segment: &[u8],
-        port: u16,
         messages: &mut Vec<Observed>,
     ) {
-        if segment.len() < 20 || u16::from_be_bytes([segment[2], segment[3]]) != port {
+        if segment.len() < 20 {
             return;
         }
-        let source_port = u16::from_be_bytes([segment[0], segment[1]]);
         let sequence = u32::from_be_bytes([segment[4], segment[5], segment[6], segment[7]]);
         let header = usize::from(segment[12] >> 4) * 4;
         let is_syn = segment[13] & 0x02 != 0;
@@ -40,7 +39,7 @@ impl Streams {
         if self.0.len() >= STREAM_COUNT_MAX {
             self.0.pop_first();
         }
-        let key = (source, source_port);
+        let key = (client, port);
         if is_syn {
             self.0.insert(key, Stream { next: sequence.wrapping_add(1), waiting: Vec::new(), octets: Vec::new() });
             return;
@@ -52,7 +51,7 @@ impl Streams {
         let stream =
             self.0.entry(key).or_insert_with(|| Stream { next: sequence, waiting: Vec::new(), octets: Vec::new() });
         stream.take(sequence, payload);
-        stream.cut(|recorded| messages.push(Observed { at, client: source, port: source_port, recorded }));
+        stream.cut(|recorded| messages.push(Observed { at, client, port, recorded }));
     }
 }
 
@@ -103,7 +102,7 @@ mod tests {
         let parts =
             [(9, 2, &b""[..]), (15, 0x18, b"e\x00\x01z"), (10, 0x18, b"\x00\x04abc"), (10, 0x18, b"\x00\x04abc")];
         for (sequence, flags, payload) in parts {
-            streams.segment((client, Duration::ZERO), &segment(sequence, flags, payload), 53, &mut messages);
+            streams.segment((client, 12_345), Duration::ZERO, &segment(sequence, flags, payload), &mut messages);
         }
         let octets: Vec<_> = messages.iter().map(|message| message.recorded.octets.as_slice()).collect();
         assert_eq!(octets, [&b"abce"[..], b"z"]);

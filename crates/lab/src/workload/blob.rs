@@ -26,22 +26,35 @@ pub(super) fn looks_like(octets: &[u8]) -> bool {
 
 /// Every message, its ID set to zero.
 pub(super) fn read(path: &Path, octets: &[u8]) -> Result<Messages, WorkloadError> {
+    let reject = |offset, reason| WorkloadError::Message { file: path.to_owned(), offset, reason };
     let mut messages = Messages::default();
     let mut rest = octets;
     while let Some((message, after)) = split(rest) {
         if message.len() > QUERY_OCTETS_MAX {
-            return Err(WorkloadError::Message {
-                file: path.to_owned(),
-                offset: octets.len() - rest.len(),
-                reason: format!("{} octets are more than the {QUERY_OCTETS_MAX} of a query", message.len()),
-            });
+            let reason = format!("{} octets are more than the {QUERY_OCTETS_MAX} of a query", message.len());
+            return Err(reject(octets.len() - rest.len(), reason));
         }
+        check(message).map_err(|reason| reject(octets.len() - rest.len(), reason))?;
         let mut message = message.to_vec();
         message[..2].fill(0);
         messages.push(&message);
         rest = after;
     }
-    Ok(messages)
+    if rest.is_empty() {
+        return Ok(messages);
+    }
+    let wanted = rest.first_chunk().map_or(2, |&length| 2 + usize::from(u16::from_be_bytes(length)));
+    let reason = format!("the file ends within a message: {} octets of {wanted}", rest.len());
+    Err(reject(octets.len() - rest.len(), reason))
+}
+
+/// A message has a header, and one question as queries and updates have.
+fn check(message: &[u8]) -> Result<(), String> {
+    match message.first_chunk::<HEADER_OCTETS>() {
+        None => Err(format!("a message of {} octets is none; its header has {HEADER_OCTETS}", message.len())),
+        Some(&[_, _, _, _, 0, 1, ..]) => Ok(()),
+        Some(header) => Err(format!("it has {} questions, not one", u16::from_be_bytes([header[4], header[5]]))),
+    }
 }
 
 fn split(octets: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -65,5 +78,14 @@ mod tests {
         assert!(!looks_like(b"example.com A\nwww.example.com AAAA\n"));
         assert!(!looks_like(&octets[..octets.len() - 1]));
         assert!(!looks_like(b""));
+        let refused = |octets: &[u8]| read(Path::new("x"), octets).unwrap_err().to_string();
+        assert_eq!(
+            refused(&octets[..octets.len() - 1]),
+            "x: octet 19: the file ends within a message: 18 octets of 19"
+        );
+        assert_eq!(refused(&octets[..20]), "x: octet 19: the file ends within a message: 1 octets of 2");
+        assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: octet 0: a message of 3 octets is none; its header has 12");
+        octets[7] = 2;
+        assert_eq!(refused(&octets), "x: octet 0: it has 2 questions, not one");
     }
 }

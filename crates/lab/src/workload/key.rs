@@ -44,6 +44,15 @@ impl fmt::Debug for TsigKey {
     }
 }
 
+/// What may be told of the word that names a key on a command line: a path as it is, `NAME:SECRET` without the secret.
+#[must_use]
+pub fn without_secret(word: &str) -> String {
+    match word.rsplit_once(':') {
+        Some((name, _)) if !Path::new(word).exists() => format!("{name}:***"),
+        _ => word.to_owned(),
+    }
+}
+
 impl TsigKey {
     /// Reads a key file.
     ///

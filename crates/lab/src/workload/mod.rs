@@ -17,15 +17,17 @@ mod key;
 mod signer;
 mod template;
 // What each query carries besides its question.
+mod cookie;
 mod extras;
 // Files.
 mod blob;
 mod text;
 mod update_text;
 
+pub(crate) use cookie::learned as learned_cookie;
 pub use extras::{Extras, ExtrasError, PADDING_BLOCK_OCTETS};
 pub use generator::{Generator, NameDistribution, Popularity};
-pub use key::{KeyError, TsigKey};
+pub use key::{KeyError, TsigKey, without_secret};
 pub use messages::Messages;
 pub use signer::Signer;
 pub use text::{Dialect, read_subnet};
@@ -39,6 +41,7 @@ use std::{fmt, io};
 #[derive(Clone, Debug)]
 pub struct Workload {
     source: Source,
+    learns_cookies: bool,
     signer: Option<Signer>,
 }
 
@@ -64,19 +67,31 @@ impl Workload {
     /// The list, in order, from its start again when it ends.
     #[must_use]
     pub const fn listed(messages: Arc<Messages>) -> Self {
-        Self { source: Source::Listed { messages, next: 0, stride: 1 }, signer: None }
+        Self { source: Source::Listed { messages, next: 0, stride: 1 }, learns_cookies: false, signer: None }
     }
 
     /// What the generator draws.
     #[must_use]
     pub fn generated(generator: Generator) -> Self {
-        Self { source: Source::Generated(Box::new(generator)), signer: None }
+        Self { source: Source::Generated(Box::new(generator)), learns_cookies: false, signer: None }
     }
 
     /// Updates that are drawn.
     #[must_use]
     pub fn updates(updates: Updates) -> Self {
-        Self { source: Source::Updates(Box::new(updates)), signer: None }
+        Self { source: Source::Updates(Box::new(updates)), learns_cookies: false, signer: None }
+    }
+
+    /// The same, with the server's half of a cookie once one has come (RFC 7873 5.3), over UDP: connections are proof
+    /// of an address without it.
+    #[must_use]
+    pub fn learning_cookies(self) -> Self {
+        Self { learns_cookies: true, ..self }
+    }
+
+    /// Whether servers' halves of cookies are wanted.
+    pub(crate) const fn learns_cookies(&self) -> bool {
+        self.learns_cookies
     }
 
     /// The same, each message signed as it goes out.
@@ -95,13 +110,22 @@ impl Workload {
             Source::Generated(generator) => Source::Generated(Box::new(generator.fork(index as u64))),
             Source::Updates(updates) => Source::Updates(Box::new(updates.fork(index as u64))),
         };
-        Self { source, signer: self.signer.as_ref().map(|signer| signer.share(index)) }
+        Self {
+            source,
+            learns_cookies: self.learns_cookies,
+            signer: self.signer.as_ref().map(|signer| signer.share(index)),
+        }
     }
 
     /// Writes the next message into `out`, which is at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX)
     /// long, and gives its length. Its ID is for the caller to set.
     pub fn fill(&mut self, out: &mut [u8]) -> usize {
-        let length = match &mut self.source {
+        self.fill_with(out, &[])
+    }
+
+    /// The same, with a cookie that was learned; none when it is empty.
+    pub(crate) fn fill_with(&mut self, out: &mut [u8], cookie: &[u8]) -> usize {
+        let mut length = match &mut self.source {
             Source::Listed { messages, next, stride } => {
                 let message = messages.at(*next % messages.len());
                 *next = (*next + *stride) % (messages.len() * *stride);
@@ -111,6 +135,9 @@ impl Workload {
             Source::Generated(generator) => generator.fill(out),
             Source::Updates(updates) => updates.fill(out),
         };
+        if !cookie.is_empty() {
+            length = cookie::add(out, length, cookie);
+        }
         match &mut self.signer {
             Some(signer) => signer.sign(out, length),
             None => length,
@@ -177,6 +204,9 @@ impl fmt::Display for WorkloadError {
 
 impl std::error::Error for WorkloadError {}
 
+/// Octets that tell a binary file from text: a length and a header.
+const HEADER_OCTETS_READ: usize = 14;
+
 /// Reads a query file: text (dnsperf and its dialects) or binary (each message after two octets of its length), told
 /// apart by content; each also as `.xz`.
 ///
@@ -184,7 +214,9 @@ impl std::error::Error for WorkloadError {}
 /// [`WorkloadError`] with file, line or offset, and reason.
 pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Messages, WorkloadError> {
     let octets = read_octets(path)?;
-    let messages = if dialect.is_none() && blob::looks_like(&octets) {
+    // Text has no octet of zero; each header of a query has several.
+    let is_binary = octets.iter().take(HEADER_OCTETS_READ).any(|&octet| octet == 0);
+    let messages = if dialect.is_none() && (is_binary || blob::looks_like(&octets)) {
         blob::read(path, &octets)?
     } else {
         text::read(path, &octets, dialect, extras)?

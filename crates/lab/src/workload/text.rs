@@ -84,7 +84,7 @@ fn third_column(column: &str, dialect: Option<Dialect>, extras: Extras) -> Resul
         Some(Dialect::Kxdpgun) if !is_flags => Err(format!("{column} is neither E nor D")),
         Some(Dialect::Flamethrower | Dialect::Calidns) => Ok(extras.with_subnet(subnet()?)),
         _ if is_flags => Ok(extras.with_edns(column.contains('D'))),
-        _ => Ok(extras.with_subnet(subnet()?)),
+        _ => Ok(extras.with_subnet(subnet().map_err(|reason| format!("{reason}, nor kxdpgun's E or D"))?)),
     }
 }
 
@@ -130,6 +130,11 @@ mod tests {
     fn what_is_wrong_is_named() {
         assert_eq!(line("a.b", None).unwrap_err(), "no type after a.b; a line is NAME TYPE");
         assert_eq!(line("a.b QQ", None).unwrap_err(), "QQ is no type; write its mnemonic or TYPE123");
-        assert_eq!(line("a.b A 192.0.2.0/33", None).unwrap_err(), "192.0.2.0/33 is no address or subnet");
+        assert_eq!(
+            line("a.b A 192.0.2.0/33", None).unwrap_err(),
+            "192.0.2.0/33 is no address or subnet, nor kxdpgun's E or D"
+        );
+        let calidns = line("a.b A E", Some(Dialect::Calidns)).unwrap_err();
+        assert_eq!(calidns, "E is no address or subnet");
     }
 }

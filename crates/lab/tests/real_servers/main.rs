@@ -1,17 +1,19 @@
 //! What `catlab load` counts is what real servers count: answered queries and RCODEs, over each transport that a server
 //! has.
+mod choice;
+mod cookies;
 mod servers;
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 #[path = "../support/mod.rs"]
 mod support;
 
 use lab::engine::Transport;
-use lab::report::{Run, TransportSummary};
+use lab::report::{Run, Summary, TransportSummary};
 use servers::{Brand, Counted, Running};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::Folder;
 
 /// Counts that differ by more than this share are not the same.
@@ -21,7 +23,10 @@ const RATE: u64 = 4_000;
 const SECONDS: u64 = 3;
 
 /// One run at a time: each spins on a core.
-static TURN: Mutex<()> = Mutex::new(());
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Six names that are there, two that are not, one without such a record, one of another zone.
 fn queries(folder: &Path) {
@@ -44,12 +49,16 @@ fn load(server: &Running, transport: Transport, folder: &Path) -> TransportSumma
     if !matches!(transport, Transport::Udp | Transport::Tcp) {
         command.arg("--ca").arg(server.authority());
     }
+    measured(command, &out).transports[&transport].clone()
+}
+
+/// What the run says that this command leaves in `out`.
+fn measured(mut command: Command, out: &Path) -> Summary {
     let output = command.output().unwrap();
     // 1 is a run that is not valid, on a machine that does other things too; its counts are true all the same.
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{transport}: {text}");
-    let summary = Run::read(&out).unwrap().summary.unwrap();
-    summary.transports[&transport].clone()
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+    Run::read(out).unwrap().summary.unwrap()
 }
 
 /// Both sides side by side; the difference of each count is held against the queries sent.
@@ -78,7 +87,7 @@ fn agree(brand: Brand, transport: Transport, ours: &TransportSummary, theirs: &C
 }
 
 fn check(brand: Brand) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = Folder::new(&format!("real-{}", brand.label()));
     let Some(server) = Running::start(brand, folder.path()) else { return };
     queries(folder.path());

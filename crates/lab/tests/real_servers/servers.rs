@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use wire::Rcode;
 
@@ -97,14 +98,23 @@ struct Ports {
     control: u16,
 }
 
+/// Where ports are looked for: below those that the kernel gives to clients, of which a run of thousands may leave
+/// none.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
 impl Ports {
     fn free() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
         let mut ports = [0u16; 4].map(|_| {
             loop {
-                let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-                let port = tcp.local_addr().unwrap().port();
-                let next = TcpListener::bind((Ipv4Addr::LOCALHOST, port + 1));
-                if UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && next.is_ok() {
+                // Two processes that test at once begin in different places.
+                let step = u32::from(NEXT.fetch_add(2, Ordering::Relaxed)) + std::process::id() % 1_000 * 12;
+                let port = PORTS.start + (step % u32::from(PORTS.end - PORTS.start)) as u16;
+                let is_free = |port| {
+                    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+                    tcp.is_ok() && UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+                };
+                if is_free(port) && is_free(port + 1) {
                     return port;
                 }
             }
@@ -118,6 +128,11 @@ impl Ports {
 impl Running {
     /// Starts it; `None`, said plainly, when it is not installed.
     pub(crate) fn start(brand: Brand, folder: &Path) -> Option<Self> {
+        Self::start_with(brand, folder, "")
+    }
+
+    /// The same with more options, of BIND's options statement.
+    pub(crate) fn start_with(brand: Brand, folder: &Path, options: &str) -> Option<Self> {
         let Some(program) = brand.program() else {
             println!("skipped: {} is not installed", brand.label());
             return None;
@@ -131,7 +146,7 @@ impl Running {
         std::fs::write(folder.join("key.pem"), certificate.key_pem()).unwrap();
         std::fs::write(folder.join("ca.pem"), certificate.authority_pem()).unwrap();
         let log = File::create(folder.join("output")).unwrap();
-        let mut command = command(brand, &program, &folder, ports);
+        let mut command = command(brand, &program, &folder, ports, options);
         command.current_dir(&folder).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let child = command.spawn().unwrap();
         let mut running = Self { brand, child, folder, ports };
@@ -294,7 +309,7 @@ fn zone() -> String {
     (0..1_000).fold(head.to_owned(), |zone, number| zone + &format!("h{number} A 192.0.2.{}\n", number % 250))
 }
 
-fn command(brand: Brand, program: &Path, folder: &Path, ports: Ports) -> Command {
+fn command(brand: Brand, program: &Path, folder: &Path, ports: Ports, options: &str) -> Command {
     let mut command = Command::new(program);
     let configure = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
     match brand {
@@ -303,7 +318,7 @@ fn command(brand: Brand, program: &Path, folder: &Path, ports: Ports) -> Command
             command.args(["--port", &ports.dns.to_string(), "--api-port", &ports.control.to_string()]);
         }
         Brand::Bind => {
-            configure("named.conf", bind_config(folder, ports));
+            configure("named.conf", bind_config(folder, ports, options));
             command.args(["-g", "-n", "1", "-c", "named.conf"]);
         }
         Brand::Knot => {
@@ -322,7 +337,7 @@ fn command(brand: Brand, program: &Path, folder: &Path, ports: Ports) -> Command
     command
 }
 
-fn bind_config(folder: &Path, Ports { dns, dot, doh, control }: Ports) -> String {
+fn bind_config(folder: &Path, Ports { dns, dot, doh, control }: Ports, options: &str) -> String {
     let folder = folder.display();
     format!(
         "tls own {{ cert-file \"{folder}/cert.pem\"; key-file \"{folder}/key.pem\"; }};
@@ -330,7 +345,8 @@ options {{ directory \"{folder}\"; pid-file \"{folder}/pid\"; session-keyfile \"
  listen-on port {dns} {{ 127.0.0.1; }};
  listen-on port {dot} tls own {{ 127.0.0.1; }};
  listen-on port {doh} tls own http default {{ 127.0.0.1; }};
- listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; notify no; tcp-clients 500; empty-zones-enable no; }};
+ listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; notify no; tcp-clients 500;
+ empty-zones-enable no; {options} }};
 statistics-channels {{ inet 127.0.0.1 port {control} allow {{ 127.0.0.1; }}; }};
 controls {{ }};
 zone \"example.test\" {{ type primary; file \"{folder}/zone\"; }};\n"

@@ -16,6 +16,8 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
     let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
     let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
     let metrics = NodeMetrics {
+        connections: Default::default(),
+        certificate: Default::default(),
         transports: Vec::new(),
         listen: Vec::new(),
         peer: Arc::default(),

@@ -1,6 +1,7 @@
 //! `init`: the files of a new cluster of one node.
 
 use super::InitArgs;
+use crate::config::rate_limit::RateLimit;
 use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::layout::{Layout, NodeLayout};
 use crate::files::token::Token;
@@ -71,7 +72,10 @@ pub(crate) fn config(
             nsid: Some(format!("node-{id}")),
             chaos_id: None,
             chaos_version: None,
+            cookie_secrets_file: None,
+            rate_limit: RateLimit::default(),
             tcp: Tcp::default(),
+            tls: None,
         },
         api: Api { listen: api, token_file: "../api.token".into() },
         peer: Peer {

@@ -93,9 +93,12 @@ Examples:
   catamaran up --zone example.org=db.example     name the origin
   catamaran up --zone root.zone.xz --nodes 5     .xz, .zst and .gz are read too
   catamaran up --dir /var/lib/catamaran          resume what is there, with all data
+  catamaran up --dot-port 8530 --doh-port 8440 --doq-port 8530
+                                                 over TLS, HTTPS and QUIC too; clients trust DIR/ca.pem
 
 Node i answers DNS on 127.0.0.1:PORT+i and [::1]:PORT+i and HTTP on 127.0.0.1:API_PORT+i;
-all nodes share 127.0.0.1:PORT and [::1]:PORT. Ctrl-C stops all of them.";
+all nodes share 127.0.0.1:PORT and [::1]:PORT. It is the same with the ports for TLS, HTTPS and
+QUIC, whose certificates (for localhost, 127.0.0.1 and ::1) `up` makes. Ctrl-C stops all nodes.";
 
 /// Arguments of `up`.
 #[derive(Args, Debug)]
@@ -113,6 +116,15 @@ pub(crate) struct UpArgs {
     /// Port that all nodes share; node i has PORT+i for itself.
     #[arg(long, default_value_t = 5300)]
     pub(crate) port: u16,
+    /// Port for DNS over TLS that all nodes share; node i has DOT_PORT+i for itself. Closed unless given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) dot_port: Option<u16>,
+    /// Port for DNS over HTTPS (HTTP/2, path /dns-query), as --dot-port.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) doh_port: Option<u16>,
+    /// Port for DNS over QUIC, which is on UDP: it may be that of --dot-port.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) doq_port: Option<u16>,
     /// Node i has its API on API_PORT+i.
     #[arg(long, default_value_t = 8053)]
     pub(crate) api_port: u16,
@@ -469,6 +481,7 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let Command::Up(up) = parse("catamaran up").unwrap().command else { panic!() };
         assert_eq!((up.nodes, up.port, up.api_port, up.supervise), (None, 5300, 8053, false));
+        assert_eq!((up.dot_port, up.doh_port, up.doq_port), (None, None, None));
         assert_eq!(up.dir, PathBuf::from("./catamaran-data"));
         let Command::Up(up) = parse("catamaran up --zone a --zone b=c --nodes 5").unwrap().command else { panic!() };
         assert_eq!((up.zones, up.nodes), (vec!["a".to_owned(), "b=c".to_owned()], Some(5)));
@@ -482,6 +495,7 @@ mod tests {
             "catamaran up --nodes 0",
             "catamaran up --nodes 10",
             "catamaran up --port 70000",
+            "catamaran up --dot-port 0",
             "catamaran serve",
             "catamaran key add",
             "catamaran key add a --file b",

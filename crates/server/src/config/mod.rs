@@ -1,16 +1,21 @@
 //! What is local to one node, in TOML. Everything else (zones, keys, grants) is replicated state.
 
 pub(crate) mod nearest;
+pub(crate) mod rate_limit;
+pub(crate) mod subnet;
+pub(crate) mod tls;
 
 use crate::limits::{
     CHECKPOINT_BYTES_MIN, LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX,
     UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
+use rate_limit::RateLimit;
 use replica::log::LogConfig;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use tls::Tls;
 
 /// The configuration of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -60,9 +65,18 @@ pub(crate) struct Dns {
     /// Answer to CH TXT `version.server` and `version.bind`; refused by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chaos_version: Option<String>,
-    /// Limits of TCP service.
+    /// Secrets of DNS cookies (RFC 9018), the same for all servers of an address; from the data key by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cookie_secrets_file: Option<PathBuf>,
+    /// How much of the same one network gets over UDP.
+    #[serde(default)]
+    pub(crate) rate_limit: RateLimit,
+    /// Limits of connections, over all transports that have them.
     #[serde(default)]
     pub(crate) tcp: Tcp,
+    /// DNS over TLS, HTTPS and QUIC; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The `[dns.tcp]` table.
@@ -71,7 +85,7 @@ pub(crate) struct Dns {
 pub(crate) struct Tcp {
     /// Connections of the node.
     pub(crate) connections_max: usize,
-    /// Connections from one address.
+    /// Connections of one client: an IPv4 address, or an IPv6 /56.
     pub(crate) connections_per_client_max: usize,
     /// Silence after which a connection is closed, in milliseconds.
     pub(crate) idle_ms: u64,
@@ -166,8 +180,24 @@ impl Log {
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
     ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer", "log"]),
-    ("dns", &["listen", "udp_workers", "udp_payload", "nsid", "chaos_id", "chaos_version", "tcp"]),
+    (
+        "dns",
+        &[
+            "listen",
+            "udp_workers",
+            "udp_payload",
+            "nsid",
+            "chaos_id",
+            "chaos_version",
+            "cookie_secrets_file",
+            "rate_limit",
+            "tcp",
+            "tls",
+        ],
+    ),
+    ("dns.rate_limit", RateLimit::KEYS),
     ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
+    ("dns.tls", Tls::KEYS),
     ("api", &["listen", "token_file"]),
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
@@ -200,6 +230,13 @@ impl Config {
             &mut peer.key_file,
         ] {
             *path = base.join(&*path);
+        }
+        if let Some(file) = &mut config.dns.cookie_secrets_file {
+            *file = base.join(&*file);
+        }
+        if let Some(tls) = &mut config.dns.tls {
+            tls.cert_file = base.join(&tls.cert_file);
+            tls.key_file = base.join(&tls.key_file);
         }
         Ok(config)
     }
@@ -260,6 +297,8 @@ impl Config {
         {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
         }
+        self.dns.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        self.dns.rate_limit.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -332,10 +371,18 @@ udp_payload = 1232
 nsid = "a"
 chaos_id = "b"
 chaos_version = "c"
+cookie_secrets_file = "cookies"
 [dns.tcp]
 connections_max = 5
 connections_per_client_max = 4
 idle_ms = 3
+[dns.tls]
+cert_file = "c.pem"
+key_file = "c.key"
+dot = ["127.0.0.1:853"]
+doh = ["127.0.0.1:443"]
+doq = ["[::1]:853"]
+versions = ["1.2", "1.3"]
 [api]
 listen = "127.0.0.1:8054"
 token_file = "../api.token"
@@ -351,6 +398,13 @@ address = "127.0.0.1:21001"
 checkpoint_bytes = 65536
 keep_entries = 100
 keep_bytes = 5
+[dns.rate_limit]
+per_second = 5
+burst = 6
+slip = 2
+exempt = ["10.0.0.0/8"]
+ipv4_prefix = 32
+ipv6_prefix = 64
 "#;
 
     fn error(text: &str) -> String {
@@ -376,9 +430,9 @@ keep_bytes = 5
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:27") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:35") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:17") && text.contains("`api`"), "{text}");
+        assert!(text.contains("n.toml:25") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -403,10 +457,13 @@ keep_bytes = 5
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
             ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 25, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 18, "socket address"),
-            ("idle_ms = 3", "idle_ms = 0", 13, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 29, "65536 or more"),
+            ("id = 1\naddress", "id = 7\naddress", 33, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 26, "socket address"),
+            ("idle_ms = 3", "idle_ms = 0", 14, "1 or more"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 37, "65536 or more"),
+            ("127.0.0.1:443", "127.0.0.1:853", 22, "for both `dot` and `doh`"),
+            ("[\"1.2\", \"1.3\"]", "[]", 24, "needs"),
+            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 24, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
         ] {
             let text = error(&GOOD.replace(from, to));

@@ -4,13 +4,16 @@ use super::{Readers, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file's contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ClusterJson {
     /// The leader's id; null while there is none.
     pub(crate) leader: Option<u64>,
+    /// The certificate that clients of the encrypted transports trust; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<PathBuf>,
     /// All nodes, by id.
     pub(crate) nodes: Vec<NodeJson>,
 }
@@ -21,7 +24,15 @@ pub(crate) struct NodeJson {
     pub(crate) id: u64,
     /// Its process; null while it does not run.
     pub(crate) pid: Option<u32>,
+    /// Over UDP and TCP.
     pub(crate) dns: SocketAddr,
+    /// Over TLS, HTTPS and QUIC; absent where it does not listen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dot: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) doh: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) doq: Option<SocketAddr>,
     pub(crate) api: SocketAddr,
 }
 
@@ -47,6 +58,11 @@ mod tests {
         let text = r#"{"leader":2,"nodes":[{"id":1,"pid":4711,"dns":"127.0.0.1:5301","api":"127.0.0.1:8054"}]}"#;
         let parsed: ClusterJson = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&parsed).unwrap(), text);
+        let encrypted = text
+            .replace(r#""nodes""#, r#""ca":"/d/ca.pem","nodes""#)
+            .replace(r#","api""#, r#","dot":"127.0.0.1:8531","doh":"127.0.0.1:8441","doq":"127.0.0.1:8531","api""#);
+        let parsed_too: ClusterJson = serde_json::from_str(&encrypted).unwrap();
+        assert_eq!(serde_json::to_string(&parsed_too).unwrap(), encrypted);
         let dir = crate::test_dir("cluster-json");
         parsed.save(&dir.path().join("cluster.json")).unwrap();
         assert_eq!(ClusterJson::load(&dir.path().join("cluster.json")).unwrap(), parsed);

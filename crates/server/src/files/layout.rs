@@ -5,9 +5,10 @@
 //!   DIR/cluster.json         who runs where, kept current
 //!   DIR/update.key           BIND key file, granted on all zones
 //!   DIR/api.token            bearer token of the API
-//!   DIR/ca.pem, ca.key       the cluster's authority for certificates between nodes
+//!   DIR/ca.pem, ca.key       the cluster's authority, for certificates between nodes and those that `up` shows clients
 //!   DIR/data.key             seals secrets in log and checkpoints
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
+//!   DIR/node-1/dns.pem, dns.key  what clients of DNS over TLS, HTTPS and QUIC see
 //!   DIR/node-1/data/         log and checkpoints
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
@@ -94,6 +95,14 @@ impl NodeLayout {
 
     pub(crate) fn key(&self) -> PathBuf {
         self.dir.join("node.key")
+    }
+
+    pub(crate) fn dns_cert(&self) -> PathBuf {
+        self.dir.join("dns.pem")
+    }
+
+    pub(crate) fn dns_key(&self) -> PathBuf {
+        self.dir.join("dns.key")
     }
 
     pub(crate) fn log(&self) -> PathBuf {

@@ -9,6 +9,8 @@ pub(crate) mod token;
 // What is read from elsewhere.
 pub(crate) mod zone_load;
 pub(crate) mod zone_source;
+// What is read again when it changes.
+pub(crate) mod watch;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! How many connections each client has (RFC 7766 6.2.2).
+//! How many connections each client has (RFC 7766 6.2.2), over all transports that have connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -28,6 +28,16 @@ impl Clients {
         Arc::new(Self { counts: Mutex::default(), connections_max, per_client_max })
     }
 
+    /// Places that are taken.
+    pub(crate) fn count(&self) -> usize {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
+    /// Whether more than three of four places are taken.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.count() > self.connections_max - self.connections_max.div_ceil(4)
+    }
+
     /// A place for a connection from `address`, if it may have one.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let client = client_of(address);
@@ -55,14 +65,15 @@ impl Drop for Place {
     }
 }
 
-/// Who an address belongs to: a client has all addresses of a /64 (RFC 6177).
+/// Who an address belongs to: an address of IPv4 is one client (a /32: many share one behind a translator as it is), of
+/// IPv6 a /56, which is what a customer is given (RFC 6177 2).
 fn client_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => IpAddr::V4(v4),
             None if v6.is_loopback() => address,
-            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !(u128::MAX >> 56))),
         },
     }
 }
@@ -76,9 +87,11 @@ mod tests {
         let clients = Clients::new(3, 2);
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let first = clients.enter(ip("2001:db8::1")).unwrap();
-        let _second = clients.enter(ip("2001:db8::2")).unwrap();
-        assert!(clients.enter(ip("2001:db8::3")).is_none(), "the same /64");
+        let _second = clients.enter(ip("2001:db8:0:ff::2")).unwrap();
+        assert!(clients.enter(ip("2001:db8:0:12::3")).is_none(), "the same /56");
+        assert!(!clients.is_crowded(), "two of three");
         let _third = clients.enter(ip("192.0.2.1")).unwrap();
+        assert!(clients.is_crowded());
         assert!(clients.enter(ip("192.0.2.2")).is_none(), "three in all");
         drop(first);
         assert!(clients.enter(ip("192.0.2.2")).is_some());

@@ -1,16 +1,20 @@
 //! Messages on a stream: each behind its length in two octets (RFC 1035 4.2.2, RFC 7766 8).
 
-use crate::limits::{MESSAGE_PREFIX_OCTETS, TCP_READ_BUFFER_BYTES};
+use crate::limits::MESSAGE_PREFIX_OCTETS;
 
-/// Octets that came in and are not yet messages.
+/// Octets that came in and are not yet messages. Empty, it holds no memory.
+#[derive(Default)]
 pub(crate) struct Inbound {
     octets: Vec<u8>,
     start: usize,
 }
 
 impl Inbound {
-    pub(crate) fn new() -> Self {
-        Self { octets: Vec::with_capacity(TCP_READ_BUFFER_BYTES), start: 0 }
+    /// Takes octets in. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
+    pub(crate) fn extend(&mut self, octets: &[u8]) {
+        self.octets.drain(..self.start);
+        self.start = 0;
+        self.octets.extend_from_slice(octets);
     }
 
     /// The next whole message.
@@ -26,19 +30,16 @@ impl Inbound {
         Some(&self.octets[message..self.start])
     }
 
-    /// Where the next octets go: a vector with room for the rest of the message that is under way, or for a few short
-    /// ones. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
-    pub(crate) fn spare(&mut self) -> &mut Vec<u8> {
-        self.octets.drain(..self.start);
-        self.start = 0;
-        if self.octets.is_empty() && self.octets.capacity() > TCP_READ_BUFFER_BYTES {
-            self.octets = Vec::with_capacity(TCP_READ_BUFFER_BYTES);
+    /// Gives back the memory of what has been taken, where nothing else is waiting.
+    pub(crate) fn release(&mut self) {
+        if self.start == self.octets.len() {
+            *self = Self::default();
         }
-        if self.octets.len() == self.octets.capacity() {
-            // Doubles; the largest message is 65,535 octets, so this ends at 128 KiB.
-            self.octets.reserve(self.octets.len().max(TCP_READ_BUFFER_BYTES));
-        }
-        &mut self.octets
+    }
+
+    /// Octets of memory that it holds.
+    pub(crate) const fn memory(&self) -> usize {
+        self.octets.capacity()
     }
 }
 
@@ -59,6 +60,11 @@ impl Outbound {
 
     pub(crate) fn waiting(&self) -> &[u8] {
         &self.octets[self.start..]
+    }
+
+    /// Octets of memory that it holds.
+    pub(crate) const fn memory(&self) -> usize {
+        self.octets.capacity()
     }
 
     /// Takes note that so many octets went out.
@@ -88,26 +94,27 @@ mod tests {
         messages.iter().for_each(|message| outbound.push(message));
         let stream = outbound.waiting().to_vec();
         for piece in [1, 2, 3, 1_000, 100_000] {
-            let mut inbound = Inbound::new();
+            let mut inbound = Inbound::default();
             let mut seen = Vec::new();
             for octets in stream.chunks(piece) {
-                inbound.spare().extend(octets);
+                inbound.extend(octets);
                 while let Some(message) = inbound.next() {
                     seen.push(message.to_vec());
                 }
             }
             assert_eq!(seen, messages, "pieces of {piece}");
-            assert!(inbound.spare().is_empty());
-            assert!(inbound.octets.capacity() <= TCP_READ_BUFFER_BYTES);
+            inbound.release();
+            assert_eq!(inbound.memory(), 0, "what is idle holds nothing");
         }
     }
 
     #[test]
-    fn a_prefix_alone_allocates_nothing() {
-        let mut inbound = Inbound::new();
-        inbound.spare().extend([0xFF, 0xFF]);
+    fn a_prefix_alone_allocates_next_to_nothing() {
+        let mut inbound = Inbound::default();
+        inbound.extend(&[0xFF, 0xFF]);
         assert!(inbound.next().is_none());
-        assert!(inbound.spare().capacity() <= TCP_READ_BUFFER_BYTES);
+        inbound.release();
+        assert!((2..64).contains(&inbound.memory()));
     }
 
     #[test]

@@ -1,30 +1,42 @@
 //! What clients talk to: octets in, octets out. What a message means is the business of `service`.
 //!
 //! ```text
-//!   udp (batch, sockets) --+
-//!                          +--> Responder --> Action: nothing | a response | for the update threads
-//!   tcp (framing, limits) -+
+//!   udp (batch, sockets) -------------------+
+//!   tcp --+--> connection (framing) --------+
+//!         +--> handshake --> connection ----+--> Responder --> Action: nothing | a response | for the update threads
+//!         +--> handshake --> doh -----------+
+//!   doq (quinn) ----------------------------+
 //! ```
 
 // Getting sockets.
 pub(crate) mod sockets;
+// What carries messages, and what is counted of it.
+pub(crate) mod counters;
+mod transport;
 // UDP: batches of datagrams, a thread for each core.
 pub(crate) mod batch;
 pub(crate) mod udp;
-// TCP: a runtime for each core.
+// Connections: a runtime for each core; what they share, and how many there may be.
 pub(crate) mod clients;
-pub(crate) mod framing;
+pub(crate) mod desk;
+// TCP, and TLS on it.
+mod connection;
+mod framing;
+pub(crate) mod handshake;
 pub(crate) mod tcp;
+// HTTP/2 on that.
+mod doh;
+// QUIC.
+pub(crate) mod doq;
 
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
-use crate::metrics::Gauge;
 use batch::BatchSocket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 
-pub(crate) use replica::io::Transport;
+pub(crate) use transport::Transport;
 
 /// What becomes of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,8 +83,8 @@ pub(crate) const LATE_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_Q
 pub(crate) enum Reply {
     /// Back to where the datagram came from, from the address that it was sent to.
     Udp { socket: Arc<BatchSocket>, peer: SocketAddr, local: Option<IpAddr> },
-    /// To the connection that it came on.
-    Tcp { peer: SocketAddr, connection: Sender<Late> },
+    /// To the connection, or the stream of one, that it came on; a zone may be transferred over some.
+    Stream { peer: SocketAddr, transport: Transport, transfers: bool, connection: Sender<Late> },
 }
 
 /// A response that comes to a connection later.
@@ -89,15 +101,20 @@ pub(crate) enum Late {
 impl Reply {
     pub(crate) const fn peer(&self) -> SocketAddr {
         match self {
-            Self::Udp { peer, .. } | Self::Tcp { peer, .. } => *peer,
+            Self::Udp { peer, .. } | Self::Stream { peer, .. } => *peer,
         }
     }
 
     pub(crate) const fn transport(&self) -> Transport {
         match self {
             Self::Udp { .. } => Transport::Udp,
-            Self::Tcp { .. } => Transport::Tcp,
+            Self::Stream { transport, .. } => *transport,
         }
+    }
+
+    /// Whether a response of many messages may go there.
+    pub(crate) const fn takes_transfers(&self) -> bool {
+        matches!(self, Self::Stream { transfers: true, .. })
     }
 
     /// Sends a whole response. It is lost when the client is gone, or the kernel's buffer is full.
@@ -108,13 +125,13 @@ impl Reply {
                     tracing::debug!(%peer, %error, "response not sent");
                 }
             }
-            Self::Tcp { connection, .. } => give(&connection, Late::Message(response)),
+            Self::Stream { connection, .. } => give(&connection, Late::Message(response)),
         }
     }
 
-    /// Says that no response will come: silence makes a client over UDP repeat its octets, over TCP it would wait.
+    /// Says that no response will come: silence makes a client over UDP repeat its octets, on a stream it would wait.
     pub(crate) fn give_up(self) {
-        if let Self::Tcp { connection, .. } = self {
+        if let Self::Stream { connection, .. } = self {
             give(&connection, Late::Close);
         }
     }
@@ -127,23 +144,4 @@ fn give(connection: &Sender<Late>, late: Late) {
         // The queue has room for every request that a connection may have in flight.
         Err(TrySendError::Full(_)) => debug_assert!(false, "more responses than requests"),
     }
-}
-
-/// What the listeners count beside what messages mean.
-#[derive(Default, Debug)]
-pub(crate) struct ListenCounters {
-    /// Datagrams that the kernel did not take.
-    pub(crate) udp_not_sent: crate::metrics::Counter,
-    /// Panics that were caught; each is a bug.
-    pub(crate) panics: crate::metrics::Counter,
-    /// Connections accepted.
-    pub(crate) tcp_accepted: crate::metrics::Counter,
-    /// Connections refused because of a limit.
-    pub(crate) tcp_over_limit: crate::metrics::Counter,
-    /// Connections closed for silence.
-    pub(crate) tcp_idle: crate::metrics::Counter,
-    /// Connections closed because the client did not read.
-    pub(crate) tcp_slow_reader: crate::metrics::Counter,
-    /// Connections open now.
-    pub(crate) tcp_open: Gauge,
 }

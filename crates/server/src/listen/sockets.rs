@@ -18,6 +18,14 @@ pub(crate) enum Sharing {
     Alone,
 }
 
+/// What a port is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocols {
+    Udp,
+    Tcp,
+    Both,
+}
+
 /// A UDP socket that receives without waiting.
 pub(crate) fn udp(address: SocketAddr, sharing: Sharing) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
@@ -53,7 +61,7 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
             Exit::InUse,
             format!(
                 "see who has it with `ss -lnp 'sport = :{}'`; stop that, or choose other ports \
-                 (--port, --api-port, or `listen`)",
+                 (--port, --dot-port, --api-port ..., or `listen`)",
                 address.port()
             ),
         ),
@@ -68,12 +76,14 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
     Problem::new(exit, format!("cannot listen on {protocol} {address}"), error).at(address).hint(hint)
 }
 
-/// Whether nobody listens on `address`; looks at UDP, at TCP, or at both.
-pub(crate) fn check_free(address: SocketAddr, udp_too: bool) -> Result<(), Problem> {
-    if udp_too {
+/// Whether nobody listens on `address`.
+pub(crate) fn check_free(address: SocketAddr, protocols: Protocols) -> Result<(), Problem> {
+    if protocols != Protocols::Tcp {
         udp(address, Sharing::Alone).map_err(|error| problem(address, "UDP", &error))?;
     }
-    tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error))?;
+    if protocols != Protocols::Udp {
+        tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error))?;
+    }
     Ok(())
 }
 
@@ -91,13 +101,13 @@ mod tests {
         let first = udp("127.0.0.1:0".parse().unwrap(), Sharing::Shared).unwrap();
         let address = first.local_addr().unwrap();
         let _second = udp(address, Sharing::Shared).unwrap();
-        let error = check_free(address, true).unwrap_err().to_string();
+        let error = check_free(address, Protocols::Both).unwrap_err().to_string();
         assert!(error.contains("cannot listen on UDP 127.0.0.1:"), "{error}");
         assert!(error.contains("--port"), "{error}");
         let listener = tcp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
         let address = listener.local_addr().unwrap();
-        assert!(check_free(address, false).is_err());
+        assert!(check_free(address, Protocols::Tcp).is_err());
         drop(listener);
-        check_free(address, true).unwrap();
+        check_free(address, Protocols::Both).unwrap();
     }
 }

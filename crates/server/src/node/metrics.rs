@@ -2,12 +2,13 @@
 
 use super::handle::Shared;
 use super::replica_thread::ReplicaCounters;
-use crate::listen::ListenCounters;
+use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::metrics::DurationHistogram;
 use crate::metrics::text::{Kind, Page};
 use crate::peer::PeerCounters;
 use crate::service::counters::{self, TransportCounters};
 use crate::service::deferred::Desk;
+use crate::tls::certificate::CertificateCounters;
 use replica::Status;
 use replica::io::{Role, Serving};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 /// Everything that counts.
 pub(crate) struct NodeMetrics {
     pub(crate) transports: Vec<TransportCounters>,
+    pub(crate) connections: AllConnections,
+    pub(crate) certificate: Arc<CertificateCounters>,
     pub(crate) listen: Vec<Arc<ListenCounters>>,
     pub(crate) peer: Arc<PeerCounters>,
     pub(crate) replica: Arc<ReplicaCounters>,
@@ -55,13 +58,13 @@ impl NodeMetrics {
             &[
                 ("udp_not_sent", "Responses that the kernel did not take.", sum(|of| of.udp_not_sent.get())),
                 ("panics", "Panics that were caught; each is a bug.", sum(|of| of.panics.get())),
-                ("tcp_accepted", "Connections accepted.", sum(|of| of.tcp_accepted.get())),
-                ("tcp_over_limit", "Connections refused because of a limit.", sum(|of| of.tcp_over_limit.get())),
-                ("tcp_idle", "Connections closed for silence.", sum(|of| of.tcp_idle.get())),
-                ("tcp_slow_reader", "Connections closed: nobody read.", sum(|of| of.tcp_slow_reader.get())),
             ],
         );
-        gauges(page, &[("tcp_open", "Connections open now.", sum(|of| of.tcp_open.get()))]);
+        self.connections.write(page);
+        let help = "Times that the certificate for clients was read.";
+        let mut family = page.family("catamaran_certificate_loads_total", Kind::Counter, help);
+        family.series(&[("result", "taken")], self.certificate.loaded.get());
+        family.series(&[("result", "refused")], self.certificate.refused.get());
     }
 
     fn raft(&self, page: &mut Page, status: &Status) {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   udp-N      packet workers, one for each core
-//!   tcp-N      connections, one runtime for each core
+//!   tcp-N      connections (TCP, TLS, HTTPS, QUIC), one runtime for each core
+//!   certificate  looks whether the one that clients see has changed
 //!   update-N   authenticate and sign
 //!   replica    owns the replica: raft, zones; a tick each 10 ms
 //!   log        writes and syncs the log; clients wait for it
@@ -19,6 +20,7 @@ mod removal;
 // Getting all sockets.
 mod sockets;
 // Starting all threads.
+mod streams;
 mod threads;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
@@ -37,17 +39,23 @@ mod system;
 
 use crate::api::Api;
 use crate::config::Config;
+use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS;
-use crate::listen::ListenCounters;
+use crate::listen::Transport;
+use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
-use crate::problem::Problem;
+use crate::problem::{Exit, Problem};
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
-use crate::service::cookie::CookieSecret;
-use crate::service::counters::{TransportCounters, WorkerCounters};
+use crate::service::cookies::file::SharedSecrets;
+use crate::service::cookies::{Cookies, SecretSource};
+use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
+use crate::service::limiter::Limiter;
 use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
 use crate::stop::Stop;
+use crate::tls::certificate::CertificateCounters;
+use crate::tls::public::PublicTls;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
@@ -61,16 +69,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use zone::answer::Batch;
+use streams::{EncryptedWorkers, StreamWorkers};
 
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
+/// Files that a node opens beside one for each connection: sockets, log, checkpoints, peers, the API.
+const OTHER_FILES: u64 = 512;
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
 
 /// Runs a node until told to stop.
 pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
-    system::raise_file_limit();
+    check_file_limit(&config, system::raise_file_limit());
     let identity = Identity::load(&config)?;
     let sockets = Sockets::bind(&config)?;
     let replica = open::open(&config, &identity)?;
@@ -84,13 +94,32 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     shared.removal.problem(id)
 }
 
+/// Warns when fewer files may be open than connections are allowed: the limit that an operator sets should be the one
+/// that holds.
+fn check_file_limit(config: &Config, files_max: u64) {
+    let connections_max = config.dns.tcp.connections_max;
+    let wanted = connections_max as u64 + OTHER_FILES;
+    if files_max < wanted {
+        tracing::warn!(
+            files_max,
+            wanted,
+            connections_max,
+            "few files may be open: raise the limit (LimitNOFILE of systemd, `ulimit -n`), or lower \
+             dns.tcp.connections_max"
+        );
+    }
+}
+
 /// A node that runs.
 struct Node {
     config: Config,
     serving: Arc<ServingState>,
     /// Those who will answer clients; empty once they do.
     udp: Vec<Worker>,
-    tcp: Vec<Worker>,
+    streams: Vec<StreamWorkers>,
+    tls: Option<Arc<PublicTls>>,
+    cookies: SecretSource,
+    connections: AllConnections,
     started_at: Instant,
     handle: ReplicaHandle,
     stop_workers: Stop,
@@ -100,7 +129,7 @@ struct Node {
     runtimes: Vec<tokio::runtime::Runtime>,
 }
 
-/// What one packet worker, or one TCP runtime, answers with.
+/// What one packet worker, or one runtime of connections, answers with on one transport.
 struct Worker {
     responder: QueryResponder,
     listen: Arc<ListenCounters>,
@@ -110,8 +139,9 @@ struct Worker {
 #[derive(Default)]
 struct Counters {
     listen: Vec<Arc<ListenCounters>>,
-    udp: Vec<Arc<WorkerCounters>>,
-    tcp: Vec<Arc<WorkerCounters>>,
+    workers: [Vec<Arc<WorkerCounters>>; Transport::ALL.len()],
+    connections: AllConnections,
+    certificate: Arc<CertificateCounters>,
     peer: Arc<PeerCounters>,
     replica: Arc<ReplicaCounters>,
     log_sync: Arc<DurationHistogram>,
@@ -119,21 +149,32 @@ struct Counters {
 }
 
 impl Counters {
-    /// The counters of one more thread that takes messages.
-    fn worker(
-        &mut self,
-        of: fn(&mut Self) -> &mut Vec<Arc<WorkerCounters>>,
-    ) -> (Arc<WorkerCounters>, Arc<ListenCounters>) {
+    /// The counters of one more thread that takes messages of one transport.
+    fn worker(&mut self, transport: Transport) -> (Arc<WorkerCounters>, Arc<ListenCounters>) {
         let (worker, listen) = (Arc::<WorkerCounters>::default(), Arc::<ListenCounters>::default());
-        of(self).push(worker.clone());
+        self.workers[transport as usize].push(worker.clone());
         self.listen.push(listen.clone());
         (worker, listen)
     }
 
+    /// The counters of one more update thread.
+    fn update_thread(&mut self) -> (UpdateCounters, Arc<ListenCounters>) {
+        let (counters, listen) = (UpdateCounters::default(), Arc::<ListenCounters>::default());
+        for transport in Transport::ALL {
+            self.workers[transport as usize].push(counters.of(transport).clone());
+        }
+        self.listen.push(listen.clone());
+        (counters, listen)
+    }
+
     fn into_metrics(self, desk: Desk) -> NodeMetrics {
-        let transport = |transport, workers| TransportCounters { transport, workers };
+        let transports = Transport::ALL.into_iter().zip(self.workers);
+        let transport =
+            |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
         NodeMetrics {
-            transports: vec![transport("udp", self.udp), transport("tcp", self.tcp)],
+            transports: transports.map(transport).collect(),
+            connections: self.connections,
+            certificate: self.certificate,
             listen: self.listen,
             peer: self.peer,
             replica: self.replica,
@@ -150,20 +191,23 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(Service { options: answer_options(config, &identity), desk: desk.clone() });
+        let service = Arc::new(Service { options: answer_options(config), desk: desk.clone() });
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
-        threads::updates(&service, reader, &handle, &mut counters, desk_queues)?;
-        let mut workers = |of: fn(&mut Counters) -> &mut Vec<Arc<WorkerCounters>>| -> Vec<Worker> {
-            let worker = |_| {
-                let (counters, listen) = counters.worker(of);
-                let (service, (zones, serving)) = (service.clone(), reader());
-                Worker { responder: QueryResponder { service, zones, serving, counters, batch: Batch::new() }, listen }
-            };
-            (0..sockets::worker_count(config)).map(worker).collect()
+        let cookies = cookie_secrets(config, &identity)?;
+        threads::updates(&service, reader, &cookies, &handle, &mut counters, desk_queues)?;
+        let (tls, connections) = (public_tls(config, &identity, &counters)?, counters.connections.clone());
+        let count = sockets::worker_count(config);
+        let limiter = limiters(config, count)?;
+        let worker = |transport| {
+            let (counters, listen) = counters.worker(transport);
+            let (service, (zones, serving)) = (service.clone(), reader());
+            let cookies = Some(Cookies::new(cookies.clone()));
+            let responder = QueryResponder::new(service, zones, serving, counters, cookies, limiter(transport));
+            Worker { responder, listen }
         };
-        let (udp, tcp) = (workers(|counters| &mut counters.udp), workers(|counters| &mut counters.tcp));
+        let (udp, streams) = workers(count, tls.is_some(), worker);
         let (api_reader, _) = reader();
         let (disks, writers) = threads::disks(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
@@ -195,8 +239,21 @@ impl Node {
             join: threads::join_offer(config, &identity),
         };
         let runtimes = vec![peers, threads::api(sockets.api, api)?];
-        let config = config.clone();
-        Ok(Self { config, serving, udp, tcp, started_at, handle, stop_workers, replica_ended, writers, runtimes })
+        Ok(Self {
+            config: config.clone(),
+            serving,
+            udp,
+            streams,
+            tls,
+            cookies,
+            connections,
+            started_at,
+            handle,
+            stop_workers,
+            replica_ended,
+            writers,
+            runtimes,
+        })
     }
 
     /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and
@@ -215,7 +272,14 @@ impl Node {
     fn listen(&mut self) -> Result<(), Problem> {
         let sockets = ClientSockets::bind(&self.config)?;
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
-        threads::tcp(&self.config, sockets.tcp, std::mem::take(&mut self.tcp), &self.stop_workers)
+        let (tls, workers) = (self.tls.as_ref(), std::mem::take(&mut self.streams));
+        if let SecretSource::File(secrets) = &self.cookies {
+            threads::cookie_secrets(secrets, &self.stop_workers)?;
+        }
+        if let Some(tls) = tls {
+            threads::certificate(tls, &self.stop_workers)?;
+        }
+        streams::start(&self.config, tls, sockets.streams, workers, &self.connections, &self.stop_workers)
     }
 
     /// Hands over, lets the disk finish, and ends all threads.
@@ -240,7 +304,59 @@ impl Node {
     }
 }
 
-fn answer_options(config: &Config, identity: &Identity) -> AnswerOptions {
+/// So many workers for datagrams, and for connections.
+fn workers(
+    count: usize,
+    is_encrypted: bool,
+    mut worker: impl FnMut(Transport) -> Worker,
+) -> (Vec<Worker>, Vec<StreamWorkers>) {
+    let udp = (0..count).map(|_| worker(Transport::Udp)).collect();
+    let mut streams = |_| StreamWorkers {
+        tcp: worker(Transport::Tcp),
+        encrypted: is_encrypted.then(|| EncryptedWorkers {
+            dot: worker(Transport::Dot),
+            doh: worker(Transport::Doh),
+            doq: worker(Transport::Doq),
+        }),
+    };
+    (udp, (0..count).map(&mut streams).collect())
+}
+
+/// What clients of the encrypted transports agree on with the node, if there are any.
+fn public_tls(config: &Config, identity: &Identity, counters: &Counters) -> Result<Option<Arc<PublicTls>>, Problem> {
+    let Some(tls) = config.dns.tls.as_ref().filter(|tls| tls.is_open()) else { return Ok(None) };
+    let idle = Duration::from_millis(config.dns.tcp.idle_ms);
+    let loaded = PublicTls::load(tls, &identity.data_key_octets, idle, counters.certificate.clone());
+    loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
+        Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
+            .at(tls.cert_file.display())
+            .hint("name PEM files with `cert_file` and `key_file` in [dns.tls], or take the table out")
+    })
+}
+
+/// What makes the limiter of a worker, on the transport on which anybody can claim any address.
+fn limiters(config: &Config, workers: usize) -> Result<impl Fn(Transport) -> Option<Limiter>, Problem> {
+    let mut secret = [0; 16];
+    fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
+    let rate_limit = config.dns.rate_limit.clone();
+    let one = move || Limiter::new(&rate_limit, workers, secret);
+    Ok(move |transport| if transport == Transport::Udp { one() } else { None })
+}
+
+/// Those of the operator, or those of the cluster.
+fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
+    let Some(file) = &config.dns.cookie_secrets_file else {
+        return Ok(SecretSource::cluster(&identity.data_key_octets));
+    };
+    let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
+    loaded.map_err(|error| {
+        Problem::new(Exit::Input, "the secrets of DNS cookies cannot be used", error)
+            .at(file.display())
+            .hint("one secret a line, 32 hexadecimal digits: the first makes cookies, all are accepted")
+    })
+}
+
+fn answer_options(config: &Config) -> AnswerOptions {
     let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     AnswerOptions {
         udp_payload: config.dns.udp_payload,
@@ -248,6 +364,5 @@ fn answer_options(config: &Config, identity: &Identity) -> AnswerOptions {
         chaos_id: octets(&config.dns.chaos_id),
         chaos_version: octets(&config.dns.chaos_version),
         keepalive: u16::try_from(config.dns.tcp.idle_ms / 100).unwrap_or(u16::MAX),
-        cookies: Some(CookieSecret::derive(&identity.data_key_octets)),
     }
 }

@@ -2,10 +2,11 @@
 //! a port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
 
 use crate::config::Config;
+use crate::config::tls::Tls;
 use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{Sharing, problem, tcp, udp};
 use crate::problem::{Exit, Problem};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// How long a node waits for a process that was just killed to let go of its addresses.
@@ -21,8 +22,16 @@ pub(super) struct Sockets {
 pub(super) struct ClientSockets {
     /// For each UDP worker, one for each address.
     pub(super) udp: Vec<Vec<BatchSocket>>,
-    /// For each TCP runtime, one for each address.
-    pub(super) tcp: Vec<Vec<TcpListener>>,
+    /// For each runtime of connections.
+    pub(super) streams: Vec<StreamSockets>,
+}
+
+/// The sockets of one runtime of connections: one for each address.
+pub(super) struct StreamSockets {
+    pub(super) tcp: Vec<TcpListener>,
+    pub(super) dot: Vec<TcpListener>,
+    pub(super) doh: Vec<TcpListener>,
+    pub(super) doq: Vec<UdpSocket>,
 }
 
 /// Workers for each transport.
@@ -50,10 +59,28 @@ impl ClientSockets {
         let udp = (0..workers)
             .map(|_| addresses.iter().map(|address| bind_udp(*address)).collect())
             .collect::<Result<_, _>>()?;
-        let listen =
-            |address: &SocketAddr| tcp(*address, Sharing::Shared).map_err(|error| problem(*address, "TCP", &error));
-        let tcp = (0..workers).map(|_| addresses.iter().map(listen).collect()).collect::<Result<_, _>>()?;
-        Ok(Self { udp, tcp })
+        let streams = (0..workers).map(|_| StreamSockets::bind(config)).collect::<Result<_, _>>()?;
+        Ok(Self { udp, streams })
+    }
+}
+
+impl StreamSockets {
+    fn bind(config: &Config) -> Result<Self, Problem> {
+        let listen = |addresses: &[SocketAddr]| -> Result<Vec<TcpListener>, Problem> {
+            let one =
+                |address: &SocketAddr| tcp(*address, Sharing::Shared).map_err(|error| problem(*address, "TCP", &error));
+            addresses.iter().map(one).collect()
+        };
+        let tls = config.dns.tls.as_ref();
+        let of = |addresses: fn(&Tls) -> &[SocketAddr]| tls.map_or(&[][..], addresses);
+        let quic =
+            |address: &SocketAddr| udp(*address, Sharing::Shared).map_err(|error| problem(*address, "UDP", &error));
+        Ok(Self {
+            tcp: listen(&config.dns.listen)?,
+            dot: listen(of(|tls| &tls.dot))?,
+            doh: listen(of(|tls| &tls.doh))?,
+            doq: of(|tls| &tls.doq).iter().map(quic).collect::<Result<_, _>>()?,
+        })
     }
 }
 

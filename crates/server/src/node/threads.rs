@@ -10,8 +10,6 @@ use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::limits::DATAGRAM_OCTETS_MAX;
 use crate::listen::batch::BatchSocket;
-use crate::listen::clients::Clients;
-use crate::listen::tcp::TcpService;
 use crate::listen::udp::UdpWorker;
 use crate::metrics::{DurationHistogram, Gauge};
 use crate::peer::accept::Acceptor;
@@ -20,34 +18,34 @@ use crate::peer::join::{JoinDesk, JoinToken};
 use crate::peer::links::Links;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
-use crate::service::counters::UpdateCounters;
+use crate::service::cookies::file::SharedSecrets;
+use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::deferred::{UpdateThread, Work};
 use crate::service::serving::ServingReader;
 use crate::stop::Stop;
+use crate::tls::public::PublicTls;
 use replica::io::{Input, Member, Membership};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Threads of the runtime for connections between nodes: a heartbeat never waits for the encryption of a checkpoint.
 const PEER_THREADS: usize = 2;
-/// How often a TCP runtime looks for the order to stop.
-const TCP_STOP_LOOK: Duration = Duration::from_millis(100);
 
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
+pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
     std::thread::Builder::new().name(name).spawn(work).map_err(failed)
 }
 
-fn runtime_failed(error: std::io::Error) -> Problem {
+pub(super) fn runtime_failed(error: std::io::Error) -> Problem {
     Problem::new(Exit::Failed, "a runtime cannot be started", error)
 }
 
 pub(super) fn updates(
     service: &Arc<Service>,
     reader: impl Fn() -> (Zones, ServingReader),
+    cookies: &SecretSource,
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -55,8 +53,7 @@ pub(super) fn updates(
     let transfers = Arc::<Gauge>::default();
     let threads = queues.len() as u64;
     for (index, queue) in queues.into_iter().enumerate() {
-        let (udp, listen) = counters.worker(|counters| &mut counters.udp);
-        let (tcp, _) = counters.worker(|counters| &mut counters.tcp);
+        let (of_transports, listen) = counters.update_thread();
         let (zones, serving) = reader();
         let thread = UpdateThread {
             index: index as u64,
@@ -64,12 +61,13 @@ pub(super) fn updates(
             service: service.clone(),
             zones,
             serving,
-            counters: UpdateCounters { udp, tcp },
+            counters: of_transports,
             listen,
             submit: Arc::new(handle.clone()),
             transfers: transfers.clone(),
             out: vec![0; DATAGRAM_OCTETS_MAX],
             waiting: Default::default(),
+            cookies: Some(Cookies::new(cookies.clone())),
         };
         spawn(format!("update-{index}"), move || thread.run(&queue))?;
     }
@@ -84,36 +82,15 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
     Ok(())
 }
 
-pub(super) fn tcp(
-    config: &Config,
-    listeners: Vec<Vec<std::net::TcpListener>>,
-    workers: Vec<Worker>,
-    stop: &Stop,
-) -> Result<(), Problem> {
-    let limits = &config.dns.tcp;
-    let clients = Clients::new(limits.connections_max, limits.connections_per_client_max);
-    for (index, (listeners, Worker { responder, listen })) in listeners.into_iter().zip(workers).enumerate() {
-        let (clients, idle) = (clients.clone(), Duration::from_millis(limits.idle_ms));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
-        let stop = stop.clone();
-        let serve = move || {
-            let service = TcpService::new(responder, clients, listen, idle);
-            tokio::task::LocalSet::new().block_on(&runtime, async move {
-                for listener in listeners {
-                    match tokio::net::TcpListener::from_std(listener) {
-                        Ok(listener) => drop(tokio::task::spawn_local(service.clone().accept(listener))),
-                        Err(error) => tracing::error!(%error, "a listener cannot be used"),
-                    }
-                }
-                while !stop.is_ordered() {
-                    tokio::time::sleep(TCP_STOP_LOOK).await;
-                }
-                // Listeners and connections end with the tasks that hold them.
-            });
-        };
-        spawn(format!("tcp-{index}"), serve)?;
-    }
-    Ok(())
+/// Looks after the certificate that clients see.
+pub(super) fn certificate(tls: &Arc<PublicTls>, stop: &Stop) -> Result<(), Problem> {
+    let (certificate, stop) = (tls.certificate.clone(), stop.clone());
+    spawn("certificate".into(), move || certificate.watch(&stop)).map(|_| ())
+}
+
+pub(super) fn cookie_secrets(secrets: &Arc<SharedSecrets>, stop: &Stop) -> Result<(), Problem> {
+    let (secrets, stop) = (secrets.clone(), stop.clone());
+    spawn("cookie-secrets".into(), move || secrets.watch(&stop)).map(|_| ())
 }
 
 pub(super) fn disks(

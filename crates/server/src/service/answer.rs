@@ -1,9 +1,11 @@
 //! Queries, on the worker that received them.
 
-use super::cookie::CookieSecret;
-use super::counters::{Refusal, WorkerCounters};
+use super::cookies::{Cookies, Standing};
+use super::counters::{Limited, Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk, now_s};
+use super::limiter::{Limiter, Verdict};
 use super::serving::{ServingNow, ServingReader};
+use crate::limits::PADDING_BLOCK_OCTETS;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +16,8 @@ use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, Batch, Chaos, answer};
+use zone::answer::{AnswerContext, AnswerKind, Answered, Batch, Chaos, Servable, answer, put_off};
+use zone::lookup::ancestor;
 use zone::set::{SetVersion, Zone};
 
 /// What the operator configured about answers.
@@ -27,15 +30,14 @@ pub(crate) struct AnswerOptions {
     pub(crate) chaos_version: Option<Vec<u8>>,
     /// Idle time of TCP connections in units of 100 ms (RFC 7828).
     pub(crate) keepalive: u16,
-    /// Makes the cookies of clients that send one; none are given out without.
-    pub(crate) cookies: Option<CookieSecret>,
 }
 
 /// Who asks, and how.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Client {
-    pub(crate) address: IpAddr,
+pub(crate) struct Client<'c> {
     pub(crate) transport: Transport,
+    /// The cookie that its answer carries.
+    pub(crate) cookie: Option<&'c [u8]>,
 }
 
 /// What every worker answers with. Nothing in it changes.
@@ -51,6 +53,12 @@ pub(crate) struct QueryResponder {
     pub(crate) serving: ServingReader,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) batch: Batch,
+    /// None are given out without.
+    pub(crate) cookies: Option<Cookies>,
+    /// Of a transport on which anybody can claim any address.
+    pub(crate) limiter: Option<Limiter>,
+    /// What the limiter's time counts from.
+    pub(crate) started_at: Instant,
 }
 
 /// As [`QueryResponder`], from one version of all zones.
@@ -60,16 +68,42 @@ pub(crate) struct PinnedQueryResponder<'a> {
     set: SetVersion<'a>,
     serving: ServingNow<'a>,
     batch: &'a mut Batch,
+    cookies: Option<&'a mut Cookies>,
+    limiter: Option<&'a mut Limiter>,
+    started_at: Instant,
+}
+
+impl QueryResponder {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        zones: Zones,
+        serving: ServingReader,
+        counters: Arc<WorkerCounters>,
+        cookies: Option<Cookies>,
+        limiter: Option<Limiter>,
+    ) -> Self {
+        let (batch, started_at) = (Batch::new(), Instant::now());
+        Self { service, zones, serving, counters, batch, cookies, limiter, started_at }
+    }
 }
 
 impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
-        let Self { service, zones, serving, counters, batch } = self;
+        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at } = self;
         // The flag is read first: zones are published before it is set.
         let serving = serving.now();
-        PinnedQueryResponder { service, counters, set: zones.pin(), serving, batch }
+        PinnedQueryResponder {
+            service,
+            counters,
+            set: zones.pin(),
+            serving,
+            batch,
+            cookies: cookies.as_mut(),
+            limiter: limiter.as_mut(),
+            started_at: *started_at,
+        }
     }
 
     fn offline(&mut self) {
@@ -92,17 +126,17 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             }
             Parsed::Reject(reject) => {
                 self.counters.reject_for(reject.reason);
+                if self.judge(peer.ip(), AnswerKind::FormErr, None) == Verdict::Drop {
+                    self.counters.limited(Limited::Dropped);
+                    return Action::Silent;
+                }
                 self.counters.response(reject.rcode);
                 Action::Respond(compose_reject(&reject, self.service.options.udp_payload, out))
             }
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
                 Action::Defer
             }
-            Parsed::Request(request) => {
-                let client = Client { address: peer.ip(), transport };
-                let len = answer_query(self.service, self.counters, self.set, self.serving, &request, client, 0, out);
-                if len == 0 { Action::Silent } else { Action::Respond(len) }
-            }
+            Parsed::Request(request) => self.answer(&request, peer.ip(), transport, out),
         }
     }
 
@@ -126,6 +160,60 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
     }
 }
 
+impl PinnedQueryResponder<'_> {
+    fn answer(&mut self, request: &Request<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+        let (standing, cookie) = match (&mut self.cookies, &sent) {
+            (Some(cookies), Some(sent)) => cookies.judge(sent, address, now_s()),
+            _ => (Standing::None, None),
+        };
+        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
+        let answered = answer_query(self.service, self.set, self.serving, request, client, 0, out);
+        if standing != Standing::Proven {
+            let name = request.question.as_ref().map(|question| {
+                let qname = question.qname.as_ref();
+                ancestor(qname, answered.common_labels)
+            });
+            match self.judge(address, answered.kind, name) {
+                Verdict::Send => {}
+                Verdict::Slip => return self.slip(request, client, standing, out),
+                Verdict::Drop => {
+                    self.counters.limited(Limited::Dropped);
+                    return Action::Silent;
+                }
+            }
+        }
+        self.counters.answered(&answered);
+        if answered.len == 0 { Action::Silent } else { Action::Respond(answered.len) }
+    }
+
+    fn judge(&mut self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
+        match &mut self.limiter {
+            Some(limiter) if !limiter.is_exempt(address) => {
+                limiter.judge(address, kind, name, self.started_at.elapsed().as_micros() as u64)
+            }
+            _ => Verdict::Send,
+        }
+    }
+
+    /// What goes out in place of an answer beyond the limit: no longer than the query, and of use to whoever really
+    /// sent it.
+    fn slip(&self, request: &Request<'_>, client: Client<'_>, standing: Standing, out: &mut [u8]) -> Action {
+        let context = context(&self.service.options, client, &|_| Servable::Ready, 0);
+        let len = if standing == Standing::Unproven {
+            self.counters.limited(Limited::BadCookie);
+            self.counters.response(Rcode::BADCOOKIE);
+            put_off(request, &context, Rcode::BADCOOKIE, false, out)
+        } else {
+            self.counters.limited(Limited::Truncated);
+            self.counters.response(Rcode::NOERROR);
+            self.counters.truncated.one();
+            put_off(request, &context, Rcode::NOERROR, true, out)
+        };
+        if len == 0 { Action::Silent } else { Action::Respond(len) }
+    }
+}
+
 /// The name that a message asks for, where a glance finds it: nothing is decided by it.
 fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
     let (header, body) = message.split_at_checked(HEADER_OCTETS)?;
@@ -134,44 +222,42 @@ fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
     if asks { NameRef::split_from(body).ok().map(|(qname, _)| qname) } else { None }
 }
 
-/// Answers a QUERY; gives the octets of the response, which leaves `tsig_reserve` octets free behind it.
-#[expect(clippy::too_many_arguments, reason = "the packet path passes what it has, in registers")]
+/// Answers a QUERY; the response leaves `tsig_reserve` octets free behind it.
 pub(crate) fn answer_query(
     service: &Service,
-    counters: &WorkerCounters,
     set: SetVersion<'_>,
     serving: ServingNow<'_>,
     request: &Request<'_>,
-    client: Client,
+    client: Client<'_>,
     tsig_reserve: usize,
     out: &mut [u8],
-) -> usize {
-    let options = &service.options;
+) -> Answered {
     let zone_state = |zone: &Zone<'_>| serving.of(zone);
-    let cookie = request.edns.as_ref().and_then(EdnsIn::cookie).zip(options.cookies.as_ref());
-    let cookie = cookie.map(|(cookie, secret)| secret.cookie_for(&cookie, client.address, now_s()));
-    let context = AnswerContext {
+    answer(set, request, &context(&service.options, client, &zone_state, tsig_reserve), out)
+}
+
+fn context<'c>(
+    options: &'c AnswerOptions,
+    client: Client<'c>,
+    zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
+    tsig_reserve: usize,
+) -> AnswerContext<'c> {
+    AnswerContext {
         transport: match client.transport {
             Transport::Udp => zone::answer::Transport::Udp,
-            Transport::Tcp => zone::answer::Transport::Tcp,
+            _ => zone::answer::Transport::Tcp,
         },
         udp_octets_max: options.udp_payload,
         payload: options.udp_payload,
         nsid: options.nsid.as_deref(),
-        cookie: cookie.as_ref().map(|cookie| &cookie[..]),
-        keepalive: (client.transport == Transport::Tcp).then_some(options.keepalive),
-        padding_block: 0,
+        cookie: client.cookie,
+        keepalive: client.transport.has_keepalive().then_some(options.keepalive),
+        // RFC 8467 4: padding hides nothing where everything can be read.
+        padding_block: if client.transport.is_encrypted() { PADDING_BLOCK_OCTETS } else { 0 },
         chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
-        zone_state: &zone_state,
+        zone_state,
         tsig_reserve,
-    };
-    let answered = answer(set, request, &context, out);
-    counters.response(answered.rcode);
-    counters.answer(answered.kind);
-    if answered.truncated {
-        counters.truncated.one();
     }
-    answered.len
 }
 
 /// The response to what is no request.
@@ -218,6 +304,9 @@ mod tests {
             serving: ServingReader::new(Arc::default(), Arc::default()),
             counters: counters.clone(),
             batch: Batch::new(),
+            cookies: None,
+            limiter: None,
+            started_at: Instant::now(),
         };
         let page = move || {
             let mut page = Page::default();
@@ -282,7 +371,7 @@ mod tests {
         let update = MessageBuilder::update(77, Name::root().as_ref()).build();
         let (connection, _late) = tokio::sync::mpsc::channel::<Late>(1);
         let peer = SocketAddr::from(([192, 0, 2, 1], 5));
-        let reply = Reply::Tcp { peer, connection };
+        let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
         let mut out = [0; 512];
         let mut pinned = responder.pin();
         assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::compose::ede;
 use wire::number::Rcode;
 use wire::parse::{DropReason, RejectReason};
-use zone::answer::AnswerKind;
+use zone::answer::{AnswerKind, Answered};
 
 /// RCODEs that have a counter of their own; the last is for all others.
 const RCODES: [(u16, &str); 17] = [
@@ -138,6 +138,29 @@ impl UpdateEnd {
     }
 }
 
+/// What became of an answer beyond the rate limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Limited {
+    /// TC went in its place.
+    Truncated,
+    /// BADCOOKIE went in its place.
+    BadCookie,
+    /// Nothing did.
+    Dropped,
+}
+
+impl Limited {
+    pub(crate) const ALL: [Self; 3] = [Self::Truncated, Self::BadCookie, Self::Dropped];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::BadCookie => "badcookie",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 /// One worker's counters; alone on its cache lines.
 #[derive(Default, Debug)]
 #[repr(align(128))]
@@ -152,6 +175,7 @@ pub(crate) struct WorkerCounters {
     updates: [Counter; UpdateEnd::ALL.len()],
     rcodes: [Counter; RCODES.len()],
     kinds: [Counter; KINDS.len()],
+    limited: [Counter; Limited::ALL.len()],
 }
 
 impl WorkerCounters {
@@ -180,7 +204,20 @@ impl WorkerCounters {
         self.rcodes[index].one();
     }
 
-    pub(crate) fn answer(&self, kind: AnswerKind) {
+    pub(crate) fn limited(&self, how: Limited) {
+        self.limited[how as usize].one();
+    }
+
+    /// An answer that goes out.
+    pub(crate) fn answered(&self, answered: &Answered) {
+        self.response(answered.rcode);
+        self.answer(answered.kind);
+        if answered.truncated {
+            self.truncated.one();
+        }
+    }
+
+    fn answer(&self, kind: AnswerKind) {
         if let Some(index) = KINDS.iter().position(|known| *known == kind) {
             self.kinds[index].one();
         }
@@ -188,25 +225,19 @@ impl WorkerCounters {
 }
 
 /// The counters of one update thread: what it counts belongs to the transport that the request came by.
-#[derive(Clone, Debug)]
-pub(crate) struct UpdateCounters {
-    pub(crate) udp: Arc<WorkerCounters>,
-    pub(crate) tcp: Arc<WorkerCounters>,
-}
+#[derive(Clone, Default, Debug)]
+pub(crate) struct UpdateCounters([Arc<WorkerCounters>; Transport::ALL.len()]);
 
 impl UpdateCounters {
-    pub(crate) fn of(&self, transport: Transport) -> &WorkerCounters {
-        match transport {
-            Transport::Udp => &self.udp,
-            Transport::Tcp => &self.tcp,
-        }
+    pub(crate) const fn of(&self, transport: Transport) -> &Arc<WorkerCounters> {
+        &self.0[transport as usize]
     }
 }
 
 /// The counters of all workers of one transport.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportCounters {
-    /// `udp` or `tcp`.
+    /// Its name.
     pub(crate) transport: &'static str,
     pub(crate) workers: Vec<Arc<WorkerCounters>>,
 }
@@ -263,6 +294,17 @@ fn write_reasons(page: &mut Page, transports: &[TransportCounters]) {
             family.series(&[("transport", of.transport), ("reason", label)], count);
         }
     }
+    let mut family = page.family(
+        "catamaran_rate_limited_total",
+        Kind::Counter,
+        "Answers beyond the rate limit, by what went instead.",
+    );
+    for of in transports {
+        for how in Limited::ALL {
+            family
+                .series(&[("transport", of.transport), ("instead", how.label())], of.sum(|w| &w.limited[how as usize]));
+        }
+    }
     let mut family = page.family("catamaran_updates_total", Kind::Counter, "Updates by how they ended.");
     for end in UpdateEnd::ALL {
         let count: u64 = transports.iter().map(|of| of.sum(|w| &w.updates[end as usize])).sum();
@@ -289,6 +331,7 @@ mod tests {
         TsigReject::ALL.iter().for_each(|reason| worker.tsig_reject_for(*reason));
         Refusal::ALL.iter().for_each(|reason| worker.refuse_for(*reason));
         UpdateEnd::ALL.iter().for_each(|end| worker.update_ended(*end));
+        Limited::ALL.iter().for_each(|how| worker.limited(*how));
         for rcode in 0..=24 {
             worker.response(Rcode(rcode));
         }
@@ -298,9 +341,8 @@ mod tests {
         assert!(text.contains("catamaran_responses_total{transport=\"udp\",rcode=\"badvers\"} 2\n"), "{text}");
         assert!(text.contains("rcode=\"other\"} 18\n"), "{text}");
         assert!(text.contains("catamaran_rejects_total{transport=\"udp\",reason=\"tsig_malformed\"} 4\n"), "{text}");
-        for line in
-            text.lines().filter(|line| line.contains("reason=") || line.contains("kind=") || line.contains("end="))
-        {
+        let has_kinds = |line: &&str| ["reason=", "kind=", "end=", "instead="].iter().any(|key| line.contains(key));
+        for line in text.lines().filter(has_kinds) {
             assert!(!line.ends_with(" 0"), "{line}");
         }
     }

@@ -8,6 +8,7 @@
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
 
 use super::answer::{Client, Service, answer_query};
+use super::cookies::Cookies;
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
-use wire::parse::{Parsed, Request, parse_request};
+use wire::parse::{EdnsIn, Parsed, Request, parse_request};
 use zone::record::ZoneId;
 
 /// A message that a packet worker passed on.
@@ -105,11 +106,13 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) zones: Zones,
     pub(crate) serving: ServingReader,
     pub(crate) counters: UpdateCounters,
-    pub(crate) listen: Arc<crate::listen::ListenCounters>,
+    pub(crate) listen: Arc<crate::listen::counters::ListenCounters>,
     pub(crate) submit: Arc<S>,
     pub(crate) transfers: Arc<Gauge>,
     pub(crate) out: Vec<u8>,
     pub(crate) waiting: Waiting,
+    /// None are given out without.
+    pub(crate) cookies: Option<Cookies>,
 }
 
 /// What is known of a request when it is refused.
@@ -159,8 +162,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
             }
-            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, message.reply.transport())
-            {
+            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, &message.reply) {
                 Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, message.reply),
                 None => self.query(&request, &signer, message.reply),
             },
@@ -220,7 +222,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let update = UpdateRequest {
             request_id,
             source: reply.peer(),
-            transport: reply.transport(),
+            transport: reply.transport().of_replica(),
             message: octets.to_vec(),
             verified,
         };
@@ -237,20 +239,17 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let limit = out_limit(transport, &self.service);
         let serving = self.serving.now();
         let set = self.zones.pin();
-        let len = answer_query(
-            &self.service,
-            self.counters.of(transport),
-            set,
-            serving,
-            request,
-            Client { address: reply.peer().ip(), transport },
-            signer.reserve_octets(),
-            &mut self.out[..limit],
-        );
-        if len == 0 {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+        let judge = |(cookies, sent): (&mut Cookies, _)| cookies.judge(&sent, reply.peer().ip(), now_s()).1;
+        let cookie = self.cookies.as_mut().zip(sent).and_then(judge);
+        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
+        let reserve = signer.reserve_octets();
+        let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
+        self.counters.of(transport).answered(&answered);
+        if answered.len == 0 {
             return reply.give_up();
         }
-        match signer.sign(&mut self.out, len, now_s()) {
+        match signer.sign(&mut self.out, answered.len, now_s()) {
             Ok(len) => reply.send(self.out[..len].to_vec()),
             Err(_) => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
         }
@@ -268,8 +267,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now());
         let refused = match admitted {
             Err(refused) => Some(refused),
-            // A datagram takes no place among those that run.
-            Ok(()) if reply.transport() == Transport::Udp => None,
+            // A response of one message takes no place among those that run.
+            Ok(()) if !reply.takes_transfers() => None,
             Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
@@ -277,7 +276,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         self.count(&reply).response(Rcode::NOERROR);
-        if reply.transport() == Transport::Udp {
+        if !reply.takes_transfers() {
             return self.current_soa(request, &wanted, &signer, reply);
         }
         let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
@@ -294,7 +293,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.counters.of(reply.transport())
     }
 
-    /// The response to an IXFR over UDP.
+    /// The response to an IXFR where only one message can be sent.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
         let payload = self.service.options.udp_payload;
         let set = self.zones.pin();
@@ -334,7 +333,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
 fn out_limit(transport: Transport, service: &Service) -> usize {
     match transport {
         Transport::Udp => usize::from(service.options.udp_payload),
-        Transport::Tcp => DATAGRAM_OCTETS_MAX,
+        _ => DATAGRAM_OCTETS_MAX,
     }
 }
 

@@ -3,8 +3,9 @@
 
 // On packet workers.
 pub(crate) mod answer;
-pub(crate) mod cookie;
+pub(crate) mod cookies;
 pub(crate) mod counters;
+pub(crate) mod limiter;
 pub(crate) mod serving;
 // On update threads.
 pub(crate) mod deferred;

@@ -7,7 +7,7 @@ use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
 use super::serving::ServingNow;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
-use crate::listen::{Late, Reply, Transport};
+use crate::listen::{Late, Reply};
 use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
@@ -33,13 +33,14 @@ pub(super) struct Wanted {
     has: Option<Serial>,
 }
 
-/// The request for a transfer in `request`; `None` when it is something else, or AXFR over UDP, which does not exist
-/// (RFC 5936 4.2) and is refused like any question that has no answer.
-pub(super) fn wanted(request: &Request<'_>, transport: Transport) -> Option<Wanted> {
+/// The request for a transfer in `request`; `None` when it is something else, or AXFR where only one message can be
+/// sent: over UDP it does not exist (RFC 5936 4.2), HTTP has no place for it, and TLS must be as RFC 9103 7 has it. It
+/// is refused there like any question that has no answer.
+pub(super) fn wanted(request: &Request<'_>, reply: &Reply) -> Option<Wanted> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
     let zone = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
     match question.qtype {
-        Rtype::AXFR if transport == Transport::Tcp => Some(Wanted { zone, has: None }),
+        Rtype::AXFR if reply.takes_transfers() => Some(Wanted { zone, has: None }),
         Rtype::IXFR => Some(Wanted { zone, has: client_serial(request) }),
         _ => None,
     }
@@ -165,7 +166,7 @@ impl Job {
     }
 
     fn run(mut self, frozen: &Frozen) {
-        let Reply::Tcp { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
+        let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
         let sent = match set.zone(&self.wanted.zone) {
             Some(zone) => self.send(&zone, connection),

@@ -49,15 +49,31 @@ impl Authority {
 
     /// A fresh key and its certificate for node `id`.
     pub(crate) fn issue(&self, id: u64) -> io::Result<NodeCertificate> {
+        let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(vec![super::node_name(id)], both)
+    }
+
+    /// A fresh key and a certificate for clients on this machine. It is of no use between nodes: it names none of them,
+    /// and may not be shown by a client.
+    pub(crate) fn issue_local(&self) -> io::Result<NodeCertificate> {
+        self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth])
+    }
+
+    fn sign(&self, names: Vec<String>, usages: Vec<ExtendedKeyUsagePurpose>) -> io::Result<NodeCertificate> {
         let key_pair = KeyPair::generate().map_err(io::Error::other)?;
-        let mut params = CertificateParams::new(vec![super::node_name(id)]).map_err(io::Error::other)?;
-        params.distinguished_name.push(DnType::CommonName, super::node_name(id));
+        let first = names.first().cloned().unwrap_or_default();
+        let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, first);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = usages;
         let cert = params.signed_by(&key_pair, &self.issuer).map_err(io::Error::other)?;
         Ok(NodeCertificate { cert_pem: cert.pem(), key_pem: key_pair.serialize_pem() })
     }
 }
+
+/// The names that clients on this machine call a node by.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The authority's certificate, but for its key. It is the same each time: an issuer is told by it.
 fn params() -> CertificateParams {

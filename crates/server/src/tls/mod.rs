@@ -1,7 +1,12 @@
-//! Mutual TLS between the nodes of one cluster: an authority made with the cluster, a certificate for each node.
+//! TLS: between the nodes of one cluster, and towards clients.
 
+// Mutual TLS between nodes: an authority made with the cluster, a certificate for each node.
 pub(crate) mod authority;
 pub(crate) mod session;
+// Towards clients: the certificate of the operator, sessions that resume on any node.
+pub(crate) mod certificate;
+pub(crate) mod public;
+mod tickets;
 
 /// The name in a node's certificate; both sides of a connection check it.
 pub(crate) fn node_name(id: u64) -> String {

@@ -188,9 +188,10 @@ fn a_flipped_bit_in_the_log_is_named_and_its_node_does_not_vote() {
     }
     nodes.start(&cluster, leader);
     nodes.leader(&cluster);
+    // That there is a leader says not yet that a follower has applied what its log holds.
     let socket = crate::updates::socket();
     for owner in &names {
-        assert!(crate::updates::is_there(&socket, cluster.dns(left), owner), "{owner}");
+        wait_for(owner, || crate::updates::is_there(&socket, cluster.dns(left), owner).then_some(()));
     }
 }
 

@@ -4,14 +4,19 @@
 mod support;
 
 // Which answer a message gets (row by row), and how it is counted.
+mod guards;
 mod hostile;
 mod metrics;
 mod order_of_answers;
 mod scenarios;
+// What packet workers ask of the kernel.
+mod steady;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
 // Nodes that are removed from their cluster.
 mod removed;
+// DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.
+mod encrypted;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.

@@ -1,4 +1,4 @@
-//! Which answer a message gets: the 21 rows, in their order, over UDP and TCP, with the counter that moves.
+//! Which answer a message gets: the 21 rows, in their order, over all transports, with the counter that moves.
 
 // The cases, row by row.
 mod message;
@@ -10,10 +10,12 @@ mod unservable;
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::encrypted::{Doh, Doq, ask, tls, trust};
 use crate::support::http;
 use crate::support::message::{describe, name, sign};
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Opcode, Rtype};
@@ -117,30 +119,52 @@ fn keys(cluster: &Cluster) -> Keys {
     }
 }
 
+/// Sends a message over a transport, on a connection of its own; gives what was sent, and the response.
+fn send(cluster: &Cluster, transport: &str, mut message: Vec<u8>, wait: Duration) -> (Vec<u8>, Option<Vec<u8>>) {
+    let response = match transport {
+        "udp" => exchange(Transport::Udp, cluster.dns(1), &message, wait),
+        "tcp" => exchange(Transport::Tcp, cluster.dns(1), &message, wait),
+        "dot" => ask(&mut tls(cluster.dot(1), &Arc::new(trust(cluster, &["dot"]))).unwrap(), &message).ok(),
+        "doh" => {
+            let answer = Doh::connect(cluster.doh(1), trust(cluster, &["h2"])).post(&message).unwrap();
+            // What gets no response elsewhere gets an error of HTTP here.
+            assert!([200, 400].contains(&answer.status), "{answer:?}");
+            (answer.status == 200).then_some(answer.body)
+        }
+        _ => {
+            // RFC 9250 4.2.1: the ID is zero. A signature covers the ID that stands in TSIG (RFC 8945 5.3.1).
+            message.iter_mut().take(2).for_each(|octet| *octet = 0);
+            Doq::connect(cluster.dot(1), trust(cluster, &["doq"])).unwrap().ask(&message).ok()
+        }
+    };
+    (message, response)
+}
+
 #[test]
-fn each_row_gets_its_answer_over_udp_and_tcp_and_moves_its_counter() {
-    let cluster = Cluster::start("rows", 1, &[]);
+fn each_row_gets_its_answer_over_each_transport_and_moves_its_counter() {
+    let cluster = Cluster::start_encrypted("rows", 1);
     let keys = keys(&cluster);
     let mut wrong = Vec::new();
     let cases: Vec<&Case> = [message::CASES, tsig::CASES, refused::CASES].into_iter().flatten().collect();
+    let transports = ["udp", "tcp", "dot", "doh", "doq"];
     for case in &cases {
-        for transport in [Transport::Udp, Transport::Tcp] {
-            let message = (case.message)(&keys);
+        for transport in transports {
             let before = count(&cluster, case.counter);
             let wait = if case.response == "none" { SILENCE } else { Duration::from_secs(5) };
-            let response = exchange(transport, cluster.dns(1), &message, wait);
+            let (message, response) = send(&cluster, transport, (case.message)(&keys), wait);
             let said = response.map_or_else(|| "none".to_owned(), |response| describe(&message, &response));
             let moved = count(&cluster, case.counter) - before;
             if said != case.response || moved != 1 {
                 wrong.push(format!(
-                    "row {} over {transport:?}\n  wanted {}, and {:?} to move by 1\n  \
+                    "row {} over {transport}\n  wanted {}, and {:?} to move by 1\n  \
                      got    {said}, and it moved by {moved}",
                     case.row, case.response, case.counter
                 ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), 2 * cases.len(), wrong.join("\n"));
+    let count = transports.len() * cases.len();
+    assert!(wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

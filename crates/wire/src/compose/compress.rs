@@ -47,6 +47,13 @@ impl SentNames {
     /// Without one, all octets but the root label, and `None`.
     pub(super) fn find(&self, message: &[u8], name: NameRef<'_>, case: Case) -> (usize, Option<u16>) {
         let octets = name.octets();
+        // Most owners are the name of the question, which was sent first and whole.
+        if self.count > 0 && self.lens[0] as usize == octets.len() {
+            let first = self.offsets[0];
+            if message.get(first as usize..).is_some_and(|sent| sent.starts_with(octets)) {
+                return (0, Some(first));
+            }
+        }
         let (mut at, mut left) = (0, sum(octets));
         while octets[at] != 0 {
             let end = &octets[at..];

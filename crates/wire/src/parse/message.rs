@@ -62,6 +62,8 @@ pub struct Question {
 
 impl Question {
     /// Reads the question at `at`; returns it with where it ends in `octets_at`.
+    // A question is large: where this is inlined it is made where it stays.
+    #[inline]
     pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps) -> Result<Self, ParseError> {
         let mut qname = NameBuf::root();
         let end = read_name(message, at, steps, &mut qname)?;

@@ -145,6 +145,8 @@ impl From<ParseError> for Refusal {
 }
 
 /// The body of a QUERY or an UPDATE; what an error may echo is noted in `reject`.
+// Inlined so that the question is made where it stays.
+#[inline]
 fn parse_body<'m>(octets: &'m [u8], header: Header, reject: &mut Reject<'m>) -> Result<Request<'m>, Refusal> {
     let mut steps = Steps::new();
     let question = parse_question(octets, &header, &mut steps, reject)?;
@@ -167,6 +169,7 @@ fn parse_body<'m>(octets: &'m [u8], header: Header, reject: &mut Reject<'m>) -> 
 }
 
 /// The question of a QUERY, the zone section of an UPDATE.
+#[inline]
 fn parse_question(
     octets: &[u8],
     header: &Header,

@@ -1,7 +1,7 @@
 //! The answer section: from the name that was asked for along its aliases, as long as they stay in the zone.
 
-use super::AnswerKind;
 use super::sections::Signed;
+use super::{ALL_LABELS, AnswerKind};
 use crate::denial::Proofs;
 use crate::key;
 use crate::limits::CHAIN_MAX;
@@ -26,6 +26,8 @@ pub(super) struct Responder<'r, 'b, 'a> {
     pub(super) proofs: Option<Proofs<'a>>,
     /// The names behind aliases, once there is one.
     names: Option<Names<'a>>,
+    /// See [`super::Answered::common_labels`].
+    common_labels: usize,
 }
 
 /// The names that the chain has come to, after that of the question.
@@ -48,11 +50,16 @@ pub(super) enum End<'a> {
 
 impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     pub(super) fn new(composer: &'r mut Composer<'b>, zone: Zone<'a>, question: &'r Question, dnssec_ok: bool) -> Self {
-        Self { composer, zone, question, dnssec_ok, proofs: None, names: None }
+        Self { composer, zone, question, dnssec_ok, proofs: None, names: None, common_labels: ALL_LABELS }
     }
 
-    /// Writes all sections.
-    pub(super) fn respond(mut self, qkey: &mut Key, path: &mut Path<'a>) -> AnswerKind {
+    /// Writes all sections; gives what it was, and how many labels all names with this answer share.
+    pub(super) fn respond(mut self, qkey: &mut Key, path: &mut Path<'a>) -> (AnswerKind, usize) {
+        let kind = self.write(qkey, path);
+        (kind, self.common_labels)
+    }
+
+    fn write(&mut self, qkey: &mut Key, path: &mut Path<'a>) -> AnswerKind {
         let Ok(end) = self.follow(qkey, path) else {
             self.composer.truncate_all();
             return match self.composer.rcode() {
@@ -92,6 +99,9 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
                 }
                 lookup_key(&self.zone, qname, qkey, qtype, path)
             };
+            if place == 0 {
+                self.common_labels = common_labels(&outcome, &self.zone);
+            }
             let goes_on = match outcome {
                 Outcome::Positive { ref rrset, source } => {
                     self.push_positive(rrset, source)?;
@@ -229,5 +239,19 @@ const fn kind_of(outcome: &Outcome<'_>) -> AnswerKind {
         Outcome::NxDomain { .. } => AnswerKind::NxDomain,
         Outcome::Referral { .. } => AnswerKind::Referral,
         Outcome::Alias { .. } | Outcome::Redirect { .. } => AnswerKind::Alias,
+    }
+}
+
+/// How many labels all names share about which a zone says the same.
+fn common_labels(outcome: &Outcome<'_>, zone: &Zone<'_>) -> usize {
+    match outcome {
+        Outcome::Positive { source, .. } | Outcome::NoData { source, .. } | Outcome::Alias { source, .. } => {
+            match source {
+                Source::Exact => ALL_LABELS,
+                Source::Wildcard { encloser_labels } => *encloser_labels,
+            }
+        }
+        Outcome::NxDomain { .. } => zone.apex().label_count(),
+        Outcome::Referral { cut: vertex } | Outcome::Redirect { vertex, .. } => vertex.owner().label_count(),
     }
 }

@@ -32,14 +32,15 @@ impl LeafKey for LeafNames {
         }
     }
 
-    fn has_key(leaf: &[u8], key: &Key) -> bool {
+    #[inline]
+    fn mismatch(leaf: &[u8], key: &Key) -> Option<(usize, Option<u8>)> {
         match leaf {
             [head, high, low, ..] if head & KIND == KIND_VIEW => {
                 let mut own = Key::new();
                 write_view_key(u16::from_be_bytes([*high, *low]), &mut own);
-                own == *key
+                own.mismatch(key).map(|at| (at, own.symbol(at)))
             }
-            _ => key::is_of(split_owner(leaf).0, key),
+            _ => key::mismatch(split_owner(leaf).0, key),
         }
     }
 }

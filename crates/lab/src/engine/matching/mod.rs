@@ -8,8 +8,10 @@ mod window;
 pub(super) use table::InFlight;
 pub(super) use window::Window;
 
-use crate::measure::Sent;
+use crate::measure::{RCODE_COUNT, Sent};
 
+/// The lower octet of the type OPT (RFC 6891 6.1.1).
+const OPT: u8 = 41;
 /// Octets of a message header (RFC 1035 4.1.1).
 pub(super) const HEADER_OCTETS: usize = 12;
 
@@ -42,7 +44,7 @@ pub(super) enum Arrival {
     /// The answer to a query that waits.
     Answer { sent: Sent, rcode: u8, is_truncated: bool },
     /// The answer to a query that has timed out.
-    Late,
+    Late { sent: Sent },
     /// The query has been answered already.
     Duplicate,
     /// The ID waits, but this is no response, or one to another question.
@@ -63,6 +65,22 @@ fn is_response_to(asked: Question, header: &[u8; HEADER_OCTETS], message: &[u8])
     question.is_some_and(|question| hash(question) == asked.hash)
 }
 
+/// The RCODE, with its upper bits where an OPT record follows the question at once (RFC 6891 6.1.3): so it is in every
+/// answer that has such an RCODE, BADVERS and BADCOOKIE, and the rest of a message need not be read.
+fn rcode(asked: Question, header: &[u8; HEADER_OCTETS], message: &[u8]) -> u8 {
+    let low = header[3] & 0x0F;
+    if header[6..10] != [0; 4] || header[10..12] == [0; 2] {
+        return low;
+    }
+    let question = if header[4..6] == [0, 0] { 0 } else { usize::from(asked.octets) };
+    match message.get(HEADER_OCTETS + question..) {
+        Some(&[0, 0, OPT, _, _, upper, ..]) if usize::from(upper) < RCODE_COUNT.div_ceil(16) => {
+            (upper << 4 | low).min(RCODE_COUNT as u8 - 1)
+        }
+        _ => low,
+    }
+}
+
 /// Octets of the first question: its name, and four.
 fn question_octets(message: &[u8]) -> usize {
     let mut at = HEADER_OCTETS;
@@ -76,16 +94,14 @@ fn question_octets(message: &[u8]) -> usize {
     }
 }
 
-/// Enough to tell questions apart; not for hash tables that strangers fill.
+/// The octets of the first question of a message, if it is whole.
+pub(crate) fn question_of(message: &[u8]) -> Option<&[u8]> {
+    let octets = message.get(HEADER_OCTETS..HEADER_OCTETS + question_octets(message))?;
+    (octets.len() > 4).then_some(octets)
+}
+
+/// Enough to tell questions apart.
 fn hash(octets: &[u8]) -> u32 {
-    let mut state = octets.len() as u64;
-    let mut chunks = octets.chunks_exact(8);
-    for chunk in &mut chunks {
-        let word = u64::from_le_bytes(chunk.try_into().expect("chunks of eight octets"));
-        state = (state ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-    for &octet in chunks.remainder() {
-        state = (state ^ u64::from(octet)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
+    let state = crate::octet_hash::of(octets);
     (state >> 32) as u32 ^ state as u32
 }

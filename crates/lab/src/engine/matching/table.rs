@@ -3,7 +3,7 @@
 //! IDs are given out in order, so that queries time out in order and neighbours in time are neighbours in memory. An
 //! entry stays as it ended until its ID is needed again; that is how late and second answers are known.
 
-use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to};
+use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to, rcode};
 use crate::measure::Sent;
 
 /// IDs of a socket (RFC 1035 4.1.1).
@@ -51,13 +51,13 @@ impl InFlight {
         self.waiting += 1;
     }
 
-    /// Takes back the newest `count` queries: the kernel did not send them.
-    pub(in crate::engine) fn take_back(&mut self, count: usize) {
-        for _ in 0..count {
-            self.next -= 1;
-            self.entries[usize::from(self.next as u16)].state = State::Unused;
-            self.waiting -= 1;
-        }
+    /// Takes back the newest query, if there is one: the kernel did not send it.
+    pub(in crate::engine) fn take_back(&mut self) -> Option<Sent> {
+        self.next = self.next.checked_sub(1)?;
+        let entry = &mut self.entries[usize::from(self.next as u16)];
+        entry.state = State::Unused;
+        self.waiting -= 1;
+        Some(entry.sent)
     }
 
     /// Says what a message is. The query of an answer waits no more.
@@ -72,13 +72,14 @@ impl InFlight {
             return Arrival::Mismatch;
         }
         match entry.state {
-            State::TimedOut => return Arrival::Late,
+            State::TimedOut => return Arrival::Late { sent: entry.sent },
             State::Answered => return Arrival::Duplicate,
             State::Unused | State::Waiting => {}
         }
         entry.state = State::Answered;
         self.waiting -= 1;
-        Arrival::Answer { sent: entry.sent, rcode: header[3] & 0x0F, is_truncated: header[2] & 0x02 != 0 }
+        let rcode = rcode(entry.question, header, message);
+        Arrival::Answer { sent: entry.sent, rcode, is_truncated: header[2] & 0x02 != 0 }
     }
 
     /// Gives the next query, in order of sending, that was sent before `before_ns` and still waits; it has timed out.
@@ -117,7 +118,7 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    const SENT: Sent = Sent { planned_ns: 5, sent_ns: 7, client: 3 };
+    const SENT: Sent = Sent { planned_ns: 5, sent_ns: 7, client: 3, row: 0 };
 
     fn query() -> Vec<u8> {
         b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01".to_vec()
@@ -169,17 +170,30 @@ mod tests {
     }
 
     #[test]
+    fn upper_bits_of_the_rcode_are_read() {
+        for (rcode, upper, low) in [(0, 0, 0), (16, 1, 0), (23, 1, 7), (7, 200, 7)] {
+            let mut table = InFlight::new();
+            let mut sent = query();
+            table.enter(&mut sent, SENT);
+            let mut badcookie = answer(&sent);
+            badcookie.extend_from_slice(&[0, 0, 41, 4, 208, upper, 0, 0, 0, 0, 0]);
+            (badcookie[3], badcookie[11]) = (low, 1);
+            assert!(matches!(table.arrive(&badcookie), Arrival::Answer { rcode: got, .. } if got == rcode), "{rcode}");
+        }
+    }
+
+    #[test]
     fn time_outs_come_in_order_and_late_answers_are_known() {
         let mut table = InFlight::new();
         let mut queries: Vec<_> = (0..3).map(|_| query()).collect();
         for (at, query) in queries.iter_mut().enumerate() {
-            table.enter(query, Sent { planned_ns: 0, sent_ns: at as u64 * 10, client: 0 });
+            table.enter(query, Sent { planned_ns: 0, sent_ns: at as u64 * 10, client: 0, row: 0 });
         }
         assert!(matches!(table.arrive(&answer(&queries[0])), Arrival::Answer { .. }));
         assert_eq!(table.oldest_sent_ns(), Some(10));
         assert_eq!(table.expire(15).map(|sent| sent.sent_ns), Some(10));
         assert_eq!(table.expire(15), None);
-        assert_eq!(table.arrive(&answer(&queries[1])), Arrival::Late);
+        assert!(matches!(table.arrive(&answer(&queries[1])), Arrival::Late { .. }));
         assert_eq!(table.waiting(), 1);
     }
 
@@ -195,7 +209,7 @@ mod tests {
         assert!(table.expire(u64::MAX).is_some());
         assert_eq!(table.room(), 1);
         table.enter(&mut query(), SENT);
-        table.take_back(1);
+        assert_eq!(table.take_back(), Some(SENT));
         assert_eq!((table.room(), table.waiting()), (1, ID_COUNT - 1));
     }
 }

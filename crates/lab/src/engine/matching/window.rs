@@ -3,7 +3,7 @@
 //! IDs are given out in order from 0. What has been answered leaves from the front, so that a connection with little in
 //! flight, one of many thousands, needs little memory.
 
-use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to};
+use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to, rcode};
 use crate::limits::CONNECTION_LATE_COUNT_MAX;
 use crate::measure::Sent;
 use std::collections::VecDeque;
@@ -105,12 +105,13 @@ impl Window {
             return (Arrival::Mismatch, 0);
         }
         let (sent, written_ns) = (entry.sent, entry.written_ns);
+        let rcode = rcode(entry.question, header, message);
         let arrival = match entry.state {
-            State::TimedOut => Arrival::Late,
+            State::TimedOut => Arrival::Late { sent },
             State::Answered | State::Unused => Arrival::Duplicate,
             State::Waiting => {
                 self.waiting -= 1;
-                Arrival::Answer { sent, rcode: header[3] & 0x0F, is_truncated: header[2] & 0x02 != 0 }
+                Arrival::Answer { sent, rcode, is_truncated: header[2] & 0x02 != 0 }
             }
         };
         entry.state = State::Answered;
@@ -177,7 +178,7 @@ mod tests {
     }
 
     fn sent(sent_ns: u64) -> Sent {
-        Sent { planned_ns: sent_ns, sent_ns, client: 0 }
+        Sent { planned_ns: sent_ns, sent_ns, client: 0, row: 0 }
     }
 
     fn entered(window: &mut Window, count: u64) -> Vec<Vec<u8>> {
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(window.arrive(&other).0, Arrival::Mismatch);
         assert_eq!(window.time_out(0), Some(sent(0)));
         assert_eq!(window.time_out(0), None);
-        assert_eq!(window.arrive(&answer(&queries[0])).0, Arrival::Late);
+        assert!(matches!(window.arrive(&answer(&queries[0])).0, Arrival::Late { .. }));
         assert_eq!(window.arrive(&answer(&queries[0])).0, Arrival::Duplicate);
         assert_eq!(window.drain().collect::<Vec<_>>(), [sent(1)]);
         assert_eq!((window.waiting(), window.count()), (0, 2));

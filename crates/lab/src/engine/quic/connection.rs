@@ -1,9 +1,9 @@
 //! One QUIC connection of a client.
 
 use super::port::Port;
-use crate::engine::Transport::Doq;
+use crate::engine::Transport::{self, Doq};
 use crate::engine::book::Book;
-use crate::engine::matching::Window;
+use crate::engine::roster::{Life, Member};
 use crate::engine::stream::framing::{Framing, frame};
 use crate::limits::{STREAM_MESSAGE_OCTETS_MAX, STREAM_UNSENT_OCTETS_MAX};
 use crate::measure::Sent;
@@ -21,10 +21,7 @@ pub(super) struct Connection {
     quic: QuicConnection,
     handle: ConnectionHandle,
     pub(super) port: usize,
-    pub(super) client: u32,
-    pub(super) generation: u32,
-    pub(super) window: Window,
-    in_flight_max: usize,
+    pub(super) life: Life,
     /// Queries that wait for a stream, framed.
     pending: VecDeque<(u64, Vec<u8>)>,
     pending_octets: usize,
@@ -32,13 +29,8 @@ pub(super) struct Connection {
     early: Vec<(u64, Vec<u8>)>,
     streams: BTreeMap<StreamId, Exchange>,
     wake: Option<Instant>,
-    pub(super) began_ns: u64,
-    pub(super) opened_ns: u64,
-    pub(super) active_ns: u64,
-    pub(super) timer_ns: u64,
-    pub(super) is_open: bool,
-    pub(super) is_retiring: bool,
-    pub(super) is_dirty: bool,
+    /// When the last datagram came.
+    came_ns: u64,
     /// The server's certificate was looked at.
     pub(super) is_verified: bool,
     /// And refused.
@@ -57,51 +49,45 @@ pub(super) enum Step {
     Lost(String),
 }
 
+impl Member for Connection {
+    fn life(&self) -> &Life {
+        &self.life
+    }
+
+    fn life_mut(&mut self) -> &mut Life {
+        &mut self.life
+    }
+
+    fn transport(&self) -> Transport {
+        Doq
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.life.has_room() && self.pending_octets < STREAM_UNSENT_OCTETS_MAX
+    }
+}
+
 impl Connection {
-    pub(super) fn new(
-        quic: QuicConnection,
-        handle: ConnectionHandle,
-        port: usize,
-        client: u32,
-        generation: u32,
-        in_flight_max: usize,
-    ) -> Self {
+    pub(super) fn new(quic: QuicConnection, handle: ConnectionHandle, port: usize, life: Life) -> Self {
         Self {
             quic,
             handle,
             port,
-            client,
-            generation,
-            window: Window::default(),
-            in_flight_max,
+            life,
             pending: VecDeque::new(),
             pending_octets: 0,
             early: Vec::new(),
             streams: BTreeMap::new(),
             wake: None,
-            began_ns: 0,
-            opened_ns: 0,
-            active_ns: 0,
-            timer_ns: 0,
-            is_open: false,
-            is_retiring: false,
-            is_dirty: false,
+            came_ns: 0,
             is_verified: false,
             refusal: None,
         }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        !self.is_retiring
-            && self.window.waiting() < self.in_flight_max
-            && self.window.has_room()
-            && self.pending_octets < STREAM_UNSENT_OCTETS_MAX
-    }
-
     /// Queues a query; gives its number. Its ID is zero (RFC 9250 4.2.1).
     pub(super) fn queue(&mut self, sent: Sent, message: &mut [u8]) -> u64 {
-        self.active_ns = sent.sent_ns;
-        let number = self.window.enter_stream(message, sent);
+        let number = self.life.window.enter_stream(message, sent);
         let mut framed = Vec::with_capacity(message.len() + 2);
         frame(&mut framed, message);
         self.pending_octets += framed.len();
@@ -109,7 +95,9 @@ impl Connection {
         number
     }
 
-    pub(super) fn handle_event(&mut self, event: ConnectionEvent) {
+    /// Takes in a datagram that came at `at_ns`.
+    pub(super) fn handle_datagram(&mut self, event: ConnectionEvent, at_ns: u64) {
+        self.came_ns = at_ns;
         self.quic.handle_event(event);
     }
 
@@ -160,10 +148,8 @@ impl Connection {
 
     fn connected(&mut self, book: &mut Book) {
         let now = book.clock.now_ns();
-        self.is_open = true;
-        self.opened_ns = now;
-        self.active_ns = now;
-        book.connections(Doq, now).opened(now.saturating_sub(self.began_ns));
+        self.life.opened(now);
+        book.connections(Doq, now).opened(now.saturating_sub(self.life.began_ns));
         let early = std::mem::take(&mut self.early);
         if !self.quic.accepted_0rtt() {
             // Streams of early data that was refused are gone; their queries go out again (RFC 9001 4.6.2).
@@ -176,7 +162,7 @@ impl Connection {
     }
 
     fn open_streams(&mut self, book: &mut Book) {
-        if self.pending.is_empty() || (!self.is_open && !self.quic.has_0rtt()) {
+        if self.pending.is_empty() || (!self.life.is_open && !self.quic.has_0rtt()) {
             return;
         }
         while !self.pending.is_empty()
@@ -188,23 +174,24 @@ impl Connection {
             // RFC 9250 4.2: the query, and the end of this side of the stream. A query is smaller than any window.
             let is_written = stream.write(&framed) == Ok(framed.len()) && stream.finish().is_ok();
             if !is_written {
-                if let Some(sent) = self.window.lose(number) {
+                if let Some(sent) = self.life.window.lose(number) {
                     book.lost(Doq, sent, book.clock.now_ns());
                 }
                 continue;
             }
             self.streams.insert(id, Exchange { number, framing: Framing::default(), octets: 0 });
-            if !self.is_open {
+            if !self.life.is_open {
                 self.early.push((number, framed));
             }
         }
-        self.window.written(book.clock.now_ns());
+        self.life.window.written(book.clock.now_ns());
     }
 
     fn read(&mut self, id: StreamId, book: &mut Book) {
         let Some(exchange) = self.streams.get_mut(&id) else { return };
-        let now = book.clock.now_ns();
-        self.active_ns = now;
+        // What waited for this worker to have time had come before.
+        let now = self.came_ns;
+        self.life.active_ns = now;
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let (mut is_over, mut is_reset) = (false, false);
@@ -212,7 +199,7 @@ impl Connection {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     exchange.octets += chunk.bytes.len();
-                    let (window, number) = (&mut self.window, exchange.number);
+                    let (window, number) = (&mut self.life.window, exchange.number);
                     exchange.framing.take(&chunk.bytes, |message| {
                         let (arrival, written_ns) = window.arrive_on(number, message);
                         book.arrived(Doq, now, message, arrival, written_ns);
@@ -243,7 +230,7 @@ impl Connection {
     /// Nothing more comes on a stream: a query without an answer gets none.
     fn lose(&mut self, id: StreamId, book: &mut Book) {
         if let Some(exchange) = self.streams.remove(&id)
-            && let Some(sent) = self.window.lose(exchange.number)
+            && let Some(sent) = self.life.window.lose(exchange.number)
         {
             book.lost(Doq, sent, book.clock.now_ns());
         }

@@ -1,6 +1,9 @@
 //! A client port: a connected socket, and a QUIC endpoint for the connections on it.
 
 use super::connection::Connection;
+use crate::engine::book::Book;
+use crate::engine::clock::StampClock;
+use crate::engine::roster::Roster;
 use crate::engine::tls::TlsConfigs;
 use crate::engine::udp::batch::{self, Incoming, Outgoing};
 use crate::engine::udp::channel;
@@ -18,6 +21,9 @@ use std::time::Instant;
 /// How often a full socket is tried; what it does not take then is lost, as on the way, and sent again by QUIC.
 const SEND_TRIES_MAX: usize = 100;
 
+/// Datagrams that are taken before what follows from them is done, where queries are due at planned times.
+const TAKE_COUNT: usize = 16;
+
 pub(super) struct Port {
     socket: UdpSocket,
     server: SocketAddr,
@@ -26,6 +32,9 @@ pub(super) struct Port {
     slots: Vec<u32>,
     outgoing: Outgoing,
     incoming: Incoming,
+    /// Datagrams of `incoming`, and those of them that their connections have.
+    filled: usize,
+    taken: usize,
     buffer: Vec<u8>,
 }
 
@@ -38,6 +47,8 @@ impl Port {
             slots: Vec::new(),
             outgoing: Outgoing::new(),
             incoming: Incoming::new(),
+            filled: 0,
+            taken: 0,
             buffer: Vec::new(),
         })
     }
@@ -62,49 +73,83 @@ impl Port {
         self.slots[handle.0] = slot;
     }
 
-    /// Takes in up to a batch of datagrams and gives them to their connections, which are named in `touched`.
-    pub(super) fn receive(
+    /// Has a batch of datagrams at hand; gives whether there are any.
+    pub(super) fn fill(&mut self, refusals: &mut u64) -> io::Result<bool> {
+        if self.taken == self.filled {
+            self.taken = 0;
+            self.filled = match self.incoming.receive(&self.socket) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    *refusals += 1;
+                    0
+                }
+                other => other?,
+            };
+        }
+        Ok(self.taken < self.filled)
+    }
+
+    /// Gives some datagrams of the batch to their connections, which are marked, and stops when the time is up; gives
+    /// whether there were any.
+    pub(super) fn take(
         &mut self,
-        connections: &mut [Option<Box<Connection>>],
-        touched: &mut Vec<u32>,
+        roster: &mut Roster<Connection>,
+        tls: &TlsConfigs,
+        stamps: &mut StampClock,
+        book: &mut Book,
+        until_ns: u64,
+    ) -> io::Result<bool> {
+        let most = if until_ns == u64::MAX { BATCH_COUNT } else { TAKE_COUNT };
+        let batch = self.taken..self.filled.min(self.taken + most);
+        let has_any = !batch.is_empty();
+        for index in batch {
+            self.taken = index + 1;
+            let now_ns = book.clock.now_ns();
+            let at_ns = match self.incoming.stamp(index) {
+                Some(stamp) => stamps.at(stamp, now_ns),
+                None => {
+                    book.tail.unstamped += 1;
+                    now_ns
+                }
+            };
+            self.give(index, at_ns, roster, tls, &mut book.tail.refusals)?;
+            if now_ns >= until_ns {
+                break;
+            }
+        }
+        Ok(has_any)
+    }
+
+    fn give(
+        &mut self,
+        index: usize,
+        at_ns: u64,
+        roster: &mut Roster<Connection>,
         tls: &TlsConfigs,
         refusals: &mut u64,
     ) -> io::Result<()> {
-        let count = match self.incoming.receive(&self.socket) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                *refusals += 1;
-                return Ok(());
-            }
-            other => other?,
-        };
-        let now = Instant::now();
-        for index in 0..count {
-            let datagram = BytesMut::from(self.incoming.message(index));
-            self.buffer.clear();
-            match self.endpoint.handle(now, self.server, None, None, datagram, &mut self.buffer) {
-                Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                    let slot = self.slots.get(handle.0).copied().unwrap_or(u32::MAX);
-                    if let Some(Some(connection)) = connections.get_mut(slot as usize) {
-                        let verified = tls.verified();
-                        connection.handle_event(event);
-                        if tls.verified() != verified {
-                            connection.is_verified = true;
-                            connection.refusal = tls.take_refusal();
-                        }
-                        if !std::mem::replace(&mut connection.is_dirty, true) {
-                            touched.push(slot);
-                        }
+        let datagram = BytesMut::from(self.incoming.message(index));
+        self.buffer.clear();
+        match self.endpoint.handle(Instant::now(), self.server, None, None, datagram, &mut self.buffer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let slot = self.slots.get(handle.0).copied().unwrap_or(u32::MAX);
+                if let Some(connection) = roster.get(slot) {
+                    let verified = tls.verified();
+                    connection.handle_datagram(event, at_ns);
+                    if tls.verified() != verified {
+                        connection.is_verified = true;
+                        connection.refusal = tls.take_refusal();
                     }
+                    roster.mark(slot);
                 }
-                Some(DatagramEvent::Response(transmit)) => {
-                    let octets = std::mem::take(&mut self.buffer);
-                    self.push(&octets[..transmit.size], refusals)?;
-                    self.buffer = octets;
-                }
-                // Nobody is served here.
-                Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
-                None => {}
             }
+            Some(DatagramEvent::Response(transmit)) => {
+                let octets = std::mem::take(&mut self.buffer);
+                self.push(&octets[..transmit.size], refusals)?;
+                self.buffer = octets;
+            }
+            // Nobody is served here.
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+            None => {}
         }
         Ok(())
     }
@@ -157,7 +202,7 @@ impl Port {
         let (mut taken, mut tries) = (0, 0);
         while taken < self.outgoing.count() && tries < SEND_TRIES_MAX {
             tries += 1;
-            match self.outgoing.send(&self.socket, taken) {
+            match self.outgoing.send(&self.socket, taken, false) {
                 Ok(count) => taken += count,
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => *refusals += 1,
                 Err(error) if channel::is_passing(&error) => std::thread::yield_now(),

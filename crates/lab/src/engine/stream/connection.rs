@@ -5,7 +5,7 @@ use super::http::{Ended, HttpClient, HttpPlan};
 use super::link::Link;
 use crate::engine::Transport;
 use crate::engine::book::Book;
-use crate::engine::matching::Window;
+use crate::engine::roster::{Life, Member};
 use crate::limits::STREAM_UNSENT_OCTETS_MAX;
 use crate::measure::Sent;
 use rustls::HandshakeKind;
@@ -28,21 +28,7 @@ pub(super) struct Connection {
     pub(super) server: SocketAddr,
     /// `Host` of HTTP.
     pub(super) authority: Arc<str>,
-    pub(super) client: u32,
-    pub(super) generation: u32,
-    pub(super) window: Window,
-    pub(super) in_flight_max: usize,
-    pub(super) began_ns: u64,
-    pub(super) opened_ns: u64,
-    /// When something was last sent or received.
-    pub(super) active_ns: u64,
-    pub(super) timer_ns: u64,
-    /// The handshake is done.
-    pub(super) is_open: bool,
-    /// Nothing more is sent; it closes when nothing waits.
-    pub(super) is_retiring: bool,
-    /// Something is to be written.
-    pub(super) is_dirty: bool,
+    pub(super) life: Life,
     /// The server's certificate was not good: no other try will be better.
     pub(super) is_certificate_refused: bool,
 }
@@ -55,33 +41,43 @@ pub(super) enum Taken {
     Ended,
 }
 
-impl Connection {
-    /// Whether another query may be sent.
-    pub(super) fn has_room(&mut self) -> bool {
-        !self.is_retiring
-            && self.window.waiting() < self.in_flight_max
-            && self.window.has_room()
+impl Member for Connection {
+    fn life(&self) -> &Life {
+        &self.life
+    }
+
+    fn life_mut(&mut self) -> &mut Life {
+        &mut self.life
+    }
+
+    fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.life.has_room()
             && self.link.unsent_octets() < STREAM_UNSENT_OCTETS_MAX
             && match &mut self.protocol {
                 Protocol::Framed(_) => true,
                 Protocol::Http(http) => http.has_room(),
             }
     }
+}
 
+impl Connection {
     /// Queues a query; gives its number.
     pub(super) fn send(&mut self, sent: Sent, message: &mut [u8], plan: &HttpPlan) -> Result<u64, String> {
-        self.active_ns = sent.sent_ns;
         match &mut self.protocol {
             Protocol::Framed(_) => {
-                let number = self.window.enter(message, sent);
+                let number = self.life.window.enter(message, sent);
                 frame(self.link.outgoing(), message);
                 Ok(number)
             }
             Protocol::Http(http) => {
-                let number = self.window.count();
+                let number = self.life.window.count();
                 message[..2].fill(0);
                 http.send(plan, &self.authority, number, message)?;
-                Ok(self.window.enter_stream(message, sent))
+                Ok(self.life.window.enter_stream(message, sent))
             }
         }
     }
@@ -89,7 +85,7 @@ impl Connection {
     /// TCP is connected.
     pub(super) fn tcp_connected(&mut self, book: &mut Book) {
         let now = book.clock.now_ns();
-        book.connections(self.transport, now).tcp_connected(now.saturating_sub(self.began_ns));
+        book.connections(self.transport, now).tcp_connected(now.saturating_sub(self.life.began_ns));
         if self.link.tls().is_none() {
             self.opened(book, now);
         }
@@ -100,7 +96,7 @@ impl Connection {
     /// # Errors
     /// A sentence, when the server does not speak HTTP/2.
     pub(super) fn settle_handshake(&mut self, book: &mut Book) -> Result<(), String> {
-        if self.is_open || !self.link.is_connected() || self.link.is_handshaking() {
+        if self.life.is_open || !self.link.is_connected() || self.link.is_handshaking() {
             return Ok(());
         }
         let Some(tls) = self.link.tls() else { return Ok(()) };
@@ -117,17 +113,14 @@ impl Connection {
     }
 
     fn opened(&mut self, book: &mut Book, now: u64) {
-        self.is_open = true;
-        self.opened_ns = now;
-        self.active_ns = now;
-        book.connections(self.transport, now).opened(now.saturating_sub(self.began_ns));
+        self.life.opened(now);
+        book.connections(self.transport, now).opened(now.saturating_sub(self.life.began_ns));
     }
 
-    /// Takes plain octets in: answers go to the book.
-    pub(super) fn take(&mut self, octets: &[u8], book: &mut Book) -> Taken {
-        let now = book.clock.now_ns();
-        let (window, transport) = (&mut self.window, self.transport);
-        self.active_ns = now;
+    /// Takes plain octets in that came at `now`: answers go to the book.
+    pub(super) fn take(&mut self, octets: &[u8], now: u64, book: &mut Book) -> Taken {
+        let (window, transport) = (&mut self.life.window, self.transport);
+        self.life.active_ns = now;
         match &mut self.protocol {
             Protocol::Framed(framing) => {
                 framing.take(octets, |message| {
@@ -160,8 +153,8 @@ impl Connection {
         if let Protocol::Http(http) = &mut self.protocol {
             http.drain_into(self.link.outgoing());
         }
-        if self.is_open {
-            self.window.written(now);
+        if self.life.is_open {
+            self.life.window.written(now);
         }
         self.link.flush()
     }

@@ -1,8 +1,10 @@
 //! A TCP connection that never waits, with TLS or without: octets in, octets out.
 
+use crate::engine::system;
 use mio::net::TcpStream;
 use rustls::Connection as Tls;
 use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
 
 /// See the module. What is written waits here until the connection and its handshake allow it.
 pub(crate) struct Link {
@@ -15,6 +17,8 @@ pub(crate) struct Link {
     is_writable: bool,
     /// Octets that went out as early data; if the server refuses it they go out again.
     early: Vec<u8>,
+    /// When the last segment that was read had come, on the wall clock.
+    came: Option<Duration>,
 }
 
 /// Whether more may come.
@@ -30,7 +34,16 @@ impl Link {
     /// A connection that is being made, or has been (`is_connected`).
     pub(crate) fn new(socket: TcpStream, tls: Option<Box<Tls>>, is_connected: bool) -> Self {
         let is_writable = is_connected;
-        Self { socket, tls, unsent: Vec::new(), unsent_from: 0, is_connected, is_writable, early: Vec::new() }
+        Self {
+            socket,
+            tls,
+            unsent: Vec::new(),
+            unsent_from: 0,
+            is_connected,
+            is_writable,
+            early: Vec::new(),
+            came: None,
+        }
     }
 
     pub(crate) fn socket(&mut self) -> &mut TcpStream {
@@ -189,7 +202,7 @@ impl Link {
             return Ok(End::Open);
         }
         loop {
-            let count = match self.socket.read(scratch) {
+            let count = match self.read_some(scratch) {
                 Ok(0) => return Ok(End::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(End::Open),
@@ -208,6 +221,17 @@ impl Link {
                 return Ok(end);
             }
         }
+    }
+
+    fn read_some(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+        let (count, came) = system::read_stamped(&self.socket, scratch)?;
+        self.came = came;
+        Ok(count)
+    }
+
+    /// When the last segment that was read had come, on the wall clock; `None` when the kernel does not say.
+    pub(crate) const fn came(&self) -> Option<Duration> {
+        self.came
     }
 
     /// On the server's side: early data that has come (RFC 8446 2.3), ahead of all other plain octets.

@@ -5,8 +5,9 @@ use super::connection::{Connection, Protocol};
 use super::framing::Framing;
 use super::http::{HttpClient, HttpPlan};
 use super::link::Link;
+use super::ports::PortTurns;
 use crate::engine::endpoint::{Endpoint, Habits};
-use crate::engine::matching::Window;
+use crate::engine::roster::Life;
 use crate::engine::tls::{TlsConfigs, TlsPlan, explain, server_name};
 use crate::engine::{Plan, Transport};
 use mio::{Interest, Registry, Token};
@@ -25,6 +26,7 @@ pub(super) struct Opener {
     dot: Option<TlsConfigs>,
     doh: Option<TlsConfigs>,
     sources: Vec<IpAddr>,
+    ports: PortTurns,
     worker: usize,
     rng: ChaCha8Rng,
 }
@@ -51,6 +53,8 @@ impl Opener {
             dot: configs(Transport::Dot)?,
             doh: configs(Transport::Doh)?,
             sources: plan.sources.clone(),
+            // Processes beside this one begin elsewhere too.
+            ports: PortTurns::of_kernel(index + std::process::id() as usize),
             worker: index,
             rng,
         })
@@ -74,7 +78,7 @@ impl Opener {
             0 => None,
             count => Some(self.sources[(client as usize + self.worker) % count]),
         };
-        let stream = connect(endpoint.server, source).map_err(|error| refusal(error, source))?;
+        let stream = connect(endpoint.server, source, &mut self.ports).map_err(|error| refusal(error, source))?;
         let mut socket = mio::net::TcpStream::from_std(stream);
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE).map_err(OpenError::Fatal)?;
         let tls = match endpoint.transport {
@@ -107,17 +111,7 @@ impl Opener {
             transport: endpoint.transport,
             server: endpoint.server,
             authority,
-            client,
-            generation: 0,
-            window: Window::default(),
-            in_flight_max: habits.in_flight_max,
-            began_ns: 0,
-            opened_ns: 0,
-            active_ns: 0,
-            timer_ns: 0,
-            is_open: false,
-            is_retiring: false,
-            is_dirty: false,
+            life: Life::new(client, habits.in_flight_max),
             is_certificate_refused: false,
         })
     }
@@ -128,7 +122,7 @@ impl Opener {
         if let Some(tls) = tls {
             connection.is_certificate_refused = matches!(tls, Error::InvalidCertificate(_));
         }
-        if connection.is_open {
+        if connection.life.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed(match tls {
@@ -139,7 +133,7 @@ impl Opener {
 
     /// The server closed.
     pub(super) fn closed(&self, connection: &Connection) -> Ending {
-        if connection.is_open {
+        if connection.life.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed("it closed the connection during the handshake".into())
@@ -180,15 +174,17 @@ fn refusal(error: io::Error, source: Option<IpAddr>) -> OpenError {
     OpenError::Fatal(io::Error::new(error.kind(), sentence))
 }
 
-fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
+fn connect(server: SocketAddr, source: Option<IpAddr>, ports: &mut PortTurns) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(SocketProtocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
+    // Without stamps the time of reading counts.
+    let _stamped = crate::engine::system::enable_stamps(&socket);
     if let Some(source) = source {
         // The port is chosen with the connection: as many as there are ports, to each server.
         crate::engine::system::leave_port_to_connect(&socket)?;
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
-    match socket.connect(&server.into()) {
+    match ports.connect(&socket, &server.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
         _ => {}
     }

@@ -1,7 +1,8 @@
 //! A connected socket and the queries on it.
 
-use super::batch::{Incoming, Outgoing, enable_stamps};
+use super::batch::{Incoming, Outgoing};
 use crate::engine::matching::InFlight;
+use crate::engine::system::enable_stamps;
 use crate::limits::SOCKET_BUFFER_OCTETS;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
@@ -14,21 +15,27 @@ pub(super) struct Channel {
     pub(super) socket: UdpSocket,
     pub(super) server: SocketAddr,
     pub(super) in_flight: InFlight,
+    /// Both halves, once the server has sent one; it is bound to the address of this socket (RFC 9018 4.4).
+    pub(super) cookie: Vec<u8>,
+    /// Whether the kernel takes queries of one length as one message; not, once it has refused one.
+    segments: bool,
 }
 
 impl Channel {
     pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
-        Ok(Self { socket: open(server, source)?, server, in_flight: InFlight::new() })
+        let in_flight = InFlight::new();
+        Ok(Self { socket: open(server, source)?, server, in_flight, cookie: Vec::new(), segments: true })
     }
 
     /// Sends the batch; gives how many the kernel took, and how often it said that nobody listens there.
-    pub(super) fn send(&self, outgoing: &mut Outgoing) -> io::Result<(usize, u64)> {
+    pub(super) fn send(&mut self, outgoing: &mut Outgoing) -> io::Result<(usize, u64)> {
         let (mut taken, mut refusals, mut tries) = (0, 0, 0);
         while taken < outgoing.count() && tries < SEND_TRIES_MAX {
-            match outgoing.send(&self.socket, taken) {
+            match outgoing.send(&self.socket, taken, self.segments) {
                 Ok(count) => taken += count,
                 // What an earlier datagram met is told to the next call; that one has not been tried then.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => refusals += 1,
+                Err(error) if self.segments && is_about_runs(&error) => self.segments = false,
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => return Err(error),
             }
@@ -63,6 +70,14 @@ pub(in crate::engine) fn open(server: SocketAddr, source: Option<IpAddr>) -> io:
     // Without stamps the time of reading counts, and the report says so.
     let _stamped = enable_stamps(&socket);
     Ok(socket)
+}
+
+/// The kernel, or the device that the route leads to, takes no runs; messages may go alone.
+fn is_about_runs(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINVAL | libc::EIO | libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::EMSGSIZE)
+    )
 }
 
 /// Full buffers here, or an unreachable network on the way: the next try may go better.

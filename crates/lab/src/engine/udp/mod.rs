@@ -6,9 +6,12 @@ pub(super) mod channel;
 use super::Plan;
 use super::Transport::Udp;
 use super::book::Book;
-use super::clock::StampClock;
-use crate::limits::BATCH_COUNT;
+use super::clock::{Clock, StampClock};
+use super::matching::Arrival;
+use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT};
 use crate::measure::Sent;
+use crate::per_query::Parties;
+use crate::workload::learned_cookie;
 use batch::{Incoming, Outgoing};
 use channel::Channel;
 use std::io;
@@ -25,6 +28,7 @@ pub(super) struct Datagrams {
     lags: [u64; BATCH_COUNT],
     incoming: Incoming,
     stamps: StampClock,
+    learns_cookies: bool,
 }
 
 impl super::Lane for Datagrams {
@@ -40,7 +44,9 @@ impl super::Lane for Datagrams {
         let (taken, refusals) = channel.send(&mut self.outgoing)?;
         book.tail.refusals += refusals;
         let unsent = self.outgoing.count() - taken;
-        channel.in_flight.take_back(unsent);
+        for sent in std::iter::repeat_with(|| channel.in_flight.take_back()).take(unsent).flatten() {
+            book.unsent(sent);
+        }
         let second = book.queries(Udp, now);
         second.send_errors += unsent as u64;
         for (index, &lag) in self.lags.iter().enumerate().take(taken) {
@@ -51,7 +57,7 @@ impl super::Lane for Datagrams {
         Ok(())
     }
 
-    fn receive(&mut self, book: &mut Book) -> io::Result<bool> {
+    fn receive(&mut self, book: &mut Book, _: u64) -> io::Result<bool> {
         for _ in 0..self.channels.len() {
             let index = self.next_receive;
             self.next_receive = (index + 1) % self.channels.len();
@@ -79,6 +85,18 @@ impl super::Lane for Datagrams {
         watched.extend(self.channels.iter().map(|channel| batch::watch(&channel.socket)));
     }
 
+    fn warm_up(&mut self) -> io::Result<()> {
+        for channel in &self.channels {
+            self.outgoing.send(&channel.socket, 0, false)?;
+            channel.receive(&mut self.incoming, &mut 0)?;
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, clock: Clock) {
+        self.stamps = StampClock::new(clock);
+    }
+
     fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
         for index in 0..self.channels.len() {
             while self.receive_from(index, book)? == BATCH_COUNT {}
@@ -94,6 +112,7 @@ impl super::Lane for Datagrams {
 impl Datagrams {
     /// Opens the sockets of a worker to these servers.
     pub(super) fn open(plan: &Plan, servers: &[SocketAddr], stamps: StampClock) -> io::Result<Self> {
+        let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
         let mut channels = Vec::new();
         for socket in 0..plan.socket_count {
             for &server in servers {
@@ -107,14 +126,10 @@ impl Datagrams {
             next_receive: 0,
             outgoing: Outgoing::new(),
             lags: [0; BATCH_COUNT],
-            incoming: Incoming::new(),
+            incoming: Incoming::keeping(octets_kept),
             stamps,
+            learns_cookies: plan.workload.learns_cookies(),
         })
-    }
-
-    /// The clock has been set.
-    pub(super) fn set_clock(&mut self, stamps: StampClock) {
-        self.stamps = stamps;
     }
 
     /// Whether another message can be queued, to a certain server or to any: into the batch that has begun, or into one
@@ -131,11 +146,19 @@ impl Datagrams {
         found.is_some()
     }
 
-    /// Queues a message that `fill` writes.
-    pub(super) fn push(&mut self, sent: Sent, fill: impl FnOnce(&mut [u8]) -> usize) {
+    /// Queues a message that `fill` writes, given the cookie that its server has sent; of a client where it has a face.
+    pub(super) fn push(
+        &mut self,
+        book: &mut Book,
+        mut sent: Sent,
+        client: Option<u32>,
+        fill: impl FnOnce(&mut [u8], &[u8]) -> usize,
+    ) {
         self.lags[self.outgoing.count()] = sent.sent_ns - sent.planned_ns;
-        let message = self.outgoing.push(fill);
-        self.channels[self.next_send].in_flight.enter(message, sent);
+        let channel = &mut self.channels[self.next_send];
+        let message = self.outgoing.push(|slot| fill(slot, &channel.cookie));
+        sent.row = book.begin(sent, Parties { transport: Udp, server: channel.server, client }, message);
+        channel.in_flight.enter(message, sent);
     }
 
     fn receive_from(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
@@ -156,7 +179,14 @@ impl Datagrams {
             };
             let arrival = channel.in_flight.arrive(message);
             let written_ns = match arrival {
-                super::matching::Arrival::Answer { sent, .. } => sent.sent_ns,
+                Arrival::Answer { sent, .. } => {
+                    if let (true, Some(cookie)) = (self.learns_cookies, learned_cookie(message)) {
+                        channel.cookie.clear();
+                        channel.cookie.extend_from_slice(cookie);
+                    }
+                    sent.sent_ns
+                }
+                Arrival::Late { sent } => sent.sent_ns,
                 _ => 0,
             };
             book.arrived(Udp, at, message, arrival, written_ns);

@@ -2,7 +2,7 @@
 //!
 //! Lines without a tag are all transports together; where there are several, each has lines with its own tag.
 
-use crate::report::{Distribution, Recording, Row};
+use crate::report::{Distribution, Recording, Row, Validity};
 use data_encoding::BASE64;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
@@ -59,11 +59,20 @@ impl Timing {
 }
 
 /// Writes one log.
-pub(super) fn write(out: &mut impl Write, recording: &Recording, timing: Timing) -> io::Result<()> {
+pub(super) fn write(
+    out: &mut impl Write,
+    recording: &Recording,
+    validity: &Validity,
+    timing: Timing,
+) -> io::Result<()> {
+    // A comment is a line.
+    let reasons = validity.reasons.join("; ").replace('\n', " ");
+    let verdict = if validity.valid { "valid".to_owned() } else { format!("INVALID: {reasons}") };
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("[catlab: {}]", timing.meaning()))
         .add_comment("[Values are nanoseconds; the column of largest values is divided by 1000000, milliseconds]")
+        .add_comment(&format!("[{verdict}]"))
         .with_start_time(recording.started)
         .with_base_time(recording.started)
         .with_max_value_divisor(MAX_VALUE_DIVISOR)

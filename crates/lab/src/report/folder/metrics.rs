@@ -4,7 +4,7 @@
 //! transport. What the schema has no word for stands in `additional_info`, where kxdpgun puts such things.
 
 use super::unix_ns;
-use crate::report::{Account, ConnectionRow, Distribution, Manifest, Recording, Row};
+use crate::report::{Account, ConnectionRow, Distribution, Manifest, Recording, Row, Validity};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +16,12 @@ const SCHEMA_VERSION: u32 = 20_240_530;
 const BUCKET_BITS: u32 = 5;
 
 /// Writes all lines.
-pub(super) fn write(out: &mut impl Write, recording: &Recording, manifest: &Manifest) -> io::Result<()> {
+pub(super) fn write(
+    out: &mut impl Write,
+    recording: &Recording,
+    validity: &Validity,
+    manifest: &Manifest,
+) -> io::Result<()> {
     let run = unix_ns(recording, 0.0).to_string();
     let mut line = |value: Value| {
         serde_json::to_writer(&mut *out, &value)?;
@@ -32,7 +37,10 @@ pub(super) fn write(out: &mut impl Write, recording: &Recording, manifest: &Mani
         "time_units_per_sec": 1_000_000_000,
         "stats_interval": 1.0,
         "timeout": recording.timeout.as_secs_f64(),
-        "additional_info": { "response_latency": "from the planned time of the query; time-outs are among them" },
+        "additional_info": {
+            "response_latency": "from the planned time of the query; time-outs are among them",
+            "validity": validity,
+        },
     }))?;
     let mut block = |subid: Option<&str>, account: &Account| {
         let mut connections = account.connections.iter();
@@ -92,6 +100,7 @@ fn stats(
             "connection_lost": row.connection_lost,
             "truncated": row.truncated,
             "unexpected_rcode": row.unexpected,
+            "answer_check": row.checked,
             "octets_sent": row.octets_sent,
             "octets_received": row.octets_received,
         },
@@ -228,6 +237,8 @@ fn counts(value: &Value, per_second: f64) -> Row {
         connection_lost: number(&more["connection_lost"]),
         truncated: number(&more["truncated"]),
         unexpected: number(&more["unexpected_rcode"]),
+        // Other programs check nothing.
+        checked: serde_json::from_value(more["answer_check"].clone()).unwrap_or_default(),
         rcodes: rcodes
             .as_object()
             .map(|rcodes| rcodes.iter().map(|(name, count)| (name.clone(), number(count))).collect())

@@ -7,8 +7,9 @@
 
 // seconds.jsonl: DNS-OARC dns-metrics.
 pub(super) mod metrics;
-// shotgun.json: DNS Shotgun.
+// shotgun.json, shotgun.jsonl: DNS Shotgun, as it was and as it is.
 mod shotgun;
+mod shotgun_lines;
 // *.hlog: HdrHistogram interval logs.
 mod interval_log;
 // A folder back into memory.
@@ -62,10 +63,11 @@ impl std::error::Error for WriteError {
 pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: &Manifest) -> Result<(), WriteError> {
     put(folder, "summary.json", |out| json(out, summary))?;
     put(folder, "manifest.json", |out| json(out, manifest))?;
-    put(folder, "seconds.jsonl", |out| metrics::write(out, recording, manifest))?;
+    put(folder, "seconds.jsonl", |out| metrics::write(out, recording, &summary.validity, manifest))?;
     put(folder, "shotgun.json", |out| shotgun::write(out, recording))?;
+    put(folder, "shotgun.jsonl", |out| shotgun_lines::write(out, recording))?;
     for timing in Timing::ALL {
-        put(folder, timing.file_name(), |out| interval_log::write(out, recording, timing))?;
+        put(folder, timing.file_name(), |out| interval_log::write(out, recording, &summary.validity, timing))?;
     }
     let connections: Vec<_> = recording.transports.values().flat_map(|account| &account.connections).collect();
     if !connections.is_empty() {

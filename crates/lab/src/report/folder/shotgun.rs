@@ -9,7 +9,7 @@ use std::io::{self, Write};
 const VERSION: u32 = 20_200_527;
 
 /// RCODEs that have a field of their own, in the order of the file.
-const RCODES: [&str; 19] = [
+pub(super) const RCODES: [&str; 19] = [
     "NOERROR",
     "FORMERR",
     "SERVFAIL",
@@ -69,11 +69,7 @@ struct Statistics {
 pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<()> {
     let timeout_ms = recording.timeout.as_millis() as u64;
     let statistics = |row: &Row, connections: &ConnectionRow| statistics(row, connections, timeout_ms);
-    let accounts = || recording.transports.values().flat_map(|account| &account.connections);
-    let total = recording.total();
-    // What is open is no sum over time: it is what the end of each transport left.
-    let last = recording.transports.values().filter_map(|account| account.connections.last());
-    let all = ConnectionRow { open: last.map(|row| row.open).sum(), ..connections(accounts()) };
+    let total = Row::sum(&sending(recording).cloned().collect::<Vec<_>>());
     let file = File {
         version: VERSION,
         merged: false,
@@ -82,15 +78,39 @@ pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<(
         idle_timeout_ms: 0,
         handshake_timeout_ms: timeout_ms,
         discarded: total.send_errors,
-        stats_sum: statistics(&total, &all),
-        stats_periodic: recording
-            .rows
-            .iter()
-            .map(|row| statistics(row, &connections(accounts().filter(|other| other.at == row.start_seconds))))
-            .collect(),
+        stats_sum: statistics(&total, &connections_of_all(recording)),
+        stats_periodic: sending(recording).map(|row| statistics(row, &connections_of(recording, row))).collect(),
     };
     serde_json::to_writer(&mut *out, &file)?;
     out.write_all(b"\n")
+}
+
+/// Seconds up to the last in which anything was sent: a script divides by what was sent in each.
+pub(super) fn sending(recording: &Recording) -> impl Iterator<Item = &Row> {
+    let count = recording.rows.iter().rposition(|row| row.sent > 0).map_or(0, |last| last + 1);
+    recording.rows.iter().take(count)
+}
+
+/// Connections of one second, of all transports.
+pub(super) fn connections_of(recording: &Recording, row: &Row) -> ConnectionRow {
+    let accounts = recording.transports.values().flat_map(|account| &account.connections);
+    connections(accounts.filter(|other| other.at == row.start_seconds))
+}
+
+/// Connections of the whole run. What is open is no sum over time: it is what the end of each transport left.
+pub(super) fn connections_of_all(recording: &Recording) -> ConnectionRow {
+    let last = recording.transports.values().filter_map(|account| account.connections.last());
+    let all = connections(recording.transports.values().flat_map(|account| &account.connections));
+    ConnectionRow { open: last.map(|row| row.open).sum(), ..all }
+}
+
+/// Queries by whole milliseconds; the last place, at the time-out, is those without an answer.
+pub(super) fn milliseconds(row: &Row, timeout_ms: u64) -> Vec<u64> {
+    let mut latency = vec![0; timeout_ms as usize + 1];
+    for &(ns, count) in row.latency.entries() {
+        latency[(ns / 1_000_000).min(timeout_ms) as usize] += count;
+    }
+    latency
 }
 
 fn connections<'a>(rows: impl Iterator<Item = &'a ConnectionRow>) -> ConnectionRow {
@@ -115,10 +135,6 @@ fn statistics(row: &Row, connections: &ConnectionRow, timeout_ms: u64) -> Statis
         .collect();
     let others = row.rcodes.iter().filter(|(name, _)| !RCODES.iter().any(|known| name.eq_ignore_ascii_case(known)));
     rcodes.insert("rcode_other".into(), others.map(|(_, count)| count).sum::<u64>().into());
-    let mut latency = vec![0; timeout_ms as usize + 1];
-    for &(ns, count) in row.latency.entries() {
-        latency[(ns / 1_000_000).min(timeout_ms) as usize] += count;
-    }
     Statistics {
         since_ms: ms(row.start_seconds),
         until_ms: ms(row.start_seconds + row.span_seconds),
@@ -133,6 +149,6 @@ fn statistics(row: &Row, connections: &ConnectionRow, timeout_ms: u64) -> Statis
         quic_0rtt_answered: connections.early_data,
         conn_handshakes_failed: connections.failed,
         rcodes,
-        latency,
+        latency: milliseconds(row, timeout_ms),
     }
 }

@@ -89,7 +89,9 @@ fn summary(recording: &Recording) -> Summary {
         duration_seconds: 2.0,
         validity: Validity { valid: true, reasons: Vec::new() },
         limit: Limit { side: LimitSide::Server, evidence: vec!["none".into()] },
+        wrong_answers: Vec::new(),
         hosts: vec!["host".into()],
+        per_query: None,
     }
 }
 
@@ -119,7 +121,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(total, recording.total());
     assert_eq!((summary.unwrap().total.sent, manifest.unwrap().version.as_str()), (6, "0.1.0"));
     let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 9, "{names:?}");
+    assert_eq!(names.len(), 10, "{names:?}");
 }
 
 #[test]
@@ -135,6 +137,7 @@ fn seconds_are_dns_metrics() {
     assert!(lines.iter().all(|line| line["runid"] == "1795254615000000000"));
     assert_eq!((&lines[0]["schema_version"], &lines[0]["stats_interval"]), (&20_240_530.into(), &1.0.into()));
     assert_eq!(lines[0]["generator"], "catlab");
+    assert_eq!(lines[0]["additional_info"]["validity"]["valid"], true);
     let first = &lines[1];
     let golden = r#"{"since":1795254615000000000,"until":1795254616000000000,"queries":4,"responses":3,"timeouts":1,
         "interrupted":0,"unexpected":0,"discarded":0,"response_rcodes":{"NOERROR":2,"NXDOMAIN":1}}"#;
@@ -195,11 +198,46 @@ fn shotgun_finds_every_field_of_its_version() {
 }
 
 #[test]
+fn shotgun_of_today_has_lines() {
+    let mut recording = with_connections();
+    // A second in which only a late answer came: nothing was sent that could be divided by.
+    recording.rows.push(Row { start_seconds: 2.0, span_seconds: 1.0, late: 1, ..Row::default() });
+    let folder = written("shotgun-lines", &recording);
+    let before: Value = serde_json::from_str(&folder.text("shotgun.json")).unwrap();
+    assert_eq!(before["stats_periodic"].as_array().unwrap().len(), 2);
+    let lines: Vec<Value> =
+        folder.text("shotgun.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["header", "stats_periodic", "stats_periodic", "stats_sum"]);
+    let header = format!(
+        r#"{{"runid":"catlab-1795254615000","type":"header","schema_version":20221207,"generator":"catlab",
+        "generator_version":"{}","time_units_per_sec":1000,"stats_interval":1000,"timeout":20,"discarded":0,
+        "merged":false}}"#,
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(lines[0], serde_json::from_str::<Value>(&header).unwrap());
+    let mut buckets = vec![0; 21];
+    (buckets[1], buckets[7], buckets[20]) = (2, 1, 1);
+    let mut first = lines[1].clone();
+    assert_eq!(first["response_latency"].take(), serde_json::json!({ "buckets": buckets }));
+    let golden = r#"{"runid":"catlab-1795254615000","type":"stats_periodic","since":0,"until":1000,"queries":4,
+        "responses":3,"timeouts":1,"response_rcodes":{"NOERROR":2,"NXDOMAIN":1},"response_latency":null,
+        "conn_active":5,"conn_handshakes":6,"conn_handshakes_failed":1,"conn_resumed":2,"conn_quic_0rtt_loaded":1,
+        "quic_0rtt_sent":1,"quic_0rtt_answered":1}"#;
+    assert_eq!(first, serde_json::from_str::<Value>(golden).unwrap());
+    let sum = &lines[3];
+    assert_eq!((&sum["until"], &sum["queries"], &sum["conn_active"]), (&2_000.into(), &6.into(), &7.into()));
+    // An RCODE that Shotgun has no name for.
+    assert_eq!(sum["response_rcodes"]["other"], 2);
+}
+
+#[test]
 fn interval_logs_have_an_interval_a_second() {
     let folder = written("hlog", &recording());
     let text = folder.text("latency.hlog");
     let lines: Vec<_> = text.lines().collect();
     assert!(lines.contains(&"#[MaxValueDivisor: 1000000.000]"), "{text}");
+    assert!(lines.contains(&"#[valid]"), "{text}");
     assert!(lines.contains(&"#[StartTime: 1795254615.000 (seconds since epoch)]"), "{text}");
     let intervals: Vec<_> = lines.iter().filter(|line| !line.starts_with('#')).collect();
     assert!(intervals[0].starts_with("0.000,1.000,20.0") && intervals[1].starts_with("1.000,1.000,0.40"), "{text}");

@@ -1,9 +1,11 @@
-//! Pictures of a population: each client's rate, share of the load, and latency; measured beside fitted.
+//! Pictures of a population: each client's rate, share of the load, and latency; measured beside foreseen.
 
-use super::figure::{Figure, GREY, colour, dash, line, log_seconds};
+use super::figure::{Figure, GREY, colour, dash, line, log_rates, log_seconds};
 use crate::report::{Client, Run};
 use serde_json::json;
 
+/// Ends the name of a curve that was not measured.
+const FORESEEN: &str = " foreseen";
 /// Points of a curve over clients; a population can have many thousands.
 const POINTS_MAX: usize = 2_000;
 
@@ -17,35 +19,46 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
 
 fn rates(runs: &[Run]) -> Figure {
     let mut figure = Figure::new("client-rates", "Rate of each client", &runs.iter().collect::<Vec<_>>()).caption(
-        "Clients from the busiest to the quietest, and how many queries each sent a second; thin, what the fitted \
-         population foresaw.",
+        "Clients from the busiest to the quietest, and how many queries each sent a second; dotted, what the \
+         population foresaw. A client that sent few deviates by chance; one that sent none has no place on this axis.",
     );
+    let (mut low, mut high) = (f64::MAX, 0.0);
     for (index, run, clients) in populations(runs) {
         let seconds = run.duration_seconds().max(1e-9);
-        for (suffix, width, mut rates) in measured_and_fitted(clients) {
+        for (suffix, width, mut rates) in measured_and_foreseen(clients) {
             rates.sort_by(|one, other| other.total_cmp(one));
-            let points =
-                thinned(rates.len()).map(|at| (at as f64 + 1.0, Some(rates[at] / seconds).filter(|rate| *rate > 0.0)));
-            let (x, y) = points.unzip();
-            let mut trace = line(&format!("{}{suffix}", run.label), x, y, tone(index, suffix, runs), dash(index));
+            // A hundredth of a query is none.
+            let rate = |at: usize| Some(rates[at]).filter(|&queries| queries >= 0.01).map(|queries| queries / seconds);
+            let points = thinned(rates.len()).map(|at| (at as f64 + 1.0, rate(at)));
+            let (x, y): (Vec<_>, Vec<_>) = points.unzip();
+            for &rate in y.iter().flatten() {
+                (low, high) = (f64::min(low, rate), f64::max(high, rate));
+            }
+            let mut trace =
+                line(&format!("{}{suffix}", run.label), x, y, tone(index, suffix, runs), stroke(index, suffix));
             trace["line"]["width"] = width.into();
             trace["hovertemplate"] = "%{y:.3s}/s".into();
             figure.traces.push(trace);
         }
     }
-    let x = json!({ "title": { "text": "client, by rate" }, "type": "log" });
-    let y = json!({ "title": { "text": "queries a second" }, "type": "log", "exponentformat": "SI" });
+    let x = json!({ "title": { "text": "client, the busiest first" }, "type": "log", "dtick": 1, "tickformat": ",~r" });
+    let extent = if low <= high { (low, high) } else { (1.0, 10.0) };
+    let y = log_rates("queries a second", extent);
     figure.axes(x, y)
 }
 
 fn shares(runs: &[Run]) -> Figure {
     let mut figure = Figure::new("client-shares", "Share of the load", &runs.iter().collect::<Vec<_>>()).caption(
-        "Which share of all queries came from the busiest clients; thin, what the fitted population foresaw. The \
-         straight line would be clients that are all alike.",
+        "Which share of all queries came from the busiest clients; dotted, what the population foresaw. The straight \
+         line would be clients that are all alike. Clients that send few queries are less alike than their rates, by \
+         chance.",
     );
-    figure.traces.push(line("all alike", vec![0.0, 1.0], vec![Some(0.0), Some(1.0)], GREY, "dot"));
+    let mut alike = line("all alike", vec![0.0, 1.0], vec![Some(0.0), Some(1.0)], GREY, "dot");
+    alike["mode"] = "lines".into();
+    alike["hoverinfo"] = "skip".into();
+    figure.traces.push(alike);
     for (index, run, clients) in populations(runs) {
-        for (suffix, width, mut rates) in measured_and_fitted(clients) {
+        for (suffix, width, mut rates) in measured_and_foreseen(clients) {
             rates.sort_by(|one, other| other.total_cmp(one));
             let total: f64 = rates.iter().sum::<f64>().max(1e-9);
             let mut sum = 0.0;
@@ -56,7 +69,8 @@ fn shares(runs: &[Run]) -> Figure {
                 }))
                 .collect();
             let (x, y) = thinned(sums.len()).map(|at| (at as f64 / rates.len() as f64, Some(sums[at]))).unzip();
-            let mut trace = line(&format!("{}{suffix}", run.label), x, y, tone(index, suffix, runs), dash(index));
+            let mut trace =
+                line(&format!("{}{suffix}", run.label), x, y, tone(index, suffix, runs), stroke(index, suffix));
             trace["line"]["width"] = width.into();
             trace["hovertemplate"] = "%{y:.2%}".into();
             figure.traces.push(trace);
@@ -99,17 +113,22 @@ fn populations(runs: &[Run]) -> impl Iterator<Item = (usize, &Run, &[Client])> {
     all.filter(|(_, _, clients)| !clients.is_empty())
 }
 
-/// Queries of each client, and those that were foreseen, if all were.
-fn measured_and_fitted(clients: &[Client]) -> Vec<(&'static str, f64, Vec<f64>)> {
+/// Queries of each client, and those that were foreseen, if they were for all.
+fn measured_and_foreseen(clients: &[Client]) -> Vec<(&'static str, f64, Vec<f64>)> {
     let mut both = vec![("", 2.0, clients.iter().map(|client| client.sent as f64).collect())];
-    let fitted: Option<Vec<f64>> = clients.iter().map(|client| client.expected).collect();
-    both.extend(fitted.map(|fitted| (" fitted", 1.0, fitted)));
+    let foreseen: Option<Vec<f64>> = clients.iter().map(|client| client.expected).collect();
+    both.extend(foreseen.map(|foreseen| (FORESEEN, 1.25, foreseen)));
     both
 }
 
-/// A fitted curve beside only one measured is told apart by colour.
+/// A foreseen curve beside only one measured is told apart by colour.
 fn tone(index: usize, suffix: &str, runs: &[Run]) -> &'static str {
     if runs.len() == 1 && !suffix.is_empty() { colour(1) } else { colour(index) }
+}
+
+/// A foreseen curve beside several measured is told apart by its stroke, in the colour of its run.
+fn stroke(index: usize, suffix: &str) -> &'static str {
+    if suffix == FORESEEN { "dot" } else { dash(index) }
 }
 
 /// Positions that are drawn: all of few, the first ones and every so many of many.

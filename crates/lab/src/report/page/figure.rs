@@ -5,12 +5,16 @@
 pub(super) use crate::report::palette::{BAD, GREY, run as colour};
 use crate::report::{Run, duration};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
 
 /// Intervals that are drawn along an axis of time; longer runs have several seconds in one.
 pub(super) const INTERVALS_MAX: usize = 900;
+
+/// Share of an axis of time that the number of a mark is wide.
+const MARKS_NEAR: f64 = 0.015;
 
 /// A picture.
 pub(super) struct Figure {
@@ -63,8 +67,9 @@ impl Figure {
 
     /// Makes the time of the run its horizontal axis, with a mark at each event.
     pub(super) fn timed(mut self, runs: &[(usize, &Run)], y: Value) -> Self {
+        let end = runs.iter().map(|(_, run)| end(run)).fold(1.0, f64::max);
         let mut shapes = Vec::new();
-        let mut annotations = Vec::new();
+        let mut marks = Vec::new();
         for (index, run) in runs {
             for (number, event) in (1..).zip(&run.recording.events) {
                 let colour = if runs.len() > 1 { colour(*index) } else { BAD };
@@ -72,22 +77,29 @@ impl Figure {
                     "type": "line", "xref": "x", "yref": "paper", "x0": event.at, "x1": event.at, "y0": 0, "y1": 1,
                     "line": { "color": colour, "width": 1, "dash": "dot" },
                 }));
-                // Their texts would cover the curves and each other: they are in the hover and in a table.
-                annotations.push(json!({
-                    "xref": "x", "yref": "paper", "x": event.at, "y": 1, "yanchor": "bottom", "showarrow": false,
-                    "text": number.to_string(), "font": { "size": 10 },
-                    "hovertext": escape(&format!("{:.3} s, {}: {}", event.at, event.kind, event.text)),
-                }));
+                let run = if runs.len() > 1 { format!("{}, ", run.label) } else { String::new() };
+                let told = format!("{number}: {run}{:.3} s, {}: {}", event.at, event.kind, event.text);
+                marks.push(Mark { at: event.at, number, told: escape(&told) });
             }
         }
-        let end = runs.iter().map(|(_, run)| end(run)).fold(1.0, f64::max);
-        self.layout["xaxis"] =
-            json!({ "title": { "text": "time in the run, s" }, "range": [0.0, end], "hoverformat": ".1f" });
+        let annotations: Vec<_> = gathered(marks, end * MARKS_NEAR).iter().map(|marks| annotation(marks)).collect();
+        self.layout["xaxis"] = json!({
+            "title": { "text": "time in the run, s" }, "range": [0.0, end], "hoverformat": ".1f",
+            // At the last tick, and wherever the pointer is.
+            "ticksuffix": " s", "showticksuffix": "last",
+        });
         self.layout["yaxis"] = y;
         self.layout["shapes"] = shapes.into();
         self.layout["annotations"] = annotations.into();
         self.is_timed = true;
         self
+    }
+
+    /// Makes it low, with a sentence: that there is nothing to show is what it shows.
+    pub(super) fn nothing(&mut self, text: &str) {
+        self.note(text);
+        self.layout["yaxis"] = json!({ "range": [0, 1], "dtick": 1 });
+        self.layout["height"] = 180.into();
     }
 
     /// A note in the middle of a picture that has nothing to show.
@@ -101,6 +113,41 @@ impl Figure {
             None => self.layout["annotations"] = json!([note]),
         }
     }
+}
+
+/// What an annotation above a picture says of one event.
+struct Mark {
+    at: f64,
+    /// In the table of events.
+    number: u32,
+    told: String,
+}
+
+/// Those that lie within `near` seconds of the first of them together: their numbers would cover each other.
+fn gathered(mut marks: Vec<Mark>, near: f64) -> Vec<Vec<Mark>> {
+    marks.sort_by(|one, other| one.at.total_cmp(&other.at));
+    let mut groups: Vec<Vec<Mark>> = Vec::new();
+    for mark in marks {
+        match groups.last_mut().filter(|group| mark.at - group[0].at < near) {
+            Some(group) => group.push(mark),
+            None => groups.push(vec![mark]),
+        }
+    }
+    groups
+}
+
+/// Numbers above a picture; their texts would cover the curves: they are in the hover and in a table.
+fn annotation(marks: &[Mark]) -> Value {
+    let numbers: BTreeSet<u32> = marks.iter().map(|mark| mark.number).collect();
+    let text = match (numbers.first(), numbers.last()) {
+        (Some(first), Some(last)) if numbers.len() > 3 => format!("{first} … {last}"),
+        _ => numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let told: Vec<_> = marks.iter().map(|mark| mark.told.as_str()).collect();
+    json!({
+        "xref": "x", "yref": "paper", "x": marks[0].at, "y": 1, "yanchor": "bottom", "showarrow": false,
+        "text": text, "font": { "size": 10 }, "hovertext": told.join("<br>"),
+    })
 }
 
 /// End of what is recorded, in seconds.
@@ -139,6 +186,18 @@ pub(super) fn log_seconds(title: &str) -> Value {
     })
 }
 
+/// An axis of rates, logarithmic: with a name at each decade, and also at 2 and 5 of each where there are few.
+pub(super) fn log_rates(title: &str, (low, high): (f64, f64)) -> Value {
+    let steps: &[f64] = if high / low < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let ticks: Vec<f64> = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade))).collect();
+    let texts: Vec<String> = ticks.iter().map(|tick| format!("{}", (tick * 1e9).round() / 1e9)).collect();
+    json!({
+        "title": { "text": title }, "type": "log", "tickvals": ticks, "ticktext": texts,
+        "minor": { "dtick": "D1", "showgrid": true },
+    })
+}
+
 /// An axis of counts or rates.
 pub(super) fn linear(title: &str) -> Value {
     json!({ "title": { "text": title }, "rangemode": "tozero", "tickformat": ",~r" })
@@ -157,4 +216,33 @@ pub(super) fn spoken(ns: u64) -> String {
 /// Text that plotly.js would take for HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_decades_have_more_ticks() {
+        assert_eq!(
+            log_rates("", (0.04, 2.5))["ticktext"],
+            json!(["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50"])
+        );
+        assert_eq!(
+            log_rates("", (0.01, 9_000.0))["ticktext"],
+            json!(["0.01", "0.1", "1", "10", "100", "1000", "10000"])
+        );
+    }
+
+    #[test]
+    fn marks_that_lie_close_share_a_number() {
+        let mark = |at, number| Mark { at, number, told: format!("{number} at {at}") };
+        let marks = vec![mark(11.1, 1), mark(7.0, 1), mark(11.0, 2), mark(11.2, 3), mark(30.0, 4)];
+        let groups = gathered(marks, 0.25);
+        let texts: Vec<_> = groups.iter().map(|marks| annotation(marks)["text"].clone()).collect();
+        assert_eq!(texts, ["1", "1, 2, 3", "4"]);
+        assert_eq!(annotation(&groups[1])["hovertext"], "2 at 11<br>1 at 11.1<br>3 at 11.2");
+        let many: Vec<_> = (1..=9).map(|number| mark(1.0, number)).collect();
+        assert_eq!(annotation(&many)["text"], "1 … 9");
+    }
 }

@@ -281,7 +281,7 @@ pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
         };
         let traces: [(&str, Vec<Option<f64>>, f64); 2] = [
             ("sent", rate(|interval| interval.row.sent), 1.0),
-            ("right answers", rate(|interval| interval.row.answered.saturating_sub(interval.row.unexpected)), 1.75),
+            ("right answers", rate(|interval| interval.row.right()), 1.75),
         ];
         for (what, y, width) in traces {
             if y.iter().flatten().all(|&rate| rate == 0.0) {
@@ -300,5 +300,5 @@ pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
         }
     }
     let all: Vec<_> = runs.iter().enumerate().collect();
-    figure.timed(&all, linear("a second"))
+    figure.timed(&all, linear("queries a second"))
 }

@@ -17,6 +17,7 @@ mod outcomes;
 mod server;
 // Figures, verdicts, provenance.
 mod table;
+mod wrong;
 
 use super::Run;
 use figure::{Figure, escape};
@@ -81,6 +82,7 @@ pub fn page(runs: &[Run], title: &str) -> String {
         &table::times(runs),
         &table::transports(runs),
         &table::standing_out(runs, &intervals),
+        &wrong::answers(runs),
         &table::events(runs),
         "<h2 id=\"pictures\">Pictures</h2>\n",
         "<noscript><p>The pictures are drawn by a script; it is in this file.</p></noscript>\n",

@@ -57,17 +57,18 @@ pub(super) fn answers(index: usize, run: &Run, intervals: &[Interval], is_alone:
 pub(super) fn losses(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     let all: Vec<_> = runs.iter().collect();
     let mut figure = Figure::new("losses", "Time-outs and answers out of place", &all).caption(
-        "Time-outs and lost connections stand in the second in which the query was sent; late, second, mismatched and \
-         stray answers in the second in which they came.",
+        "Time-outs, wrong answers and lost connections stand in the second in which the query was sent; late, second, \
+         mismatched and stray answers in the second in which they came.",
     );
     type Count = fn(&Row) -> u64;
-    let kinds: [(&str, Count, &str); 6] = [
+    let kinds: [(&str, Count, &str); 7] = [
         ("timed out", |row| row.timed_out, BAD),
         ("late", |row| row.late, "#4477AA"),
         ("duplicate", |row| row.duplicate, "#228833"),
         ("mismatched", |row| row.mismatched, "#AA3377"),
         ("stray", |row| row.stray, "#CCBB44"),
         ("connection lost", |row| row.connection_lost, GREY),
+        ("wrong", |row| row.checked.wrong(), "#EE6677"),
     ];
     for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
         for (at, (kind, count, kind_colour)) in kinds.into_iter().enumerate() {
@@ -97,9 +98,7 @@ pub(super) fn losses(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     let all: Vec<_> = runs.iter().enumerate().collect();
     let mut figure = figure.timed(&all, linear("in each interval"));
     if is_clean {
-        figure.note("none: every query was answered in time, once");
-        figure.layout["yaxis"]["range"] = json!([0, 1]);
-        figure.layout["height"] = 180.into();
+        figure.nothing("none: every query was answered in time, once");
     }
     figure
 }

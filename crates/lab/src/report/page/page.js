@@ -48,13 +48,55 @@
     Promise.all(others.map((figure) => Plotly.relayout(figure.id, range || whole(figure))))
       .finally(() => { isFollowing = false; });
   };
+  // Ticks of a logarithmic axis: at decades as long as there are several in view, closer when there are not.
+  const text = (value, isTime) => {
+    const short = (number) => String(Number(number.toPrecision(3)));
+    if (!isTime) return short(value);
+    const [unit, size] = [['s', 1], ['ms', 1e-3], ['us', 1e-6], ['ns', 1e-9]].find((own) => value >= own[1] * 0.9995)
+      || ['ns', 1e-9];
+    return short(value / size) + ' ' + unit;
+  };
+  const ticks = (low, high) => {
+    const span = high - low;
+    const steps = span > 2.2 ? [1] : span > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    if (span > 0.6) {
+      const decades = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, at) => Math.floor(low) + at);
+      return decades.flatMap((decade) => steps.map((step) => step * 10 ** decade));
+    }
+    const [from, to] = [10 ** low, 10 ** high];
+    const rough = (to - from) / 6;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+    const first = Math.ceil(from / step);
+    return Array.from({ length: Math.max(0, Math.floor(to / step) - first + 1) }, (_, at) => (first + at) * step);
+  };
+  const refine = (figure) => {
+    const change = {};
+    for (const name of ['xaxis', 'yaxis']) {
+      const own = figure.layout[name];
+      const isTime = own.ticktext && own.ticktext.includes('1 us');
+      if (own.type !== 'log' || !own.ticktext || own.ticktext.includes('min')) continue;
+      const drawn = document.getElementById(figure.id)._fullLayout[name];
+      const values = ticks(...drawn.range);
+      if (JSON.stringify(drawn.tickvals) === JSON.stringify(values)) continue;
+      change[name + '.tickvals'] = values;
+      change[name + '.ticktext'] = values.map((value) => text(value, isTime));
+    }
+    if (Object.keys(change).length > 0) Plotly.relayout(figure.id, change);
+  };
   for (const figure of figures) {
     for (const trace of figure.traces) if (trace.type === 'heatmap') trace.colorscale = heat[scheme()];
     const place = document.getElementById(figure.id);
     Plotly.newPlot(place, figure.traces, layoutOf(figure), {
       responsive: true, displaylogo: false, modeBarButtonsToRemove: ['lasso2d', 'select2d', 'autoScale2d'],
       toImageButtonOptions: { format: 'svg', filename: 'catlab-' + figure.id, width: 1000, height: 420 },
-    }).then(() => { if (figure.is_timed) place.on('plotly_relayout', (change) => follow(figure, change)); });
+    }).then(() => {
+      refine(figure);
+      place.on('plotly_relayout', (change) => {
+        if (figure.is_timed) follow(figure, change);
+        refine(figure);
+      });
+    });
   }
   dark.addEventListener('change', () => paint(scheme()));
   // Paper has a width of its own, which no window has: A4 within its margins.

@@ -22,11 +22,12 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
     add(
         "cpu",
         "Server: processor",
-        "Cores in use. Throttled: share of the time in which the cgroup was denied any.",
+        "Cores in use. Throttled, if ever: share of the time in which the cgroup was denied any.",
         "cores",
         &|run| {
             let mut series = levels(run, "cores", |sample| sample.cpu_cores);
-            series.extend(rates(run, "throttled", |sample| sample.throttled_seconds));
+            let throttled = rates(run, "throttled", |sample| sample.throttled_seconds).into_iter();
+            series.extend(throttled.filter(|series| !series.is_zero()));
             series
         },
     );
@@ -35,7 +36,7 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
         "drops",
         "Server: drops",
         "Datagrams that its sockets dropped because they were not read in time: queries that it never saw.",
-        "a second",
+        "datagrams a second",
         &|run| rates(run, "dropped", |sample| sample.udp_drops.map(|count| count as f64)),
     );
     add("tcp", "Server: TCP sockets", "By state, as the kernel counts them.", "sockets", &|run| {
@@ -45,14 +46,16 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
             .flat_map(|state| levels(run, state, |sample| sample.tcp_states.get(state).map(|&count| count as f64)))
             .collect()
     });
+    add("threads", "Server: threads", "Of the process.", "threads", &|run| {
+        levels(run, "", |sample| sample.threads.map(|count| count as f64))
+    });
     add(
         "switches",
-        "Server: threads and context switches",
-        "Switches a second: voluntary when a thread waits, involuntary when it is made to.",
-        "",
+        "Server: context switches",
+        "Voluntary when a thread waits, involuntary when it is made to.",
+        "switches a second",
         &|run| {
-            let mut series = levels(run, "threads", |sample| sample.threads.map(|count| count as f64));
-            series.extend(rates(run, "voluntary", |sample| sample.voluntary_switches.map(|count| count as f64)));
+            let mut series = rates(run, "voluntary", |sample| sample.voluntary_switches.map(|count| count as f64));
             series.extend(rates(run, "involuntary", |sample| sample.involuntary_switches.map(|count| count as f64)));
             series
         },
@@ -76,6 +79,12 @@ struct Series {
     name: String,
     x: Vec<f64>,
     y: Vec<Option<f64>>,
+}
+
+impl Series {
+    fn is_zero(&self) -> bool {
+        self.y.iter().all(|y| *y == Some(0.0))
+    }
 }
 
 fn by_source(run: &Run) -> BTreeMap<&str, Vec<&Sample>> {
@@ -134,8 +143,14 @@ fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) ->
     }
     let all: Vec<_> = runs.iter().enumerate().collect();
     let mut axis: Value = linear(axis);
-    if id != "cpu" {
+    if matches!(id, "memory" | "metrics") {
         axis["tickformat"] = "~s".into();
     }
-    figure.timed(&all, axis)
+    let is_clean = id == "drops" && each.iter().flatten().all(Series::is_zero);
+    let mut figure = figure.timed(&all, axis);
+    if is_clean {
+        figure.traces.clear();
+        figure.nothing("none");
+    }
+    figure
 }

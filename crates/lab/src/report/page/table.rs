@@ -72,6 +72,8 @@ pub(super) fn figures(runs: &[Run]) -> String {
             ("mismatched", &|_, all| some(all.mismatched)),
             ("stray", &|_, all| some(all.stray)),
             ("unexpected RCODE", &|_, all| some(all.unexpected)),
+            ("answers checked", &|_, all| some(all.checked.checked)),
+            ("wrong answers", &|_, all| wrong(all)),
             ("truncated", &|_, all| some(all.truncated)),
             ("connection lost", &|_, all| some(all.connection_lost)),
             ("interrupted", &|_, all| some(all.interrupted)),
@@ -112,10 +114,10 @@ pub(super) fn times(runs: &[Run]) -> String {
 }
 
 /// How every table ends.
-const END: &str = "</tbody></table></div>\n";
+pub(super) const END: &str = "</tbody></table></div>\n";
 
 /// How one with these columns begins.
-fn head(class: &str, columns: &[&str]) -> String {
+pub(super) fn head(class: &str, columns: &[&str]) -> String {
     let cells: String = columns.iter().map(|column| format!("<th>{column}</th>")).collect();
     format!("<div class=\"wide\"><table class=\"{class}\"><thead><tr>{cells}</tr></thead><tbody>\n")
 }
@@ -135,7 +137,11 @@ const TIMES: [(&str, Times); 3] =
 
 /// Each transport of each run, when there is more than one.
 pub(super) fn transports(runs: &[Run]) -> String {
-    let has_several = |run: &Run| run.summary.as_ref().is_some_and(|summary| summary.transports.len() > 1);
+    // A population that would turn to TCP after a truncated answer may never do so.
+    let is_used = |all: &TransportSummary| all.sent > 0 || all.connections.is_some();
+    let has_several = |run: &Run| {
+        run.summary.as_ref().is_some_and(|summary| summary.transports.values().filter(|&all| is_used(all)).count() > 1)
+    };
     let has_connections = |run: &Run| {
         run.summary.as_ref().is_some_and(|summary| summary.transports.values().any(|all| all.connections.is_some()))
     };
@@ -163,7 +169,8 @@ pub(super) fn transports(runs: &[Run]) -> String {
     ];
     let mut out = String::from("<h2 id=\"transports\">Transports</h2>\n") + &head("lines", &columns);
     for run in runs {
-        for (transport, all) in run.summary.iter().flat_map(|summary| &summary.transports) {
+        let all = run.summary.iter().flat_map(|summary| &summary.transports);
+        for (transport, all) in all.filter(|(_, all)| is_used(all)) {
             let at = |value: fn(&Quantiles) -> f64| time(&all.latency_us, value);
             let mut cells = vec![
                 escape(&run.label),
@@ -212,7 +219,7 @@ pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String 
         let found: Vec<_> = intervals
             .iter()
             .filter(|Interval { row }| {
-                row.timed_out + row.late + row.connection_lost > 0
+                row.timed_out + row.late + row.connection_lost + row.checked.wrong() > 0
                     || (row.latency.quantile(0.99) > middle.saturating_mul(STANDING_OUT_TIMES) && middle > 0)
             })
             .collect();
@@ -252,8 +259,9 @@ pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String 
     }
     let columns = ["run", "second", "sent", "timed out", "late", "p50", "p99", "max", "events"];
     format!(
-        "<h2 id=\"seconds\">Seconds that stand out</h2>\n<p>Those with time-outs, late answers or lost connections, or \
-         with a p99 more than {STANDING_OUT_TIMES} times that of the middle second.</p>\n{}{rows}{END}{more}",
+        "<h2 id=\"seconds\">Seconds that stand out</h2>\n<p>Those with time-outs, late or wrong answers, or lost \
+         connections, or with a p99 more than {STANDING_OUT_TIMES} times that of the middle \
+         second.</p>\n{}{rows}{END}{more}",
         head("lines", &columns)
     )
 }
@@ -366,6 +374,13 @@ fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
     if quantiles.n == 0 { String::new() } else { microseconds(value(quantiles)) }
 }
 
+fn wrong(all: &TransportSummary) -> String {
+    match all.checked.wrong() {
+        0 => String::new(),
+        count => format!("<b class=\"bad\">{}</b> {}", share(count, all.checked.checked), all.checked.told()),
+    }
+}
+
 fn rcodes(all: &TransportSummary) -> String {
     let answered = all.answered.max(1) as f64;
     let parts: Vec<_> = all
@@ -401,7 +416,7 @@ fn number(value: f64) -> String {
     format!("{}.{}", whole(value.max(0.0) as u64), (value.max(0.0).fract() * 10.0) as u64)
 }
 
-fn put(out: &mut String, text: &str) {
+pub(super) fn put(out: &mut String, text: &str) {
     // Writing into a string cannot fail.
     let _written = out.write_str(text);
 }

@@ -121,7 +121,7 @@ impl Block {
         let place = |value: &u64| values.binary_search(value).unwrap_or_else(|place| place) as u32;
         Self {
             sent: row.sent,
-            right: row.answered.saturating_sub(row.unexpected),
+            right: row.right(),
             lost: row.timed_out + row.connection_lost,
             seconds: row.span_seconds,
             latency: row.latency.entries().iter().map(|(value, count)| (place(value), *count)).collect(),

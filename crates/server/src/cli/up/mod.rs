@@ -1,7 +1,8 @@
 //! `up`: a whole cluster on one machine, each node its own process.
 //!
 //! ```text
-//!   plan      which node listens where, what lies in DIR
+//!   plan      what lies in DIR
+//!   ports     which node listens where
 //!   children  the processes
 //!   setup     key and zones, through the API like any other client
 //!   watch     who leads, who died: status lines and cluster.json
@@ -9,6 +10,7 @@
 
 pub(crate) mod children;
 pub(crate) mod plan;
+pub(crate) mod ports;
 pub(crate) mod setup;
 pub(crate) mod watch;
 

@@ -1,20 +1,21 @@
 //! Which node listens where, and the directory they live in.
 
+use super::ports::{Ports, on_loopback};
 use crate::cli::UpArgs;
+use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
-use crate::limits::UP_NODES_MAX;
-use crate::listen::sockets;
+use crate::listen::sockets::{self, Protocols};
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +33,7 @@ const LET_GO_MS: u64 = 5_000;
 pub(crate) struct Plan {
     pub(crate) layout: Layout,
     pub(crate) nodes: Vec<PlannedNode>,
-    /// The port that all nodes share.
-    pub(crate) port: u16,
+    pub(crate) ports: Ports,
     /// Whether the directory holds a cluster that has been running before.
     pub(crate) resumes: bool,
     /// Held as long as the plan is.
@@ -44,7 +44,12 @@ pub(crate) struct Plan {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PlannedNode {
     pub(crate) id: u64,
+    /// Over UDP and TCP.
     pub(crate) dns: SocketAddr,
+    /// Over TLS, HTTPS and QUIC, where the ports are open.
+    pub(crate) dot: Option<SocketAddr>,
+    pub(crate) doh: Option<SocketAddr>,
+    pub(crate) doq: Option<SocketAddr>,
     pub(crate) api: SocketAddr,
 }
 
@@ -63,8 +68,9 @@ impl Plan {
         let lock = lock(&layout)?;
         let old = old_members(&layout)?;
         let count = node_count(args, old.len() as u64, &dir)?;
-        let nodes = addresses(count, args.port, args.api_port)?;
-        let plan = Self { layout, nodes, port: args.port, resumes: !old.is_empty(), _lock: Arc::new(lock) };
+        let ports = Ports::of(args);
+        let nodes = ports.nodes(count)?;
+        let plan = Self { layout, nodes, ports, resumes: !old.is_empty(), _lock: Arc::new(lock) };
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
         let kept = plan.kept_settings()?;
@@ -78,16 +84,20 @@ impl Plan {
             id: node.id,
             pid: pid(node.id),
             dns: node.dns,
+            dot: node.dot,
+            doh: node.doh,
+            doq: node.doq,
             api: node.api,
         };
-        ClusterJson { leader, nodes: self.nodes.iter().map(node).collect() }
+        let ca = self.ports.any_encrypted().then(|| self.layout.ca_cert());
+        ClusterJson { leader, ca, nodes: self.nodes.iter().map(node).collect() }
     }
 
     fn check_free(&self, old: &[Member], has_ipv6: bool) -> Result<(), Problem> {
         let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
         let check = || {
-            for (address, udp_too) in self.listened_on(old, has_ipv6) {
-                sockets::check_free(address, udp_too)?;
+            for (address, protocols) in self.listened_on(old, has_ipv6) {
+                sockets::check_free(address, protocols)?;
             }
             Ok(())
         };
@@ -101,16 +111,20 @@ impl Plan {
         }
     }
 
-    fn listened_on(&self, old: &[Member], has_ipv6: bool) -> Vec<(SocketAddr, bool)> {
-        let dns = self.nodes.iter().flat_map(|node| dns_addresses(node.dns.port(), has_ipv6));
-        let shared = dns_addresses(self.port, has_ipv6);
+    fn listened_on(&self, old: &[Member], has_ipv6: bool) -> Vec<(SocketAddr, Protocols)> {
+        let mut all = Vec::new();
+        let mut add = |shared: Option<u16>, own: fn(&PlannedNode) -> Option<SocketAddr>, protocols| {
+            let own = self.nodes.iter().filter_map(own).map(|address| address.port());
+            let ports = shared.into_iter().chain(own);
+            all.extend(ports.flat_map(|port| on_loopback(port, has_ipv6)).map(|address| (address, protocols)));
+        };
+        add(Some(self.ports.dns), |node| Some(node.dns), Protocols::Both);
+        add(self.ports.dot, |node| node.dot, Protocols::Tcp);
+        add(self.ports.doh, |node| node.doh, Protocols::Tcp);
+        add(self.ports.doq, |node| node.doq, Protocols::Udp);
         let tcp_only = self.nodes.iter().map(|node| node.api).chain(old.iter().map(|member| member.address));
-        shared
-            .into_iter()
-            .chain(dns)
-            .map(|address| (address, true))
-            .chain(tcp_only.map(|address| (address, false)))
-            .collect()
+        all.extend(tcp_only.map(|address| (address, Protocols::Tcp)));
+        all
     }
 
     /// What an operator may have set in the nodes' configurations, by node.
@@ -137,10 +151,16 @@ impl Plan {
                 write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
                 write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
             }
+            if self.ports.any_encrypted() && (!files.dns_cert().exists() || !files.dns_key().exists()) {
+                let issued = authority.issue_local()?;
+                write_atomic(&files.dns_key(), issued.key_pem.as_bytes(), Readers::Owner)?;
+                write_atomic(&files.dns_cert(), issued.cert_pem.as_bytes(), Readers::All)?;
+            }
             let mut config = self.config(node, &members, has_ipv6);
             // Addresses are those of this run; everything else stays as it was set.
             if let Some(kept) = kept.get(&node.id) {
-                config.dns = Dns { listen: config.dns.listen, ..kept.dns.clone() };
+                let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
+                config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
             }
             write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
@@ -149,10 +169,32 @@ impl Plan {
     }
 
     fn config(&self, node: &PlannedNode, members: &[Member], has_ipv6: bool) -> Config {
-        let mut listen = dns_addresses(node.dns.port(), has_ipv6);
-        listen.extend(dns_addresses(self.port, has_ipv6));
+        let listen = self.own_and_shared(Some(node.dns), Some(self.ports.dns), has_ipv6);
         let own = members.iter().find(|member| member.id == node.id).expect("each planned node is a member");
-        crate::cli::init::config(node.id, listen, node.api, own.address, members.to_vec())
+        let mut config = crate::cli::init::config(node.id, listen, node.api, own.address, members.to_vec());
+        config.dns.tls = self.tls(node, None, has_ipv6);
+        config
+    }
+
+    /// What the node's configuration says of encrypted transports: the addresses of this run, the rest as it was set.
+    fn tls(&self, node: &PlannedNode, kept: Option<&Tls>, has_ipv6: bool) -> Option<Tls> {
+        if !self.ports.any_encrypted() && kept.is_none() {
+            return None;
+        }
+        let files = self.layout.node(node.id);
+        let kept = kept.cloned().unwrap_or_else(|| Tls::new(files.dns_cert(), files.dns_key()));
+        let listen = |own, shared| self.own_and_shared(own, shared, has_ipv6);
+        Some(Tls {
+            dot: listen(node.dot, self.ports.dot),
+            doh: listen(node.doh, self.ports.doh),
+            doq: listen(node.doq, self.ports.doq),
+            ..kept
+        })
+    }
+
+    fn own_and_shared(&self, own: Option<SocketAddr>, shared: Option<u16>, has_ipv6: bool) -> Vec<SocketAddr> {
+        let ports = own.map(|address| address.port()).into_iter().chain(shared);
+        ports.flat_map(|port| on_loopback(port, has_ipv6)).collect()
     }
 
     /// Free ports for connections between nodes; they stay with the cluster, its members know each other by them.
@@ -164,7 +206,7 @@ impl Plan {
         let mut free = (0..span)
             .map(|step| SocketAddr::from((Ipv4Addr::LOCALHOST, PEER_PORTS.start + (start + step) % span)))
             .filter(|address| !self.nodes.iter().any(|node| node.api.port() == address.port()))
-            .filter(|address| sockets::check_free(*address, false).is_ok());
+            .filter(|address| sockets::check_free(*address, Protocols::Tcp).is_ok());
         let member = |node: &PlannedNode| {
             let address = free.next().ok_or_else(|| io::Error::other("no free port for connections between nodes"))?;
             Ok(Member { id: node.id, address })
@@ -225,38 +267,6 @@ fn node_count(args: &UpArgs, old: u64, dir: &Path) -> Result<u64, Problem> {
     }
 }
 
-fn addresses(count: u64, port: u16, api_port: u16) -> Result<Vec<PlannedNode>, Problem> {
-    const { assert!(UP_NODES_MAX < 100) };
-    let too_high = |option: &str, port: u16| {
-        Problem::new(Exit::Usage, format!("{option} {port} leaves no room for {count} nodes"), "ports end at 65535")
-    };
-    let node = |id: u64| {
-        let (offset, loopback) = (id as u16, IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let dns = port.checked_add(offset).filter(|_| port > 0).ok_or_else(|| too_high("--port", port))?;
-        let api = api_port.checked_add(offset).ok_or_else(|| too_high("--api-port", api_port))?;
-        Ok(PlannedNode { id, dns: SocketAddr::new(loopback, dns), api: SocketAddr::new(loopback, api) })
-    };
-    let nodes: Vec<PlannedNode> = (1..=count).map(node).collect::<Result<_, Problem>>()?;
-    let clash = nodes.iter().find(|a| a.api.port() == port || nodes.iter().any(|b| a.api.port() == b.dns.port()));
-    match clash {
-        Some(node) => Err(Problem::new(
-            Exit::Usage,
-            "--port and --api-port overlap",
-            format!("both would use {}", node.api.port()),
-        )
-        .hint("choose ports that are further apart")),
-        None => Ok(nodes),
-    }
-}
-
-fn dns_addresses(port: u16, has_ipv6: bool) -> Vec<SocketAddr> {
-    let mut addresses = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
-    if has_ipv6 {
-        addresses.push(SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
-    }
-    addresses
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +275,8 @@ mod tests {
     /// The first of 20 ports in a row that were free a moment ago; each call gives others.
     fn free_base() -> u16 {
         static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
-        let is_free = |port| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).is_ok();
+        let is_free =
+            |port| sockets::check_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Protocols::Both).is_ok();
         let start = std::process::id() as u16 % 100;
         let mut bases = std::iter::repeat_with(|| NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
             .take(100)
@@ -274,7 +285,17 @@ mod tests {
     }
 
     fn args(dir: &Path, base: u16, nodes: Option<u64>) -> UpArgs {
-        UpArgs { nodes, dir: dir.to_owned(), zones: Vec::new(), port: base, api_port: base + 10, supervise: false }
+        UpArgs {
+            nodes,
+            dir: dir.to_owned(),
+            zones: Vec::new(),
+            port: base,
+            dot_port: None,
+            doh_port: None,
+            doq_port: None,
+            api_port: base + 10,
+            supervise: false,
+        }
     }
 
     #[test]
@@ -310,6 +331,22 @@ mod tests {
         let config = Config::load(&dir.path().join("node-2/catamaran.toml")).unwrap();
         assert_eq!((config.dns.chaos_id.as_deref(), config.api.listen.port()), (Some("two"), base + 16));
         assert_eq!(config.log.keep_entries, 5_000);
+        // Encrypted transports may come and go; what an operator set about them is kept.
+        let encrypted =
+            || UpArgs { dot_port: Some(base + 4), doq_port: Some(base + 4), ..args(dir.path(), base, None) };
+        let plan = Plan::make(&encrypted()).unwrap();
+        assert_eq!(plan.cluster_json(None, |_| None).nodes[2].doq.unwrap().port(), base + 7);
+        let file = dir.path().join("node-2/catamaran.toml");
+        let tls = Config::load(&file).unwrap().dns.tls.unwrap();
+        assert!(tls.dot.contains(&SocketAddr::from((Ipv4Addr::LOCALHOST, base + 6))) && tls.doh.is_empty());
+        assert!(tls.cert_file.is_file() && tls.key_file.is_file());
+        drop(plan);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("versions = [\"1.3\"]", "versions = [\"1.2\", \"1.3\"]")).unwrap();
+        drop(Plan::make(&args(dir.path(), base, None)).unwrap());
+        assert!(Config::load(&file).unwrap().dns.tls.unwrap().dot.is_empty());
+        drop(Plan::make(&encrypted()).unwrap());
+        assert_eq!(Config::load(&file).unwrap().dns.tls.unwrap().versions.len(), 2);
         let problem = Plan::make(&args(dir.path(), base, Some(5))).unwrap_err();
         assert!(problem.to_string().contains("a cluster of 3 nodes, not of 5"), "{problem}");
     }
@@ -324,15 +361,5 @@ mod tests {
             problem.exit == Exit::InUse && problem.to_string().contains(&format!("127.0.0.1:{}", base + 2)),
             "{problem}"
         );
-    }
-
-    #[test]
-    fn ports_must_fit_and_not_overlap() {
-        assert!(addresses(3, 65_533, 8_053).is_err());
-        assert!(addresses(3, 5_300, 5_299).is_err());
-        assert!(addresses(3, 5_300, 5_301).is_err());
-        assert!(addresses(3, 5_300, 65_533).is_err());
-        assert!(addresses(3, 0, 8_053).is_err());
-        assert!(addresses(3, 5_300, 5_303).is_ok());
     }
 }

@@ -107,10 +107,10 @@ fn to_try(plan: &Plan, zones: &[ZoneJson]) -> Vec<String> {
     let key = plan.layout.update_key();
     let mut lines = vec!["try:".to_owned()];
     let Some(first) = zones.first() else { return Vec::new() };
-    lines.push(format!("  dig @127.0.0.1 -p {} {} SOA", plan.port, first.zone));
+    lines.push(format!("  dig @127.0.0.1 -p {} {} SOA", plan.ports.dns, first.zone));
     if let Some(zone) = zones.iter().find(|zone| !zone.presigned) {
         let new = if zone.zone == "." { "new.".to_owned() } else { format!("new.{}", zone.zone) };
-        let last = plan.nodes.last().map_or(plan.port, |node| node.dns.port());
+        let last = plan.nodes.last().map_or(plan.ports.dns, |node| node.dns.port());
         lines.push(format!(
             "  printf 'server 127.0.0.1 {}\\nzone {}\\nupdate add {new} 60 A 192.0.2.1\\nsend\\n' | nsupdate -k {}",
             plan.nodes[0].dns.port(),
@@ -118,8 +118,32 @@ fn to_try(plan: &Plan, zones: &[ZoneJson]) -> Vec<String> {
             key.display()
         ));
         lines.push(format!("  dig @127.0.0.1 -p {last} {new} A +short"));
-        lines.push(format!("  dig @127.0.0.1 -p {} -k {} {} AXFR", plan.port, key.display(), zone.zone));
+        lines.push(format!("  dig @127.0.0.1 -p {} -k {} {} AXFR", plan.ports.dns, key.display(), zone.zone));
     }
+    lines.extend(to_try_encrypted(plan, &first.zone));
     lines.push(format!("  {} status --dir {}", program(), plan.layout.dir().display()));
+    lines
+}
+
+/// The same for the encrypted transports.
+fn to_try_encrypted(plan: &Plan, zone: &str) -> Vec<String> {
+    let (mut lines, ca) = (Vec::new(), plan.layout.ca_cert().display().to_string());
+    let kdig = |port: u16, how: &str| {
+        format!("  kdig @127.0.0.1 -p {port} {how} +tls-ca={ca} +tls-hostname=localhost {zone} SOA")
+    };
+    if let Some(port) = plan.ports.dot {
+        lines.push(kdig(port, "+tls"));
+    }
+    if let Some(port) = plan.ports.doh {
+        lines.push(kdig(port, "+https"));
+        if let Ok(apex) = zone.parse::<wire::Name>() {
+            let query = wire::builder::MessageBuilder::query(0, apex.as_ref(), wire::Rtype::SOA).build();
+            let query = data_encoding::BASE64URL_NOPAD.encode(&query);
+            lines.push(format!("  curl -s --cacert {ca} 'https://localhost:{port}/dns-query?dns={query}' | strings"));
+        }
+    }
+    if let Some(port) = plan.ports.doq {
+        lines.push(format!("  (DNS over QUIC: port {port}; its clients trust {ca})"));
+    }
     lines
 }

@@ -40,12 +40,37 @@ impl Cluster {
 
     /// As [`Cluster::start`], with zones that take their time to load.
     pub(crate) fn start_within(patience: Duration, name: &str, nodes: u64, arguments: &[&str]) -> Self {
+        let mut cluster = Self::new(name, nodes);
+        cluster.resume_within(patience, arguments);
+        cluster
+    }
+
+    /// As [`Cluster::start`], with DNS over TLS, HTTPS and QUIC too.
+    pub(crate) fn start_encrypted(name: &str, nodes: u64) -> Self {
+        let mut cluster = Self::new(name, nodes);
+        cluster.resume_encrypted();
+        cluster
+    }
+
+    fn new(name: &str, nodes: u64) -> Self {
         let dir = std::env::temp_dir().join(format!("catamaran-it-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let port = free_ports(40);
-        let mut cluster = Self { dir, port, api_port: port + 20, nodes, up: None };
-        cluster.resume_within(patience, arguments);
-        cluster
+        Self { dir, port, api_port: port + 20, nodes, up: None }
+    }
+
+    /// Starts `up` in the same directory, with DNS over TLS, HTTPS and QUIC.
+    pub(crate) fn resume_encrypted(&mut self) {
+        let [dot, doh] = [self.port + 10, self.port + 30].map(|port| port.to_string());
+        self.resume(&["--dot-port", &dot, "--doh-port", &doh, "--doq-port", &dot]);
+    }
+
+    /// Changes the configuration of a node that does not run.
+    pub(crate) fn configure(&self, id: u64, from: &str, to: &str) {
+        let file = self.dir.join(format!("node-{id}/catamaran.toml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&file, text.replace(from, to)).unwrap();
     }
 
     /// Starts `up` in the same directory.
@@ -103,6 +128,15 @@ impl Cluster {
     /// The address of node `id`, from 1.
     pub(crate) fn dns(&self, id: u64) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + id as u16))
+    }
+
+    /// The address of node `id` for DNS over TLS, and the same port for DNS over QUIC.
+    pub(crate) fn dot(&self, id: u64) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + 10 + id as u16))
+    }
+
+    pub(crate) fn doh(&self, id: u64) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + 30 + id as u16))
     }
 
     pub(crate) fn api(&self, id: u64) -> SocketAddr {

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod dns;
+pub(crate) mod encrypted;
 pub(crate) mod http;
 pub(crate) mod message;
 pub(crate) mod nodes;

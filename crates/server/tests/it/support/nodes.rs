@@ -52,6 +52,13 @@ impl Drop for Nodes {
     }
 }
 
+/// The resident memory of a process.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 fn serve(config: &Path) -> Command {
     let mut command = Command::new(CATAMARAN);
     command.arg("serve").arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,0 +1,190 @@
+//! UDP: answers a second of each server in turn, one core for it and one for the generator.
+
+use super::Options;
+use super::answers;
+use super::machine::{Meter, TOOL_CORE, Used, pinned};
+use super::rivals::{self, NAMES, Rival};
+use super::table::{Row, Verdict, spread, thousands};
+use super::zones::{Lengths, Zone};
+use lab::report::Run;
+
+/// Queries that wait, and the sockets they are on.
+const IN_FLIGHT: usize = 512;
+const SOCKETS: usize = 8;
+/// In a flood so much more is offered than the echo answers.
+const OVERLOAD: f64 = 1.3;
+/// Ours to the others (DESIGN.md, Speed budgets).
+const RATIOS_MIN: [(&str, f64); 6] =
+    [("echo", 0.95), ("knot", 1.3), ("powerdns", 1.6), ("bind", 1.8), ("coredns", 4.0), ("nsd", f64::NAN)];
+
+/// How queries are offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pace {
+    Closed,
+    Flood,
+}
+
+impl Pace {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Closed => "closed loop",
+            Self::Flood => "flood",
+        }
+    }
+}
+
+struct Turn {
+    name: &'static str,
+    pace: Pace,
+    rate: f64,
+    used: Used,
+}
+
+/// Both paces, both kinds of names, each size of zone.
+pub(crate) fn udp(options: &Options) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for &names in &options.names {
+        let zone = Zone::make(&options.folder, names)?;
+        let servers = NAMES.into_iter().filter(|name| options.servers.iter().any(|one| one == name));
+        let mut rivals = Vec::new();
+        for name in servers {
+            let Some(rival) = rivals::start(name, &zone, &options.folder.join(format!("udp-{names}")))? else {
+                continue;
+            };
+            if name != "echo" {
+                answers::check(name, rival.address, &zone)?;
+            }
+            rivals.push(rival);
+        }
+        for lengths in [Lengths::Equal, Lengths::Mixed] {
+            let turns = compete(options, &zone, lengths, &rivals)?;
+            for pace in [Pace::Closed, Pace::Flood] {
+                rows.extend(figures(
+                    options,
+                    &format!("{} names, {}, {}", thousands(f64::from(names)), lengths.label(), pace.label()),
+                    &turns,
+                    pace,
+                ));
+            }
+        }
+        for rival in rivals.iter().filter(|rival| rival.name != "echo") {
+            answers::check(rival.name, rival.address, &zone)?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Every server once to warm up, then all in turn, so that what else the machine does falls on all alike.
+fn compete(options: &Options, zone: &Zone, lengths: Lengths, rivals: &[Rival]) -> Result<Vec<Turn>, String> {
+    let mut flood = 0.0f64;
+    for rival in rivals {
+        flood = flood.max(run(options, zone, lengths, rival, Pace::Closed, 0.0)?.rate * OVERLOAD);
+    }
+    let mut turns = Vec::new();
+    for round in 0..options.rounds {
+        for pace in [Pace::Closed, Pace::Flood] {
+            for rival in rivals {
+                let turn = run(options, zone, lengths, rival, pace, flood)?;
+                eprintln!(
+                    "udp {} {} names, {lengths:?}, {}: {} {:.0} answers/s, server {:.0} %, tool {:.0} %",
+                    round + 1,
+                    zone.names,
+                    pace.label(),
+                    rival.name,
+                    turn.rate,
+                    turn.used.server * 100.0,
+                    turn.used.tool * 100.0
+                );
+                turns.push(turn);
+            }
+        }
+    }
+    Ok(turns)
+}
+
+/// One turn: the answers that arrived in the whole seconds of the run.
+fn run(
+    options: &Options,
+    zone: &Zone,
+    lengths: Lengths,
+    rival: &Rival,
+    pace: Pace,
+    flood: f64,
+) -> Result<Turn, String> {
+    let out = options.folder.join("run");
+    let mut command = pinned(TOOL_CORE, options.catlab());
+    command.args(["load", "--quiet", "--workers", "1", "--server", &rival.address.to_string()]);
+    command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
+    command.args(["--expect-rcode", "NOERROR"]);
+    // Beyond its limit a server drops; what it dropped keeps an ID of its socket, of which there are 65,536, until its
+    // time-out.
+    match pace {
+        Pace::Closed => command.args(["--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]),
+        Pace::Flood => command.args(["--rate", &format!("{flood:.0}"), "--timeout", "300ms"]),
+    };
+    command.arg("--queries").arg(zone.queries(lengths)?).arg("--out").arg(&out);
+    let meter = Meter::start(rival.pids());
+    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
+    let used = meter.stop();
+    // 1 is a run that is not valid, which one beyond the limit of the tool is not.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let run = Run::read(&out).map_err(|error| error.to_string())?;
+    let figures = run.figures();
+    // In a flood an answer may come so late that its ID belongs to another query by then; that is no wrong answer.
+    if figures.unexpected > 0 || (pace == Pace::Closed && figures.mismatched > 0) {
+        let (unexpected, mismatched) = (figures.unexpected, figures.mismatched);
+        return Err(format!(
+            "{}: {unexpected} answers with a wrong RCODE, {mismatched} that match no query",
+            rival.name
+        ));
+    }
+    let whole = run.sending().count().max(1);
+    let rate = run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64;
+    Ok(Turn { name: rival.name, pace, rate, used })
+}
+
+/// How fast each server was, which side it saturated, and how ours stands to each.
+fn figures(options: &Options, label: &str, turns: &[Turn], pace: Pace) -> Vec<Row> {
+    let of = |name: &'static str| turns.iter().filter(move |turn| turn.name == name && turn.pace == pace);
+    let mut rows = Vec::new();
+    for name in NAMES.into_iter().filter(|name| of(name).next().is_some()) {
+        let median = |value: fn(&Turn) -> f64| spread(&of(name).map(value).collect::<Vec<_>>());
+        let (rate, least, most) = median(|turn| turn.rate);
+        let used = Used {
+            tool: median(|turn| turn.used.tool).0,
+            server: median(|turn| turn.used.server).0,
+            tool_core: median(|turn| turn.used.tool_core).0,
+            server_core: median(|turn| turn.used.server_core).0,
+        };
+        let cost_us = median(|turn| 1e6 * turn.used.server / turn.rate).0;
+        rows.push(Row {
+            what: format!("{label}: {name}"),
+            figure: format!("{} answers/s ({} to {})", thousands(rate), thousands(least), thousands(most)),
+            budget: String::new(),
+            verdict: Verdict::Informs,
+            note: format!("{cost_us:.2} us of the server's processor an answer; {}", used.describe()),
+        });
+    }
+    for (other, budget) in RATIOS_MIN {
+        let ratios: Vec<f64> = of("catamaran").zip(of(other)).map(|(own, other)| own.rate / other.rate).collect();
+        if ratios.is_empty() && !options.servers.iter().any(|name| name == other) {
+            continue;
+        }
+        let (ratio, least, most) = spread(&ratios);
+        let is_judged = !budget.is_nan();
+        rows.push(Row {
+            what: format!("{label}: catamaran to {other}"),
+            figure: format!("{ratio:.2} ({least:.2} to {most:.2})"),
+            budget: if is_judged { format!(">= {budget}") } else { String::new() },
+            verdict: match (ratios.is_empty(), is_judged) {
+                (true, _) => Verdict::Absent,
+                (_, true) => Verdict::of(ratio >= budget),
+                (_, false) => Verdict::Informs,
+            },
+            note: format!("median of {} rounds", ratios.len()),
+        });
+    }
+    rows
+}

@@ -1,0 +1,142 @@
+//! `cargo xtask bench read`: how fast servers answer, ours and the others in turn (docs/experiments/read-path.md).
+//!
+//! ```text
+//!   core 0: catlab load  --queries-->  core 1: echo | catamaran | knot | nsd | bind | powerdns | coredns, in turn
+//! ```
+
+mod answers;
+#[path = "../support/conclusion.rs"]
+mod conclusion;
+mod contest;
+#[path = "../support/document.rs"]
+mod document;
+#[path = "../support/machine.rs"]
+#[expect(dead_code, reason = "what only the other bench wants")]
+mod machine;
+mod rivals;
+#[path = "../support/table.rs"]
+mod table;
+mod weight;
+mod zones;
+
+#[path = "../support/echo.rs"]
+mod echo;
+#[path = "../support/sockets.rs"]
+#[expect(dead_code, reason = "what only the other bench wants")]
+mod sockets;
+
+use conclusion::Beginning;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use table::Row;
+
+const HELP: &str = "\
+cargo xtask bench read [--rounds N] [--seconds N] [--only udp,weight] [--servers NAME,NAME..]
+                       [--names N,N..] [--write DOCUMENT]
+
+  --rounds N      turns of each server; the medians count (5)
+  --seconds N     length of a turn (4)
+  --only PARTS    not everything: udp (answers a second), weight (memory and time to load)
+  --servers LIST  not all of echo, catamaran, knot, nsd, bind, powerdns, coredns
+  --names LIST    how many names the zone has (100000,1000000)
+  --write FILE    put the tables between the marks of this document
+CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
+Exit code 1: a budget is missed.
+";
+
+/// What the command line says.
+pub(crate) struct Options {
+    rounds: usize,
+    seconds: u64,
+    parts: Vec<String>,
+    servers: Vec<String>,
+    names: Vec<u32>,
+    document: Option<PathBuf>,
+    /// For what programs leave behind.
+    folder: PathBuf,
+    catlab: PathBuf,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            rounds: 5,
+            seconds: 4,
+            parts: ["udp", "weight"].map(str::to_owned).into(),
+            servers: rivals::NAMES.map(str::to_owned).into(),
+            names: vec![100_000, 1_000_000],
+            document: None,
+            folder: std::env::temp_dir().join(format!("catlab-bench-read-{}", std::process::id())),
+            catlab: env!("CARGO_BIN_EXE_catlab").into(),
+        };
+        while let Some(word) = words.next() {
+            // Cargo's own, to harnesses.
+            if word == "--bench" {
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
+            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
+            let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
+            match word.as_str() {
+                "--rounds" => options.rounds = number(&value)?.max(1) as usize,
+                "--seconds" => options.seconds = number(&value)?.max(2),
+                "--only" => options.parts = list(),
+                "--servers" => options.servers = list(),
+                "--names" => {
+                    let counts = list().iter().map(|value| number(value)).collect::<Result<Vec<_>, _>>()?;
+                    options.names = counts.into_iter().map(|count| count.clamp(1, 100_000_000) as u32).collect();
+                }
+                "--write" => options.document = Some(value.into()),
+                _ => return Err(HELP.into()),
+            }
+        }
+        let unknown = options.servers.iter().find(|name| !rivals::NAMES.contains(&name.as_str()));
+        unknown.map_or(Ok(()), |name| Err(format!("--servers {name}: not one of {}", rivals::NAMES.join(", "))))?;
+        Ok(options)
+    }
+
+    /// The load generator.
+    pub(crate) fn catlab(&self) -> &Path {
+        &self.catlab
+    }
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == "role").is_some() {
+        match words.next().as_deref() {
+            Some("echo") => echo::echo(false),
+            other => panic!("no such role: {other:?}"),
+        }
+        return ExitCode::SUCCESS;
+    }
+    let done = Options::parse(words).and_then(|options| {
+        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
+        let done = bench(&options);
+        // A folder that stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&options.folder);
+        done
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench read: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Gives whether every budget was met.
+fn bench(options: &Options) -> Result<bool, String> {
+    let beginning = Beginning::now();
+    let mut rows: Vec<Row> = Vec::new();
+    for part in &options.parts {
+        rows.extend(match part.as_str() {
+            "udp" => contest::udp(options)?,
+            "weight" => weight::of_all(options)?,
+            _ => return Err(HELP.into()),
+        });
+    }
+    beginning.conclude("cargo xtask bench read", &rows, options.document.as_deref())
+}

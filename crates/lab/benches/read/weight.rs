@@ -1,0 +1,81 @@
+//! What a zone weighs: resident memory of an address record, and the time to load it.
+
+use super::Options;
+use super::machine::resident_bytes;
+use super::rivals::{self, NAMES};
+use super::table::{Row, Verdict, spread};
+use super::zones::Zone;
+
+/// Octets of resident memory for an A record.
+const RECORD_OCTETS_MAX: f64 = 100.0;
+
+struct Weighed {
+    name: &'static str,
+    octets_a_record: f64,
+    seconds: f64,
+}
+
+/// Every server with the zone and with a zone of one name: the difference is the records'.
+pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    let empty = Zone::make(&options.folder, 1)?;
+    for &names in &options.names {
+        let zone = Zone::make(&options.folder, names)?;
+        let mut weighed = Vec::new();
+        for round in 0..options.rounds {
+            for name in
+                NAMES.into_iter().filter(|name| *name != "echo" && options.servers.iter().any(|one| one == name))
+            {
+                let folder = options.folder.join(format!("weight-{round}"));
+                let Some(without) = weigh(name, &empty, &folder)? else { continue };
+                // A folder of its own: what was left there is not to be loaded again.
+                let _removed = std::fs::remove_dir_all(&folder);
+                let Some(with) = weigh(name, &zone, &folder)? else { continue };
+                let _removed = std::fs::remove_dir_all(&folder);
+                let octets_a_record = (with.0 - without.0) / f64::from(names);
+                eprintln!("weight {} {name} {names}: {octets_a_record:.0} octets a record, {:.2} s", round + 1, with.1);
+                weighed.push(Weighed { name, octets_a_record, seconds: with.1 });
+            }
+        }
+        rows.extend(figures(names, &weighed));
+    }
+    Ok(rows)
+}
+
+/// Resident octets, and seconds to the first answer.
+fn weigh(name: &'static str, zone: &Zone, folder: &std::path::Path) -> Result<Option<(f64, f64)>, String> {
+    let Some(rival) = rivals::start(name, zone, folder)? else { return Ok(None) };
+    let octets = rival.pids().into_iter().map(resident_bytes).sum::<f64>();
+    Ok(Some((octets, rival.ready_after.as_secs_f64())))
+}
+
+fn figures(names: u32, weighed: &[Weighed]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let all = |name: &str, value: fn(&Weighed) -> f64| {
+        spread(&weighed.iter().filter(|one| one.name == name).map(value).collect::<Vec<_>>())
+    };
+    let slowest_peer =
+        ["nsd", "knot"].map(|name| all(name, |one| one.seconds).0).into_iter().filter(|one| !one.is_nan());
+    let slowest_peer = slowest_peer.fold(f64::NAN, f64::max);
+    for name in NAMES.into_iter().filter(|name| weighed.iter().any(|one| one.name == *name)) {
+        let is_ours = name == "catamaran";
+        let (octets, least, most) = all(name, |one| one.octets_a_record);
+        rows.push(Row {
+            what: format!("memory of an A record, {names} names: {name}"),
+            figure: format!("{octets:.0} octets ({least:.0} to {most:.0})"),
+            budget: if is_ours { format!("<= {RECORD_OCTETS_MAX:.0}") } else { String::new() },
+            verdict: if is_ours { Verdict::of(octets <= RECORD_OCTETS_MAX) } else { Verdict::Informs },
+            note: "resident memory of all its processes, less that with one name".into(),
+        });
+        let (seconds, least, most) = all(name, |one| one.seconds);
+        let is_judged = is_ours && !slowest_peer.is_nan();
+        rows.push(Row {
+            what: format!("start to first answer, {names} names: {name}"),
+            figure: format!("{seconds:.2} s ({least:.2} to {most:.2})"),
+            budget: if is_judged { format!("<= {slowest_peer:.2} s (NSD, Knot)") } else { String::new() },
+            verdict: if is_judged { Verdict::of(seconds <= slowest_peer) } else { Verdict::Informs },
+            note: "one core; ours is a new cluster of one, its log written".into(),
+        });
+    }
+    rows
+}

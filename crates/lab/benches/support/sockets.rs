@@ -1,0 +1,219 @@
+//! Datagrams in batches, bare: the system calls that a load generator cannot do without, and nothing else.
+//!
+//! It shares no line with the engine, which is measured against it.
+#![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Messages of one system call.
+pub(crate) const BATCH: usize = 64;
+/// Octets that are kept of a datagram.
+const SLOT_OCTETS: usize = 512;
+/// A time stamp or a segment length, each with its head.
+const CONTROL_OCTETS: usize = 64;
+/// The control message that says how long each datagram of a large one is (linux/udp.h).
+const UDP_SEGMENT: libc::c_int = 103;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_OCTETS]);
+
+/// Where a datagram came from, and how long it was: those with the same can go back as one.
+type Kin = (u32, u16, usize);
+
+/// What is sent on a connected socket.
+pub(crate) struct Sender {
+    iovecs: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+}
+
+impl Sender {
+    pub(crate) fn new() -> Self {
+        Self { iovecs: iovecs(), headers: headers() }
+    }
+
+    /// Sends up to a batch of the list, from `next` on and round; gives how many the kernel took.
+    pub(crate) fn send(&mut self, socket: &UdpSocket, list: &[Vec<u8>], next: usize, count: usize) -> usize {
+        let count = count.min(BATCH);
+        for index in 0..count {
+            let message = &list[(next + index) % list.len()];
+            self.iovecs[index] = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+            self.headers[index].msg_hdr.msg_iov = &raw mut self.iovecs[index];
+            self.headers[index].msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: `count` headers point at their own iovecs in `self`, and those at messages of `list`, with true
+        // lengths; both are borrowed until the call has returned, and the kernel only reads them.
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as u32, 0) };
+        usize::try_from(sent).unwrap_or(0)
+    }
+}
+
+/// What comes in, with its source and the kernel's time stamp.
+pub(crate) struct Batch {
+    octets: Vec<u8>,
+    control: Vec<Control>,
+    names: Vec<libc::sockaddr_in>,
+    iovecs: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    /// For what goes back.
+    answers: Vec<libc::mmsghdr>,
+    segments: Vec<libc::iovec>,
+    segment_lengths: Vec<Control>,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self {
+            octets: vec![0; BATCH * SLOT_OCTETS],
+            control: vec![Control([0; CONTROL_OCTETS]); BATCH],
+            // SAFETY: a sockaddr_in is integers, for which all zero octets are a value.
+            names: vec![unsafe { std::mem::zeroed() }; BATCH],
+            iovecs: iovecs(),
+            headers: headers(),
+            answers: headers(),
+            segments: iovecs(),
+            segment_lengths: vec![Control([0; CONTROL_OCTETS]); BATCH],
+        }
+    }
+
+    /// Takes what waits, without waiting; gives how many. Only datagrams: no source, no stamp.
+    pub(crate) fn receive_bare(&mut self, socket: &UdpSocket) -> usize {
+        for index in 0..BATCH {
+            self.point(index);
+        }
+        self.receive_into(socket)
+    }
+
+    /// Takes what waits, without waiting; gives how many.
+    pub(crate) fn receive(&mut self, socket: &UdpSocket) -> usize {
+        for index in 0..BATCH {
+            self.point(index);
+            let header = &mut self.headers[index].msg_hdr;
+            header.msg_name = (&raw mut self.names[index]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            header.msg_control = (&raw mut self.control[index]).cast();
+            header.msg_controllen = CONTROL_OCTETS as _;
+        }
+        self.receive_into(socket)
+    }
+
+    fn point(&mut self, index: usize) {
+        let slot = &mut self.octets[index * SLOT_OCTETS..][..SLOT_OCTETS];
+        self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_OCTETS };
+        self.headers[index].msg_hdr.msg_iov = &raw mut self.iovecs[index];
+        self.headers[index].msg_hdr.msg_iovlen = 1;
+    }
+
+    fn receive_into(&mut self, socket: &UdpSocket) -> usize {
+        let (headers, count) = (self.headers.as_mut_ptr(), BATCH as u32);
+        // SAFETY: BATCH headers, each with its own iovec over its own slot, and either no name and control buffer or
+        // its own ones, with true lengths; all in memory of `self`, borrowed mutably until the call has returned.
+        let count =
+            unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, std::ptr::null_mut()) };
+        usize::try_from(count).unwrap_or(0)
+    }
+
+    /// Datagram `index` of the last [`Batch::receive`].
+    pub(crate) fn message(&self, index: usize) -> &[u8] {
+        &self.octets[index * SLOT_OCTETS..][..self.length(index)]
+    }
+
+    fn length(&self, index: usize) -> usize {
+        (self.headers[index].msg_len as usize).min(SLOT_OCTETS)
+    }
+
+    /// When the kernel received it, on the wall clock.
+    pub(crate) fn stamp(&self, index: usize) -> Option<Duration> {
+        let control = &self.control[index].0;
+        let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight octets"));
+        let half = |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four octets"));
+        // Length of all (a word), level, type, seconds, nanoseconds.
+        let is_there = self.headers[index].msg_hdr.msg_controllen >= 32;
+        (is_there && (half(8), half(12)) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS))
+            .then(|| Duration::new(word(16) as u64, word(24) as u32))
+    }
+
+    /// Sends the first `count` datagrams back with QR set; those to one client `together`, as one datagram that the
+    /// kernel takes apart where it arrives. So an answer costs this side less than a query costs the other.
+    pub(crate) fn answer(&mut self, socket: &UdpSocket, count: usize, together: bool) {
+        let mut order: [u8; BATCH] = std::array::from_fn(|index| index as u8);
+        if together {
+            order[..count].sort_by_key(|&index| self.kin(usize::from(index)));
+        }
+        let mut answers = 0;
+        let mut start = 0;
+        while start < count {
+            let kin = self.kin(usize::from(order[start]));
+            let alike = order[start..count].iter().take_while(|&&index| self.kin(usize::from(index)) == kin);
+            let same = if together { alike.count() } else { 1 };
+            self.gather(answers, start, &order[start..start + same], kin.2);
+            answers += 1;
+            start += same;
+        }
+        // SAFETY: `answers` headers were set by `gather` just above, each with a name, control data and iovecs of its
+        // own in memory of `self`, which is borrowed mutably until the call has returned. A client that is gone makes
+        // the call fail, which is its loss.
+        let _sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.answers.as_mut_ptr(), answers as u32, 0) };
+    }
+
+    fn kin(&self, index: usize) -> Kin {
+        let name = &self.names[index];
+        (name.sin_addr.s_addr, name.sin_port, self.length(index))
+    }
+
+    /// Makes one message of those of one client, whose iovecs begin at `start`.
+    fn gather(&mut self, answer: usize, start: usize, members: &[u8], length: usize) {
+        for (offset, &index) in members.iter().enumerate() {
+            let slot = &mut self.octets[usize::from(index) * SLOT_OCTETS..][..length.max(12)];
+            slot[2] |= 0x80;
+            self.segments[start + offset] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: length };
+        }
+        let control = &mut self.segment_lengths[answer].0;
+        control[..8].copy_from_slice(&18usize.to_ne_bytes());
+        control[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        control[12..16].copy_from_slice(&UDP_SEGMENT.to_ne_bytes());
+        control[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+        let header = &mut self.answers[answer].msg_hdr;
+        header.msg_name = (&raw mut self.names[usize::from(members[0])]).cast();
+        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        header.msg_iov = &raw mut self.segments[start];
+        header.msg_iovlen = members.len() as _;
+        header.msg_control = if members.len() > 1 { control.as_mut_ptr().cast() } else { std::ptr::null_mut() };
+        header.msg_controllen = if members.len() > 1 { 24 } else { 0 };
+    }
+}
+
+fn iovecs() -> Vec<libc::iovec> {
+    vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH]
+}
+
+fn headers() -> Vec<libc::mmsghdr> {
+    // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
+    vec![unsafe { std::mem::zeroed() }; BATCH]
+}
+
+/// Asks the kernel to stamp what it receives.
+pub(crate) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is a live int and its size is given.
+    let done = unsafe {
+        let value = (&raw const on).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, size)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits until one of the sockets has something, or for `at_most_ms`; gives whether one has.
+pub(crate) fn wait(sockets: &[UdpSocket], at_most_ms: i32) -> bool {
+    let mut watched: Vec<_> = sockets
+        .iter()
+        .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    // SAFETY: the table is live with its true length.
+    let count = unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, at_most_ms) };
+    count > 0
+}

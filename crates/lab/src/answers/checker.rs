@@ -1,0 +1,186 @@
+//! Each answer of a worker, held against what is right.
+
+use super::expected::Right;
+use super::{Difference, Expected, Fingerprint, Recorder, WrongAnswer, text};
+use crate::compare::Response;
+use crate::limits::{RIGHT_OCTETS_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
+use crate::measure::Checked;
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// What answers are held against.
+#[derive(Clone, Debug)]
+pub enum Reference {
+    /// What was recorded before.
+    Expected(Arc<Expected>),
+    /// The first answer to the same question in this run.
+    Recorder(Arc<Recorder>),
+}
+
+/// How answers are checked.
+#[derive(Clone, Debug)]
+pub struct Checking {
+    /// Against what.
+    pub reference: Reference,
+    /// Share of the answers that are looked at, 0 to 1.
+    pub share: f64,
+}
+
+/// The checks of one worker.
+pub(crate) struct Checker {
+    checking: Checking,
+    /// State of the draw which answers are looked at.
+    draw: u64,
+    /// Answers that were found right, octet for octet: most servers give the same again.
+    right: HashSet<u64, BuildHasherDefault<Ready>>,
+    wrong: Vec<WrongAnswer>,
+}
+
+/// The keys of the set are hashes already.
+#[derive(Default)]
+struct Ready(u64);
+
+impl Hasher for Ready {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        self.0 = crate::octet_hash::of(octets);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl Checker {
+    pub(crate) fn new(checking: &Checking, seed: u64) -> Self {
+        Self { checking: checking.clone(), draw: seed, right: HashSet::default(), wrong: Vec::new() }
+    }
+
+    /// Looks at the answer to a query that was sent at `at_ns`, if it is one of those that are looked at.
+    pub(crate) fn look(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) {
+        if !self.is_drawn() {
+            return;
+        }
+        checked.checked += 1;
+        // The ID is another each time.
+        let octets = crate::octet_hash::of(&message[message.len().min(2)..]);
+        if self.right.contains(&octets) {
+            return;
+        }
+        let Some(response) = Response::parse(message) else {
+            self.unreadable(at_ns, message, checked);
+            return;
+        };
+        let dnssec_ok = response.edns == Some(true);
+        let got = Fingerprint::of(&response);
+        let found = match &self.checking.reference {
+            Reference::Expected(expected) => {
+                let right = expected.right(&response.question, dnssec_ok);
+                right.map(|right| (right.fingerprint.difference(&got), right.text.clone()))
+            }
+            Reference::Recorder(recorder) => {
+                let own = Right { fingerprint: got, text: text::of(message, &response).into() };
+                let right = recorder.right(&response.question, dnssec_ok, &own);
+                right.map(|right| (right.fingerprint.difference(&got), right.text))
+            }
+        };
+        match found {
+            None => checked.unknown += 1,
+            Some((None, _)) => self.remember(octets),
+            Some((Some(kind), expected)) => {
+                checked.count(kind);
+                if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
+                    let question = text::question(&response.question);
+                    let (expected, got) = (expected.into(), text::of(message, &response));
+                    self.wrong.push(WrongAnswer { at: at_ns as f64 / 1e9, question, kind, expected, got });
+                }
+            }
+        }
+    }
+
+    fn unreadable(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) {
+        checked.count(Difference::Unreadable);
+        if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
+            self.wrong.push(WrongAnswer {
+                at: at_ns as f64 / 1e9,
+                question: crate::engine::question_of(message).map_or_else(|| "?".to_owned(), text::question),
+                kind: Difference::Unreadable,
+                expected: "a DNS message".to_owned(),
+                got: text::unreadable(message),
+            });
+        }
+    }
+
+    /// The first wrong answers.
+    pub(crate) fn into_wrong(self) -> Vec<WrongAnswer> {
+        self.wrong
+    }
+
+    fn remember(&mut self, octets: u64) {
+        if self.right.len() >= RIGHT_OCTETS_KEPT_MAX {
+            self.right.clear();
+        }
+        self.right.insert(octets);
+    }
+
+    /// A linear congruence is enough to draw a share, and costs nothing beside the answer.
+    fn is_drawn(&mut self) -> bool {
+        if self.checking.share >= 1.0 {
+            return true;
+        }
+        self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.draw >> 33) as f64) < self.checking.share * (1u64 << 31) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(name: u8, last: u8) -> Vec<u8> {
+        let mut message = b"\0\x01\x84\0\0\x01\0\x01\0\0\0\0\x01".to_vec();
+        message.push(name);
+        message.extend_from_slice(b"\x07example\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02");
+        message.push(last);
+        message
+    }
+
+    #[test]
+    fn the_first_answer_is_the_right_one() {
+        let recorder = Arc::new(Recorder::default());
+        let mut checker =
+            Checker::new(&Checking { reference: Reference::Recorder(Arc::clone(&recorder)), share: 1.0 }, 1);
+        let mut checked = Checked::default();
+        for message in [answer(b'a', 1), answer(b'b', 1), answer(b'A', 1), answer(b'a', 2), answer(b'a', 1)] {
+            checker.look(1_500_000_000, &message, &mut checked);
+        }
+        checker.look(0, &answer(b'a', 1)[..40], &mut checked);
+        assert_eq!((checked.checked, checked.answer, checked.unreadable, checked.wrong()), (6, 1, 1, 2));
+        let wrong = checker.into_wrong();
+        assert_eq!((wrong[0].question.as_str(), wrong[0].at), ("a.example. IN A", 1.5));
+        assert!(wrong[0].expected.contains("192.0.2.1") && wrong[0].got.contains("192.0.2.2"), "{wrong:?}");
+        assert!(wrong[1].got.contains("octets that are no message") && wrong[1].question == "a.example. IN A");
+    }
+
+    #[test]
+    fn what_the_file_does_not_hold_is_neither_right_nor_wrong() {
+        let reference = Reference::Expected(Arc::default());
+        let mut checker = Checker::new(&Checking { reference, share: 1.0 }, 1);
+        let mut checked = Checked::default();
+        checker.look(0, &answer(b'a', 1), &mut checked);
+        assert_eq!((checked.checked, checked.unknown, checked.wrong()), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_share_is_a_share() {
+        let reference = Reference::Expected(Arc::default());
+        let mut checker = Checker::new(&Checking { reference, share: 0.01 }, 7);
+        let mut checked = Checked::default();
+        (0..100_000).for_each(|_| checker.look(0, &answer(b'a', 1), &mut checked));
+        assert!((900..1_100).contains(&checked.checked), "{}", checked.checked);
+    }
+}

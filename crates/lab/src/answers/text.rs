@@ -1,0 +1,82 @@
+//! An answer as a person reads it.
+
+use crate::compare::Response;
+use domain::base::{Message, RecordSection};
+use domain::rdata::AllRecordData;
+use wire::name::NameRef;
+use wire::number::{Class, Rtype};
+
+/// RRs that are told of each section.
+const TOLD_MAX: usize = 4;
+/// Octets of a text; a longer one is cut.
+const TEXT_OCTETS_MAX: usize = 500;
+
+/// RCODE, answer and authority section.
+pub(super) fn of(message: &[u8], response: &Response) -> String {
+    let mut text = format!("{:?}", response.rcode);
+    if response.flags[crate::compare::response::flag::TC] {
+        text += ", truncated";
+    } else if let Ok(message) = Message::from_slice(message) {
+        for (what, section) in [("answer", message.answer()), ("authority", message.authority())] {
+            if let Some(rrs) = section.ok().filter(|section| section.clone().next().is_some()) {
+                text += &format!("; {what} {}", rrs_of(rrs));
+            }
+        }
+    }
+    cut(text)
+}
+
+fn rrs_of(section: RecordSection<'_, [u8]>) -> String {
+    let count = section.count();
+    let told: Vec<String> = section
+        .take(TOLD_MAX)
+        .filter_map(Result::ok)
+        .filter_map(|record| Some(record.to_any_record::<AllRecordData<_, _>>().ok()?.to_string()))
+        .collect();
+    let more = count.saturating_sub(told.len());
+    told.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
+/// Octets that are no message.
+pub(super) fn unreadable(message: &[u8]) -> String {
+    let octets: String = message.iter().take(40).map(|octet| format!("{octet:02x}")).collect();
+    format!("{} octets that are no message: {octets}", message.len())
+}
+
+/// Name, class and type out of a question in wire form.
+pub(super) fn question(octets: &[u8]) -> String {
+    let Some((name, rest)) =
+        octets.split_at_checked(octets.len().saturating_sub(4)).filter(|(_, rest)| rest.len() == 4)
+    else {
+        return "no question".to_owned();
+    };
+    let name = NameRef::from_octets(name).map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let number = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
+    format!("{name} {:?} {:?}", Class(number(2)), Rtype(number(0)))
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_OCTETS_MAX {
+        let end = (0..=TEXT_OCTETS_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+        text.truncate(end);
+        text += " ...";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_told() {
+        let message =
+            b"\0\x01\x84\x03\0\x01\0\x01\0\0\0\0\x03www\x07example\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\
+            \xc0\0\x02\x07";
+        let response = Response::parse(message).unwrap();
+        let told = of(message, &response);
+        assert!(told.starts_with("NXDOMAIN; answer www.example") && told.contains("192.0.2.7"), "{told}");
+        assert_eq!(question(&response.question), "www.example. IN A");
+        assert_eq!(question(&[]), "no question");
+    }
+}

@@ -1,0 +1,49 @@
+//! `catlab merge`: runs of several processes or machines as one.
+
+use clap::Args;
+use lab::report::{Manifest, Run, folder, merge, outline};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab merge run1 run2 --out both
+  catlab report both
+
+Counts and distributions are added, second by second; a run that began later is moved by whole seconds. A merged run is
+valid when each of them is. Of the times of handshakes and connections a run keeps quantiles only: the larger stand in
+the merged one. Freshness, self-checks and single queries stay with their own runs.
+
+Exit code 0: the merged run is valid; 1: it is not; 2: it is not written.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Folders that `catlab load --out` wrote, of runs that went on at the same time.
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Folder for the merged run.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Writes the merged run.
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("catlab merge: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let runs = arguments.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let (recording, summary) = merge(&runs)?;
+    let out = &arguments.out;
+    std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+    folder::write(out, &recording, &summary, &Manifest::new(recording.started, 0))?;
+    print!("{}", outline(&summary));
+    Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,60 @@
+//! What a connection knows of itself, whatever it is made of.
+
+use super::super::Transport;
+use super::super::matching::Window;
+
+/// From the first packet of its handshake to its end. Times are of the run, in nanoseconds.
+#[derive(Default)]
+pub(in crate::engine) struct Life {
+    pub(in crate::engine) client: u32,
+    /// Tells it from those that had its slot before.
+    pub(in crate::engine) generation: u32,
+    /// Its queries that wait.
+    pub(in crate::engine) window: Window,
+    pub(in crate::engine) in_flight_max: usize,
+    pub(in crate::engine) began_ns: u64,
+    pub(in crate::engine) opened_ns: u64,
+    /// When something was last sent or received.
+    pub(in crate::engine) active_ns: u64,
+    /// The one deadline that counts.
+    pub(in crate::engine) timer_ns: u64,
+    /// The handshake is done.
+    pub(in crate::engine) is_open: bool,
+    /// Nothing more is sent; it closes when nothing waits.
+    pub(in crate::engine) is_retiring: bool,
+    /// Something is to be done for it.
+    pub(in crate::engine) is_marked: bool,
+}
+
+impl Life {
+    /// Of a connection that begins.
+    pub(in crate::engine) fn new(client: u32, in_flight_max: usize) -> Self {
+        Self { client, in_flight_max, ..Self::default() }
+    }
+
+    /// Whether another query may wait.
+    pub(in crate::engine) fn has_room(&self) -> bool {
+        !self.is_retiring && self.window.waiting() < self.in_flight_max && self.window.has_room()
+    }
+
+    /// The handshake is done.
+    pub(in crate::engine) fn opened(&mut self, now: u64) {
+        self.is_open = true;
+        self.opened_ns = now;
+        self.active_ns = now;
+    }
+
+    /// Whether it has done what it was there for.
+    pub(in crate::engine) fn is_done(&self) -> bool {
+        self.is_retiring && self.is_open && self.window.waiting() == 0
+    }
+}
+
+/// A connection on a roster.
+pub(in crate::engine) trait Member {
+    fn life(&self) -> &Life;
+    fn life_mut(&mut self) -> &mut Life;
+    fn transport(&self) -> Transport;
+    /// Whether another query may be sent.
+    fn has_room(&mut self) -> bool;
+}

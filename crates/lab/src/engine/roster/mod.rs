@@ -1,0 +1,387 @@
+//! The connections of many clients: who has one, who waits on it, when it is given up or closed. It knows no socket.
+//!
+//! ```text
+//!   route --> On(slot) | Open --> add          take --> (octets move) --> settle --> put | ended
+//!   queued --> sent, marked --> next_marked      timers --> next_overdue --> ended
+//! ```
+
+// What a connection knows of itself.
+mod life;
+// When it is looked at again.
+mod timers;
+
+pub(super) use super::Plan;
+use super::Transport;
+use super::book::Book;
+use super::endpoint::{Endpoint, Habits};
+use crate::measure::Sent;
+pub(super) use life::{Life, Member};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+pub(super) use timers::Timers;
+
+/// How long nothing is tried after a connection has failed.
+const RETRY_NS: u64 = 100_000_000;
+/// A run whose every connection failed for so long is given up.
+const HOPELESS_NS: u64 = 5_000_000_000;
+/// Handshakes at once, when all connections are opened before the run.
+const OPENING_MAX: usize = 128;
+/// How soon a connection that may not close yet is looked at again.
+const LOOK_AGAIN_NS: u64 = 1_000_000;
+/// No connection.
+const NONE: u32 = u32::MAX;
+
+/// Connections of one kind, of one worker.
+pub(super) struct Roster<C> {
+    slots: Vec<Option<Box<C>>>,
+    free: Vec<u32>,
+    generation: u32,
+    /// The connection of each client.
+    current: Vec<u32>,
+    /// Until when a client whose connection failed tries no other.
+    retry_ns: Vec<u64>,
+    clients: Arc<[Endpoint]>,
+    habits: Arc<[Habits]>,
+    timers: Timers<u64>,
+    /// Queries in the order of sending, for their time-outs.
+    sent: VecDeque<Waiting>,
+    marked: Vec<u32>,
+    waiting: usize,
+    /// Connections that are being opened, and clients that are to open one before the run.
+    opening: usize,
+    to_open: Vec<u32>,
+    has_opened: bool,
+    first_failure_ns: Option<u64>,
+    next_client: u32,
+    handshake_timeout_ns: u64,
+}
+
+/// A query that may time out.
+struct Waiting {
+    sent_ns: u64,
+    slot: u32,
+    generation: u32,
+    number: u64,
+}
+
+/// Where a query goes.
+pub(super) enum Route {
+    /// On the connection in this slot.
+    On(u32),
+    /// On one that is to be opened.
+    Open,
+    /// Nowhere: the last connection of its client has just failed.
+    Nowhere,
+}
+
+/// How things stood before a connection did something.
+pub(super) struct Before {
+    waiting: usize,
+    is_open: bool,
+}
+
+impl Before {
+    pub(super) fn of(life: &Life) -> Self {
+        Self { waiting: life.window.waiting(), is_open: life.is_open }
+    }
+
+    /// Whether its handshake was done.
+    pub(super) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
+
+impl<C: Member> Roster<C> {
+    /// No connection yet.
+    pub(super) fn new(plan: &Plan, clients: Arc<[Endpoint]>, habits: Arc<[Habits]>) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            generation: 0,
+            current: vec![NONE; clients.len()],
+            retry_ns: vec![0; clients.len()],
+            clients,
+            habits,
+            timers: Timers::new(),
+            sent: VecDeque::new(),
+            marked: Vec::new(),
+            waiting: 0,
+            opening: 0,
+            to_open: Vec::new(),
+            has_opened: false,
+            first_failure_ns: None,
+            next_client: 0,
+            handshake_timeout_ns: plan.handshake_timeout.as_nanos() as u64,
+        }
+    }
+
+    pub(super) fn endpoint(&self, client: u32) -> Endpoint {
+        self.clients[client as usize]
+    }
+
+    pub(super) fn habits(&self, client: u32) -> &Habits {
+        &self.habits[usize::from(self.endpoint(client).habits)]
+    }
+
+    /// Queries that wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether connections are being opened.
+    pub(super) fn is_opening(&self) -> bool {
+        self.opening > 0 || !self.to_open.is_empty()
+    }
+
+    /// Whether any connection has ever been opened.
+    pub(super) const fn has_opened(&self) -> bool {
+        self.has_opened
+    }
+
+    /// How long a handshake may take.
+    pub(super) const fn handshake_timeout(&self) -> Duration {
+        Duration::from_nanos(self.handshake_timeout_ns)
+    }
+
+    /// Whether connections failed and none has ever been opened.
+    pub(super) const fn has_only_failed(&self) -> bool {
+        self.first_failure_ns.is_some() && !self.has_opened
+    }
+
+    /// Every client is to open its connection; [`Roster::next_to_open`] tells which is next.
+    pub(super) fn open_all(&mut self) {
+        self.to_open = (0..self.clients.len() as u32).rev().collect();
+    }
+
+    /// The next client that opens its connection, as long as not too many do.
+    pub(super) fn next_to_open(&mut self) -> Option<u32> {
+        if self.opening < OPENING_MAX { self.to_open.pop() } else { None }
+    }
+
+    /// The next client, in turn, that has room; one that has no connection has.
+    pub(super) fn next_with_room(&mut self) -> Option<u32> {
+        let count = self.clients.len() as u32;
+        for step in 0..count {
+            let client = (self.next_client + step) % count;
+            let slot = self.current[client as usize];
+            if self.get(slot).is_none_or(Member::has_room) {
+                self.next_client = (client + 1) % count;
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    pub(super) fn get(&mut self, slot: u32) -> Option<&mut C> {
+        self.slots.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// Takes a connection out, to do something for it; [`Roster::put`] or [`Roster::ended`] follows.
+    pub(super) fn take(&mut self, slot: u32) -> Option<Box<C>> {
+        self.slots.get_mut(slot as usize)?.take()
+    }
+
+    pub(super) fn put(&mut self, slot: u32, connection: Box<C>) {
+        self.slots[slot as usize] = Some(connection);
+    }
+
+    /// Where a query of a client goes; `draws` says whether a share of all falls on this one.
+    pub(super) fn route(&mut self, sent: Sent, draws: impl FnOnce(f64) -> bool) -> Route {
+        let client = sent.client as usize;
+        let slot = self.current[client];
+        let reuse = self.habits(sent.client).reuse;
+        if let Some(connection) = self.get(slot) {
+            let is_first = connection.life().window.count() == 0;
+            if connection.has_room() && (is_first || draws(reuse)) {
+                return Route::On(slot);
+            }
+            self.retire(slot);
+        }
+        if sent.sent_ns < self.retry_ns[client] { Route::Nowhere } else { Route::Open }
+    }
+
+    /// A connection gets no more queries, and closes when none waits.
+    fn retire(&mut self, slot: u32) {
+        let Some(connection) = self.get(slot) else { return };
+        let life = connection.life_mut();
+        life.is_retiring = true;
+        let client = life.client;
+        self.current[client as usize] = NONE;
+        self.mark(slot);
+    }
+
+    /// A slot for a connection that is about to begin; [`Roster::add`] or [`Roster::vacate`] follows.
+    pub(super) fn vacant(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        })
+    }
+
+    pub(super) fn vacate(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// A connection begins.
+    pub(super) fn add(&mut self, slot: u32, mut connection: C, now: u64) {
+        self.generation = self.generation.wrapping_add(1);
+        let life = connection.life_mut();
+        life.generation = self.generation;
+        life.began_ns = now;
+        life.timer_ns = now + self.handshake_timeout_ns;
+        self.timers.push(life.timer_ns, slot, life.generation);
+        self.current[life.client as usize] = slot;
+        self.slots[slot as usize] = Some(Box::new(connection));
+        self.opening += 1;
+    }
+
+    /// A query waits on a connection, under this number.
+    pub(super) fn queued(&mut self, slot: u32, sent: Sent, number: u64) {
+        let queries_max = self.habits(sent.client).queries_max;
+        let Some(connection) = self.get(slot) else { return };
+        let life = connection.life_mut();
+        life.active_ns = sent.sent_ns;
+        let (generation, count) = (life.generation, life.window.count());
+        self.sent.push_back(Waiting { sent_ns: sent.sent_ns, slot, generation, number });
+        self.waiting += 1;
+        if queries_max.is_some_and(|most| count >= most) {
+            self.retire(slot);
+        }
+        self.mark(slot);
+    }
+
+    /// Something is to be done for a connection.
+    pub(super) fn mark(&mut self, slot: u32) {
+        if let Some(connection) = self.get(slot)
+            && !std::mem::replace(&mut connection.life_mut().is_marked, true)
+        {
+            self.marked.push(slot);
+        }
+    }
+
+    /// The next connection for which something is to be done.
+    pub(super) fn next_marked(&mut self) -> Option<u32> {
+        while let Some(slot) = self.marked.pop() {
+            // It may have been done meanwhile, for another reason.
+            if self.get(slot).is_some_and(|connection| connection.life().is_marked) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Takes into account what a connection did since `before`: all that was to be done for it.
+    pub(super) fn settle(&mut self, slot: u32, life: &mut Life, before: &Before) {
+        life.is_marked = false;
+        self.waiting -= before.waiting - life.window.waiting();
+        if life.is_open && !before.is_open {
+            self.opening -= 1;
+            self.has_opened = true;
+            self.arm_idle(life, slot);
+        }
+    }
+
+    fn arm_idle(&mut self, life: &mut Life, slot: u32) {
+        if let Some(idle) = self.habits(life.client).idle_timeout {
+            life.timer_ns = life.active_ns + idle.as_nanos() as u64;
+            self.timers.push(life.timer_ns, slot, life.generation);
+        }
+    }
+
+    /// A connection that was taken out has ended, and its queries with it.
+    pub(super) fn ended(&mut self, slot: u32, connection: &mut C, book: &mut Book, now: u64) {
+        let transport = connection.transport();
+        let life = connection.life_mut();
+        self.waiting -= life.window.waiting();
+        life.window.drain().for_each(|sent| book.lost(transport, sent, now));
+        if self.current[life.client as usize] == slot {
+            self.current[life.client as usize] = NONE;
+        }
+        if !life.is_open {
+            self.opening -= 1;
+        }
+        self.free.push(slot);
+    }
+
+    /// A handshake came to nothing.
+    pub(super) fn failed(&mut self, book: &mut Book, transport: Transport, client: u32, reason: &str, now: u64) {
+        book.connections(transport, now).failed += 1;
+        self.retry_ns[client as usize] = now + RETRY_NS;
+        let since = *self.first_failure_ns.get_or_insert(now);
+        book.failure = Some(format!("{} over {transport}: {reason}", self.endpoint(client).server));
+        book.is_hopeless |= !self.has_opened && now.saturating_sub(since) >= HOPELESS_NS;
+    }
+
+    /// Gives up queries that were sent before `before`.
+    pub(super) fn expire_queries(&mut self, book: &mut Book, before: u64) {
+        while let Some(Waiting { slot, generation, number, .. }) =
+            self.sent.pop_front_if(|front| front.sent_ns < before)
+        {
+            let Some(connection) = self.get(slot) else { continue };
+            let transport = connection.transport();
+            let life = connection.life_mut();
+            if life.generation == generation
+                && let Some(sent) = life.window.time_out(number)
+            {
+                self.waiting -= 1;
+                book.timed_out(transport, sent);
+            }
+        }
+    }
+
+    /// Takes out the next connection whose time is over: its handshake's, or that of its silence.
+    pub(super) fn next_overdue(&mut self, now: u64) -> Option<(u32, Box<C>)> {
+        while let Some((due, slot, generation)) = self.timers.pop(now) {
+            let Some(connection) = self.get(slot) else { continue };
+            let life = connection.life();
+            if life.generation != generation || life.timer_ns != due {
+                continue;
+            }
+            let Some(mut connection) = self.take(slot) else { continue };
+            let life = connection.life_mut();
+            if !life.is_open {
+                return Some((slot, connection));
+            }
+            if let Some(idle) = self.habits(life.client).idle_timeout {
+                let due = life.active_ns + idle.as_nanos() as u64;
+                if life.window.waiting() == 0 && due <= now {
+                    return Some((slot, connection));
+                }
+                life.timer_ns = due.max(now + LOOK_AGAIN_NS);
+                self.timers.push(life.timer_ns, slot, generation);
+            }
+            self.put(slot, connection);
+        }
+        None
+    }
+
+    /// The clock begins anew.
+    pub(super) fn restart(&mut self) {
+        self.timers = Timers::new();
+        for slot in 0..self.slots.len() as u32 {
+            let Some(mut connection) = self.slots[slot as usize].take() else { continue };
+            let life = connection.life_mut();
+            (life.began_ns, life.opened_ns, life.active_ns) = (0, 0, 0);
+            if life.is_open {
+                self.arm_idle(life, slot);
+            } else {
+                life.timer_ns = self.handshake_timeout_ns;
+                self.timers.push(life.timer_ns, slot, life.generation);
+            }
+            self.put(slot, connection);
+        }
+        self.retry_ns.fill(0);
+        self.first_failure_ns = None;
+    }
+
+    /// Accounts for all that still waits, and has every connection closed.
+    pub(super) fn finish(&mut self, book: &mut Book, is_broken_off: bool, mut close: impl FnMut(&mut C)) {
+        for connection in self.slots.iter_mut().flatten() {
+            let transport = connection.transport();
+            connection.life_mut().window.drain().for_each(|sent| book.left(transport, sent, is_broken_off));
+            close(connection);
+        }
+        self.waiting = 0;
+    }
+}

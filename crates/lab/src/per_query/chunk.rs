@@ -1,0 +1,145 @@
+//! Queries that have ended, as they go from a worker to the writer.
+
+use crate::engine::Transport;
+use crate::limits::{NAME_OCTETS_MAX, PER_QUERY_CHUNK_ROWS};
+use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
+
+/// Octets of names that a chunk has room for: of usual names its rows run out first.
+const NAMES_OCTETS: usize = PER_QUERY_CHUNK_ROWS * 48;
+
+/// One query and what became of it. Times are nanoseconds, from the start of the run where nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// When the plan wanted it.
+    pub planned_ns: u64,
+    /// When the sender turned to it.
+    pub sent_ns: u64,
+    /// From the planned time to the answer.
+    pub latency_ns: Option<u64>,
+    /// From the sending to the answer.
+    pub service_ns: Option<u64>,
+    /// How.
+    pub transport: Transport,
+    /// Whom.
+    pub server: SocketAddr,
+    /// Whose: the client of a population, otherwise the connection; `None` over UDP without a population.
+    pub client: Option<u64>,
+    /// Octets of its name in wire format, zero when it has no question.
+    pub name_octets: u16,
+    /// Its type.
+    pub rtype: u16,
+    /// Octets of its message.
+    pub octets: u32,
+    /// The answer, late ones too.
+    pub answer: Option<Answer>,
+    /// How it ended.
+    pub fate: Fate,
+}
+
+/// What an answer said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// RCODE of the header (RFC 1035 4.1.1).
+    pub rcode: u8,
+    /// TC.
+    pub is_truncated: bool,
+    /// Octets of the message.
+    pub octets: u32,
+}
+
+/// How a query ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fate {
+    /// Answered in time.
+    Answered,
+    /// Timed out, and answered afterwards.
+    Late,
+    /// Timed out.
+    TimedOut,
+    /// Its connection failed or ended.
+    ConnectionLost,
+    /// It waited when the run was broken off.
+    Interrupted,
+}
+
+impl Fate {
+    /// The word for it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Late => "late",
+            Self::TimedOut => "timed_out",
+            Self::ConnectionLost => "connection_lost",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// So many queries at most; emptied, it goes back to its worker.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    queries: Vec<Query>,
+    /// Their names, one after another.
+    names: Vec<u8>,
+    home: Sender<Chunk>,
+}
+
+impl Chunk {
+    /// An empty one, its memory in place: the kernel hands it out on first touch, which must not be while queries are
+    /// due.
+    pub(super) fn new(home: Sender<Self>) -> Self {
+        let nobody = Query {
+            planned_ns: 1,
+            sent_ns: 1,
+            latency_ns: None,
+            service_ns: None,
+            transport: Transport::Udp,
+            server: SocketAddr::from(([127, 0, 0, 1], 0)),
+            client: None,
+            name_octets: 0,
+            rtype: 0,
+            octets: 0,
+            answer: None,
+            fate: Fate::TimedOut,
+        };
+        let (mut queries, mut names) = (vec![nobody; PER_QUERY_CHUNK_ROWS], vec![1; NAMES_OCTETS]);
+        queries.clear();
+        names.clear();
+        Self { queries, names, home }
+    }
+
+    pub(super) fn push(&mut self, query: Query, name: &[u8]) {
+        debug_assert!(!self.is_full());
+        self.queries.push(query);
+        self.names.extend_from_slice(name);
+    }
+
+    /// Whether another query may not fit.
+    pub(super) fn is_full(&self) -> bool {
+        self.queries.len() == PER_QUERY_CHUNK_ROWS || self.names.len() + NAME_OCTETS_MAX > NAMES_OCTETS
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Each query with its name in wire format.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Query, &[u8])> {
+        let mut names = self.names.as_slice();
+        self.queries.iter().map(move |query| {
+            let (name, rest) = names.split_at(usize::from(query.name_octets));
+            names = rest;
+            (query, name)
+        })
+    }
+
+    /// Goes back to its worker, empty; a worker that has ended needs it no more.
+    pub(super) fn go_home(mut self) {
+        self.queries.clear();
+        self.names.clear();
+        let home = self.home.clone();
+        let _gone = home.send(self);
+    }
+}

@@ -1,0 +1,273 @@
+//! The columns of `queries.parquet`.
+
+use super::chunk::{Chunk, Query};
+use crate::limits::PER_QUERY_GROUP_ROWS;
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::name::NameRef;
+use wire::number::{Rcode, Rtype};
+
+/// Column by column in the order of [`Columns::write`].
+const SCHEMA: &str = "message query {
+  required int64 planned_ns;
+  required int64 sent_ns;
+  optional int64 latency_ns;
+  optional int64 service_ns;
+  required binary transport (STRING);
+  required binary server (STRING);
+  optional int64 client;
+  optional binary qname (STRING);
+  optional binary qtype (STRING);
+  required int32 query_octets;
+  required binary outcome (STRING);
+  optional binary rcode (STRING);
+  optional boolean truncated;
+  optional int32 response_octets;
+}";
+
+/// What is known only at the end; key-value metadata of the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// When the clock of the run began, since 1970.
+    pub(super) started_unix_ns: u64,
+    pub(super) timeout_ns: u64,
+    /// Queries that are not in the file.
+    pub(super) dropped: u64,
+}
+
+/// A file in the making: whole row groups, and the columns of the next.
+pub(super) struct Table<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    columns: Columns,
+    row_count: u64,
+}
+
+impl<W: Write + Send> Table<W> {
+    pub(super) fn new(out: W) -> io::Result<Self> {
+        let schema = Arc::new(parse_message_type(SCHEMA).map_err(plain)?);
+        let mut properties = WriterProperties::builder()
+            .set_created_by(format!("catlab {}", env!("CARGO_PKG_VERSION")))
+            .set_compression(Compression::SNAPPY);
+        // Times rise, or nearly so: differences are small, and no two are alike.
+        for rising in ["planned_ns", "sent_ns"] {
+            let path = || ColumnPath::from(rising);
+            properties = properties
+                .set_column_dictionary_enabled(path(), false)
+                .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED);
+        }
+        for different in ["latency_ns", "service_ns"] {
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(different), false);
+        }
+        let file = SerializedFileWriter::new(out, schema, Arc::new(properties.build())).map_err(plain)?;
+        Ok(Self { file, columns: Columns::default(), row_count: 0 })
+    }
+
+    /// Takes rows in; writes a row group when there are enough of them.
+    pub(super) fn add(&mut self, chunk: &Chunk) -> io::Result<()> {
+        for (query, name) in chunk.iter() {
+            self.columns.push(query, name);
+        }
+        self.row_count += chunk.len() as u64;
+        if self.columns.planned.len() >= PER_QUERY_GROUP_ROWS { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        if self.columns.planned.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group().map_err(plain)?;
+        self.columns.write(&mut group).map_err(plain)?;
+        group.close().map_err(plain)?;
+        self.columns.clear();
+        Ok(())
+    }
+
+    /// Ends the file; gives how many rows it has.
+    pub(super) fn finish(mut self, facts: &Facts) -> io::Result<u64> {
+        self.write_group()?;
+        for (key, value) in [
+            ("catlab.started_unix_ns", facts.started_unix_ns),
+            ("catlab.timeout_ns", facts.timeout_ns),
+            ("catlab.dropped", facts.dropped),
+        ] {
+            self.file.append_key_value_metadata(KeyValue::new(key.into(), value.to_string()));
+        }
+        self.file.close().map_err(plain)?;
+        Ok(self.row_count)
+    }
+}
+
+/// Rows of the next row group.
+#[derive(Default)]
+struct Columns {
+    planned: Vec<i64>,
+    sent: Vec<i64>,
+    latency: Optional<i64>,
+    service: Optional<i64>,
+    transport: Vec<ByteArray>,
+    server: Vec<ByteArray>,
+    client: Optional<i64>,
+    qname: Optional<ByteArray>,
+    qtype: Optional<ByteArray>,
+    query_octets: Vec<i32>,
+    outcome: Vec<ByteArray>,
+    rcode: Optional<ByteArray>,
+    truncated: Optional<bool>,
+    response_octets: Optional<i32>,
+    words: Words,
+    scratch: String,
+}
+
+impl Columns {
+    fn push(&mut self, query: &Query, name: &[u8]) {
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        self.planned.push(signed(query.planned_ns));
+        self.sent.push(signed(query.sent_ns));
+        self.latency.push(query.latency_ns.map(signed));
+        self.service.push(query.service_ns.map(signed));
+        self.transport.push(ByteArray::from(Bytes::from_static(query.transport.label().as_bytes())));
+        self.server.push(self.words.server(query.server));
+        self.client.push(query.client.map(signed));
+        let qname = NameRef::from_octets(name).ok().map(|name| {
+            self.scratch.clear();
+            // Writing into a string cannot fail.
+            let _written = write!(self.scratch, "{name}");
+            ByteArray::from(self.scratch.as_bytes().to_vec())
+        });
+        self.qtype.push(qname.is_some().then(|| self.words.rtype(query.rtype)));
+        self.qname.push(qname);
+        self.query_octets.push(query.octets as i32);
+        self.outcome.push(ByteArray::from(Bytes::from_static(query.fate.label().as_bytes())));
+        self.rcode.push(query.answer.map(|answer| self.words.rcode(answer.rcode)));
+        self.truncated.push(query.answer.map(|answer| answer.is_truncated));
+        self.response_octets.push(query.answer.map(|answer| answer.octets as i32));
+    }
+
+    fn write<W: Write + Send>(&self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
+        put::<Int64Type, W>(group, &self.planned, None)?;
+        put::<Int64Type, W>(group, &self.sent, None)?;
+        self.latency.write::<Int64Type, W>(group)?;
+        self.service.write::<Int64Type, W>(group)?;
+        put::<ByteArrayType, W>(group, &self.transport, None)?;
+        put::<ByteArrayType, W>(group, &self.server, None)?;
+        self.client.write::<Int64Type, W>(group)?;
+        self.qname.write::<ByteArrayType, W>(group)?;
+        self.qtype.write::<ByteArrayType, W>(group)?;
+        put::<Int32Type, W>(group, &self.query_octets, None)?;
+        put::<ByteArrayType, W>(group, &self.outcome, None)?;
+        self.rcode.write::<ByteArrayType, W>(group)?;
+        self.truncated.write::<BoolType, W>(group)?;
+        self.response_octets.write::<Int32Type, W>(group)
+    }
+
+    /// Memory and words stay for the next row group.
+    fn clear(&mut self) {
+        self.planned.clear();
+        self.sent.clear();
+        self.latency.clear();
+        self.service.clear();
+        self.transport.clear();
+        self.server.clear();
+        self.client.clear();
+        self.qname.clear();
+        self.qtype.clear();
+        self.query_octets.clear();
+        self.outcome.clear();
+        self.rcode.clear();
+        self.truncated.clear();
+        self.response_octets.clear();
+    }
+}
+
+/// A column in which values may be missing: those that are there, and for each row whether one is.
+struct Optional<T> {
+    values: Vec<T>,
+    levels: Vec<i16>,
+}
+
+impl<T> Default for Optional<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), levels: Vec::new() }
+    }
+}
+
+impl<T> Optional<T> {
+    fn push(&mut self, value: Option<T>) {
+        self.levels.push(i16::from(value.is_some()));
+        self.values.extend(value);
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.levels.clear();
+    }
+
+    fn write<D: DataType<T = T>, W: Write + Send>(
+        &self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        put::<D, W>(group, &self.values, Some(&self.levels))
+    }
+}
+
+/// The next column of a row group.
+fn put<D: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[D::T],
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    let column = group.next_column()?;
+    let mut column = column.ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+    column.typed::<D>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+/// Words that come again and again, each made once.
+#[derive(Default)]
+struct Words {
+    servers: HashMap<SocketAddr, ByteArray>,
+    rtypes: HashMap<u16, ByteArray>,
+    rcodes: HashMap<u8, ByteArray>,
+}
+
+impl Words {
+    fn server(&mut self, address: SocketAddr) -> ByteArray {
+        self.servers.entry(address).or_insert_with(|| text(address.to_string())).clone()
+    }
+
+    fn rtype(&mut self, rtype: u16) -> ByteArray {
+        let name = || Rtype(rtype).mnemonic().map_or_else(|| format!("TYPE{rtype}"), str::to_owned);
+        self.rtypes.entry(rtype).or_insert_with(|| text(name())).clone()
+    }
+
+    fn rcode(&mut self, rcode: u8) -> ByteArray {
+        self.rcodes.entry(rcode).or_insert_with(|| text(format!("{:?}", Rcode(rcode.into())))).clone()
+    }
+}
+
+fn text(text: String) -> ByteArray {
+    ByteArray::from(text.into_bytes())
+}
+
+/// What the system said, where it is the system that failed.
+fn plain(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(source) => io::Error::other(source),
+        },
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,141 @@
+//! The thread that writes the file while the run goes on.
+
+use super::chunk::Chunk;
+use super::scribe::Scribe;
+use super::table::{Facts, Table};
+use crate::report::folder::WriteError;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Its name in the run folder.
+const FILE_NAME: &str = "queries.parquet";
+
+/// From workers, and at the end from the owner.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Rows; the chunk is to go home.
+    Full(Chunk),
+    /// No worker is left.
+    End(Facts),
+}
+
+/// Where workers get their [`Scribe`].
+#[derive(Debug)]
+pub struct Spool {
+    full: Sender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Spool {
+    /// The scribe of worker `index` of `count`, for queries that time out after `timeout`.
+    #[must_use]
+    pub fn scribe(&self, index: usize, count: usize, timeout: Duration) -> Scribe {
+        let timeout_ns = timeout.as_nanos() as u64;
+        Scribe::new((index, count), timeout_ns, self.full.clone(), Arc::clone(&self.dropped))
+    }
+}
+
+/// A file of rows in the making: written beside, renamed at the end.
+#[derive(Debug)]
+pub struct PerQuery {
+    path: PathBuf,
+    spool: Arc<Spool>,
+    thread: JoinHandle<io::Result<u64>>,
+}
+
+/// What stands in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Written {
+    /// Queries in it.
+    pub rows: u64,
+    /// Queries that are not, because the writer could not keep up.
+    pub dropped: u64,
+}
+
+impl PerQuery {
+    /// Begins a file in the folder, and the thread that writes it.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(folder: &Path) -> Result<Self, WriteError> {
+        let path = folder.join(FILE_NAME);
+        let begin = || -> io::Result<_> {
+            let table = Table::new(File::create(passing(&path))?)?;
+            let (full, inbox) = channel();
+            let thread = std::thread::Builder::new().name("per-query".into()).spawn(move || write(table, &inbox))?;
+            Ok((full, thread))
+        };
+        let (full, thread) = begin().map_err(|source| WriteError { path: path.clone(), source })?;
+        Ok(Self { path, spool: Arc::new(Spool { full, dropped: Arc::default() }), thread })
+    }
+
+    /// For the plan of the run.
+    #[must_use]
+    pub fn spool(&self) -> Arc<Spool> {
+        Arc::clone(&self.spool)
+    }
+
+    /// Gives the file up: there was no run.
+    pub fn abandon(self) {
+        let Self { path, spool, thread } = self;
+        drop(spool);
+        // What it would say is that the run has ended, or an error beside the one that ended the run.
+        let _ended = thread.join();
+        let _removed = std::fs::remove_file(passing(&path));
+    }
+
+    /// Ends the file, when no worker is left.
+    ///
+    /// # Errors
+    /// When it could not be written; it is absent then.
+    pub fn finish(self, started: SystemTime, timeout: Duration) -> Result<Written, WriteError> {
+        let Self { path, spool, thread } = self;
+        let dropped = spool.dropped.load(Ordering::Relaxed);
+        let facts = Facts {
+            started_unix_ns: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
+            timeout_ns: timeout.as_nanos() as u64,
+            dropped,
+        };
+        // A writer that has ended tells why.
+        let _ended = spool.full.send(Message::End(facts));
+        let joined = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")));
+        let passing = passing(&path);
+        let finished = joined.and_then(|rows| {
+            std::fs::rename(&passing, &path)?;
+            Ok(Written { rows, dropped })
+        });
+        finished.map_err(|source| {
+            // What is left of it is of no use; that it may stay changes nothing of the error.
+            let _removed = std::fs::remove_file(&passing);
+            WriteError { path, source }
+        })
+    }
+}
+
+/// Beside its place, until it is whole.
+fn passing(path: &Path) -> PathBuf {
+    path.with_extension("parquet.part")
+}
+
+/// The loop of the thread; gives how many rows it wrote. After a failure workers still get their chunks back.
+fn write(mut table: Table<File>, inbox: &Receiver<Message>) -> io::Result<u64> {
+    let mut failure = None;
+    for message in inbox {
+        match message {
+            Message::Full(chunk) => {
+                if failure.is_none() {
+                    failure = table.add(&chunk).err();
+                }
+                chunk.go_home();
+            }
+            Message::End(facts) => return failure.map_or_else(|| table.finish(&facts), Err),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("the run ended without a word")))
+}

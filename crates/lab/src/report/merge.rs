@@ -1,0 +1,281 @@
+//! Runs that went on at the same time, of several processes or machines, as one.
+//!
+//! Counts and distributions are added, second by second, and nothing is lost by it. The seconds of a run that began
+//! later are moved by whole ones, to where they come nearest: by half a second at most they stand beside the truth.
+
+use super::summary::{ConnectionSummary, Summary, TransportSummary};
+use super::{Account, ConnectionRow, Limit, LimitSide, Quantiles, Recording, Row, Run, Validity};
+use crate::answers::WrongAnswer;
+use crate::engine::Transport;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+/// Why runs cannot be one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MergeError {
+    /// Less than two, or one that another program measured.
+    NoRun(String),
+    /// Their queries counted as unanswered after different times.
+    Timeouts(String, String),
+    /// They did not go on at the same time.
+    Apart(String, String),
+}
+
+impl std::fmt::Display for MergeError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRun(what) => write!(formatter, "{what}; name two or more folders of `catlab load --out`"),
+            Self::Timeouts(one, other) => {
+                write!(
+                    formatter,
+                    "{one} and {other} have different time-outs: a query that one gave up the other did not"
+                )
+            }
+            Self::Apart(one, other) => {
+                write!(formatter, "{one} and {other} did not go on at the same time; `catlab report` draws both")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+/// Makes one run of several.
+///
+/// # Errors
+/// When they are no runs that went on together.
+pub fn merge(runs: &[Run]) -> Result<(Recording, Summary), MergeError> {
+    let parts = parts(runs)?;
+    let first = parts.iter().map(|part| part.run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut merged = Recording::new(first, runs[0].recording.timeout);
+    let mut rows = BTreeMap::new();
+    for part in &parts {
+        let recording = &part.run.recording;
+        part.place(&mut rows, &recording.rows);
+        for (transport, account) in &recording.transports {
+            merged.transports.entry(transport.clone()).or_default().connections.extend(part.connections(account));
+        }
+        part.append(&mut merged);
+    }
+    merged.rows = sums(rows);
+    let end = merged.rows.len();
+    for (transport, account) in &mut merged.transports {
+        let mut rows = BTreeMap::new();
+        for part in &parts {
+            let own = part.run.recording.transports.get(transport);
+            part.place(&mut rows, own.map_or(&[], |account| &account.rows));
+        }
+        // A transport has a row in each second of the run, as one that was measured alone.
+        for second in 0..end as u64 {
+            rows.entry(second).or_default();
+        }
+        account.rows = sums(rows);
+        account.connections = sum_connections(std::mem::take(&mut account.connections));
+    }
+    merged.events.sort_by(|one, other| one.at.total_cmp(&other.at));
+    merged.samples.sort_by(|one, other| one.at.total_cmp(&other.at));
+    let summary = summary(&parts, &merged);
+    Ok((merged, summary))
+}
+
+/// A run, and where it lies in the merged one.
+struct Part<'a> {
+    run: &'a Run,
+    summary: &'a Summary,
+    /// Seconds from the beginning of the first.
+    offset: f64,
+}
+
+fn parts(runs: &[Run]) -> Result<Vec<Part<'_>>, MergeError> {
+    if runs.len() < 2 {
+        return Err(MergeError::NoRun("one run is no sum".into()));
+    }
+    let start = runs.iter().map(|run| run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut parts = Vec::new();
+    for run in runs {
+        let Run { label, summary, recording, .. } = run;
+        let summary = summary.as_ref().ok_or_else(|| MergeError::NoRun(format!("{label} has no summary")))?;
+        let offset = recording.started.duration_since(start).unwrap_or_default().as_secs_f64();
+        parts.push(Part { run, summary, offset });
+    }
+    let names = |one: &Part<'_>, other: &Part<'_>| (one.run.label.clone(), other.run.label.clone());
+    for (index, one) in parts.iter().enumerate() {
+        for other in &parts[..index] {
+            if one.run.recording.timeout != other.run.recording.timeout {
+                let (one, other) = names(one, other);
+                return Err(MergeError::Timeouts(one, other));
+            }
+            if one.offset >= other.end() || other.offset >= one.end() {
+                let (one, other) = names(one, other);
+                return Err(MergeError::Apart(one, other));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+impl Part<'_> {
+    fn end(&self) -> f64 {
+        self.offset + self.summary.duration_seconds
+    }
+
+    /// The second of the merged run in which a time of this one lies.
+    fn second(&self, at: f64) -> u64 {
+        (at + self.offset.round()).round() as u64
+    }
+
+    fn place<'a>(&self, into: &mut BTreeMap<u64, Vec<&'a Row>>, rows: &'a [Row]) {
+        for row in rows {
+            into.entry(self.second(row.start_seconds)).or_default().push(row);
+        }
+    }
+
+    fn connections(&self, account: &Account) -> Vec<ConnectionRow> {
+        let moved = |row: &ConnectionRow| ConnectionRow { at: self.second(row.at) as f64, ..row.clone() };
+        account.connections.iter().map(moved).collect()
+    }
+
+    /// What is not added up: clients, events, samples.
+    fn append(&self, merged: &mut Recording) {
+        let recording = &self.run.recording;
+        let first = merged.clients.iter().map(|client| client.client + 1).max().unwrap_or_default();
+        merged.clients.extend(recording.clients.iter().cloned().map(|mut client| {
+            client.client += first;
+            client
+        }));
+        merged.events.extend(recording.events.iter().cloned().map(|mut event| {
+            event.at += self.offset;
+            event
+        }));
+        // What two runs watched is told once.
+        let known: BTreeSet<String> = merged.samples.iter().map(|sample| sample.source.clone()).collect();
+        let news = recording.samples.iter().filter(|sample| !known.contains(&sample.source));
+        merged.samples.extend(news.cloned().map(|mut sample| {
+            sample.at += self.offset;
+            sample
+        }));
+    }
+}
+
+fn sums(rows: BTreeMap<u64, Vec<&Row>>) -> Vec<Row> {
+    let Some(end) = rows.last_key_value().map(|(second, _)| second + 1) else { return Vec::new() };
+    let sum = |second: u64| {
+        let parts: Vec<Row> = rows.get(&second).into_iter().flatten().copied().cloned().collect();
+        Row { start_seconds: second as f64, span_seconds: 1.0, ..Row::sum(&parts) }
+    };
+    (0..end).map(sum).collect()
+}
+
+/// The connections of each second. Of their times each run has kept quantiles only: the larger ones are kept, which
+/// are a bound of those of all together.
+fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
+    let mut seconds: BTreeMap<u64, ConnectionRow> = BTreeMap::new();
+    for row in rows {
+        let sum = seconds.entry(row.at as u64).or_insert_with(|| ConnectionRow {
+            at: row.at,
+            transport: row.transport.clone(),
+            ..ConnectionRow::default()
+        });
+        sum.opened += row.opened;
+        sum.failed += row.failed;
+        sum.resumed += row.resumed;
+        sum.early_data += row.early_data;
+        sum.closed_by_peer += row.closed_by_peer;
+        sum.closed_by_us += row.closed_by_us;
+        sum.reused_queries += row.reused_queries;
+        sum.open += row.open;
+        sum.handshake_us = bound(sum.handshake_us, row.handshake_us);
+        sum.tcp_connect_us = bound(sum.tcp_connect_us, row.tcp_connect_us);
+        sum.lifetime_us = bound(sum.lifetime_us, row.lifetime_us);
+    }
+    seconds.into_values().collect()
+}
+
+/// Figures that those of both together do not exceed; the smallest and the largest value, and `n`, are exact.
+fn bound(one: Quantiles, other: Quantiles) -> Quantiles {
+    if one.n == 0 || other.n == 0 {
+        return if one.n == 0 { other } else { one };
+    }
+    Quantiles {
+        min: one.min.min(other.min),
+        q1: one.q1.max(other.q1),
+        p50: one.p50.max(other.p50),
+        q3: one.q3.max(other.q3),
+        p90: one.p90.max(other.p90),
+        p99: one.p99.max(other.p99),
+        p99_9: one.p99_9.max(other.p99_9),
+        p99_99: one.p99_99.max(other.p99_99),
+        max: one.max.max(other.max),
+        n: one.n + other.n,
+    }
+}
+
+fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
+    let duration_seconds = parts.iter().map(Part::end).fold(0.0, f64::max);
+    let total = TransportSummary::from(&merged.total());
+    let offered: f64 = parts.iter().map(|part| part.summary.offered_rate * part.summary.duration_seconds).sum();
+    let said = |lines: fn(&Summary) -> &[String]| {
+        let of = |part: &Part<'_>| {
+            let label = part.run.label.clone();
+            lines(part.summary).iter().map(|line| format!("{label}: {line}")).collect::<Vec<_>>()
+        };
+        parts.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let is_tool = parts.iter().any(|part| part.summary.limit.side == LimitSide::Tool);
+    let hosts: BTreeSet<String> = parts.iter().flat_map(|part| part.summary.hosts.clone()).collect();
+    Summary {
+        schema_version: parts[0].summary.schema_version,
+        transports: merged.transports.iter().filter_map(|(label, account)| transport(parts, label, account)).collect(),
+        offered_rate: offered / duration_seconds,
+        achieved_rate: (total.answered - total.unexpected.min(total.answered)) as f64 / duration_seconds,
+        total,
+        duration_seconds,
+        validity: Validity {
+            valid: parts.iter().all(|part| part.summary.validity.valid),
+            reasons: said(|summary| &summary.validity.reasons),
+        },
+        limit: Limit {
+            side: if is_tool { LimitSide::Tool } else { LimitSide::Server },
+            evidence: said(|summary| &summary.limit.evidence),
+        },
+        wrong_answers: wrong_answers(parts),
+        hosts: hosts.into_iter().collect(),
+        per_query: None,
+    }
+}
+
+/// Those of each run, in order of time.
+fn wrong_answers(parts: &[Part<'_>]) -> Vec<WrongAnswer> {
+    let of = |part: &Part<'_>| {
+        let moved = |wrong: &WrongAnswer| WrongAnswer { at: wrong.at + part.offset, ..wrong.clone() };
+        part.summary.wrong_answers.iter().map(moved).collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = parts.iter().flat_map(of).collect();
+    all.sort_by(|one, other| one.at.total_cmp(&other.at));
+    all
+}
+
+fn transport(parts: &[Part<'_>], label: &str, account: &Account) -> Option<(Transport, TransportSummary)> {
+    let transport: Transport = label.parse().ok()?;
+    let of = |part: &Part<'_>| part.summary.transports.get(&transport)?.connections.clone();
+    let connections = parts.iter().filter_map(of).reduce(|one, other| ConnectionSummary {
+        opened: one.opened + other.opened,
+        failed: one.failed + other.failed,
+        resumed: one.resumed + other.resumed,
+        early_data: one.early_data + other.early_data,
+        closed_by_peer: one.closed_by_peer + other.closed_by_peer,
+        closed_by_us: one.closed_by_us + other.closed_by_us,
+        reused_queries: one.reused_queries + other.reused_queries,
+        open_max: 0,
+        handshake_us: bound(one.handshake_us, other.handshake_us),
+        tcp_connect_us: bound(one.tcp_connect_us, other.tcp_connect_us),
+        lifetime_us: bound(one.lifetime_us, other.lifetime_us),
+    });
+    let open_max = account.connections.iter().map(|row| row.open).max().unwrap_or_default();
+    let connections = connections.map(|connections| ConnectionSummary { open_max, ..connections });
+    let rows = Row::sum(&account.rows);
+    Some((transport, TransportSummary { connections, ..TransportSummary::from(&rows) }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Single pictures, for papers and READMEs: black on white, no script; as SVG, or as PNG where that is not taken.
+
+// Axes, legend, title.
+mod chart;
+// Points instead of lines.
+mod bitmap;
+
+use super::{Distribution, Row, Run, palette};
+use chart::{Chart, Colour, Scale};
+use std::path::{Path, PathBuf};
+
+/// Bars of boxes and answers; longer runs have several seconds in one.
+const INTERVALS_MAX: usize = 120;
+/// Points of a cumulative curve: more cannot be told apart.
+const CURVE_POINTS_MAX: usize = 600;
+/// Steps in each decade of the percentile plot.
+const PERCENTILE_STEPS: f64 = 24.0;
+/// Rows of the heat map in each decade of latency.
+const HEAT_STEPS: f64 = 12.0;
+
+/// The form of a picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Lines and text: sharp at any size.
+    Svg,
+    /// Points, twice as many in each direction as the picture is meant to be wide and high.
+    Png,
+}
+
+impl Form {
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
+        }
+    }
+}
+
+/// Draws all pictures into a folder; gives their files.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut written = Vec::new();
+    let mut put = |name: String, picture: Option<Chart>| -> Result<(), String> {
+        let path = folder.join(format!("{name}.{}", form.extension()));
+        let wrong = |reason: String| format!("{}: {reason}", path.display());
+        if let Some(chart) = picture {
+            let octets = chart.draw(form).map_err(|error| wrong(error.to_string()))?;
+            std::fs::write(&path, octets).map_err(|error| wrong(error.to_string()))?;
+            written.push(path);
+        }
+        Ok(())
+    };
+    put("percentiles".into(), percentiles(runs))?;
+    put("cdf".into(), cumulative(runs))?;
+    put("losses".into(), losses(runs))?;
+    put("send-lag".into(), send_lag(runs))?;
+    for (index, run) in runs.iter().enumerate() {
+        let name = |kind: &str| if runs.len() == 1 { kind.to_owned() } else { format!("{kind}-{}", index + 1) };
+        put(name("seconds"), boxes(run, index))?;
+        put(name("heat"), heat(run))?;
+        put(name("answers"), answers(run))?;
+    }
+    Ok(written)
+}
+
+fn percentiles(runs: &[Run]) -> Option<Chart> {
+    let (low, high, n) = extent(runs.iter().map(|run| &run.total.latency))?;
+    let mut ticks = vec![(1.0, "min".to_owned()), (2.0, "50 %".into()), (10.0, "90 %".into()), (100.0, "99 %".into())];
+    ticks.extend((3..12).map(|decade: usize| (10f64.powi(decade as i32), format!("99.{} %", "9".repeat(decade - 2)))));
+    let mut chart = Chart::new(&titled("Latency by percentile", runs));
+    chart.x = Scale::logarithmic(1.0, n.max(10.0), "share of queries that were as fast or faster", ticks);
+    chart.y = Scale::times(low, high, "latency");
+    for (index, run) in runs.iter().enumerate().filter(|(_, run)| !run.total.latency.is_empty()) {
+        let n = run.total.latency.n() as f64;
+        let steps = (n.log10() * PERCENTILE_STEPS).ceil() as u32;
+        let x = (0..=steps).map(|step| 10f64.powf(f64::from(step) / PERCENTILE_STEPS).min(n));
+        let points = x.map(|x| (x, seconds(run.total.latency.quantile(1.0 - 1.0 / x)))).collect();
+        chart.line(&run.label, points, Colour::of(index));
+    }
+    Some(chart)
+}
+
+fn cumulative(runs: &[Run]) -> Option<Chart> {
+    let (low, high, _) = extent(runs.iter().map(|run| &run.total.latency))?;
+    let mut chart = Chart::new(&titled("Cumulative distribution of latency", runs));
+    chart.x = Scale::times(low, high, "latency");
+    let ticks = (0..=10).map(|tenth| (f64::from(tenth) / 10.0, format!("{} %", 10 * tenth))).collect();
+    chart.y = Scale::linear(0.0, 1.0, "share of queries", Some(ticks));
+    for (index, run) in runs.iter().enumerate() {
+        let mut seen = 0;
+        let points: Vec<_> = run
+            .total
+            .latency
+            .entries()
+            .iter()
+            .map(|&(value, count)| {
+                seen += count;
+                (seconds(value), seen as f64 / run.total.latency.n() as f64)
+            })
+            .collect();
+        let step = points.len().div_ceil(CURVE_POINTS_MAX).max(1);
+        let last = points.last().copied();
+        chart.line(&run.label, points.into_iter().step_by(step).chain(last).collect(), Colour::of(index));
+    }
+    Some(chart)
+}
+
+fn losses(runs: &[Run]) -> Option<Chart> {
+    let rows: Vec<_> = runs.iter().map(steps).collect();
+    let most = rows.iter().flatten().map(|row| row.timed_out).max().unwrap_or_default();
+    if most == 0 {
+        return None;
+    }
+    let mut chart = Chart::new(&titled("Time-outs, in the second of their query", runs));
+    chart.x = Scale::time(end(&rows));
+    chart.y = Scale::linear(0.0, most as f64 * 1.05, "queries without an answer", None);
+    for (index, (run, rows)) in runs.iter().zip(&rows).enumerate() {
+        let corners = rows.iter().flat_map(|row| {
+            let (from, to) = (row.start_seconds, row.start_seconds + row.span_seconds);
+            [(from, row.timed_out as f64), (to, row.timed_out as f64)]
+        });
+        chart.line(&run.label, corners.collect(), Colour::of(index));
+    }
+    chart.events(runs);
+    Some(chart)
+}
+
+fn send_lag(runs: &[Run]) -> Option<Chart> {
+    let rows: Vec<_> = runs.iter().map(steps).collect();
+    let (low, high, _) = extent(rows.iter().flatten().map(|row| &row.send_lag))?;
+    let mut chart = Chart::new(&titled("Send lag: p99 (thick) and largest of each second", runs));
+    chart.x = Scale::time(end(&rows));
+    chart.y = Scale::times(low.max(1e-8), high, "send lag");
+    for (index, (run, rows)) in runs.iter().zip(&rows).enumerate() {
+        let at = |quantile: f64| -> Vec<(f64, f64)> {
+            let timed = rows.iter().filter(|row| !row.send_lag.is_empty());
+            timed.map(|row| (middle(row), seconds(row.send_lag.quantile(quantile)).max(1e-8))).collect()
+        };
+        chart.line(&run.label, at(0.99), Colour::of(index));
+        chart.line("", at(1.0), Colour::of(index).thin());
+    }
+    chart.events(runs);
+    Some(chart)
+}
+
+fn boxes(run: &Run, index: usize) -> Option<Chart> {
+    let rows = steps(run);
+    let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
+    let one = std::slice::from_ref(run);
+    let mut chart = Chart::new(&titled("Latency of each second: smallest, quartiles, largest", one));
+    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
+    chart.y = Scale::times(low, high, "latency");
+    let colour = Colour::of(index);
+    for row in rows.iter().filter(|row| !row.latency.is_empty()) {
+        let at = |quantile| seconds(row.latency.quantile(quantile));
+        let (x, half) = (middle(row), row.span_seconds * 0.32);
+        chart.line("", vec![(x, at(0.0)), (x, at(0.25))], colour.thin());
+        chart.line("", vec![(x, at(0.75)), (x, at(1.0))], colour.thin());
+        for quantile in [0.0, 1.0] {
+            chart.line("", vec![(x - half / 2.0, at(quantile)), (x + half / 2.0, at(quantile))], colour.thin());
+        }
+        chart.area((x - half, at(0.25)), (x + half, at(0.75)), colour.pale());
+        chart.line("", vec![(x - half, at(0.5)), (x + half, at(0.5))], colour);
+    }
+    chart.events(one);
+    Some(chart)
+}
+
+fn heat(run: &Run) -> Option<Chart> {
+    let rows = steps(run);
+    let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
+    let one = std::slice::from_ref(run);
+    let mut chart = Chart::new(&titled("Latency over time (darker: more queries)", one));
+    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
+    chart.y = Scale::times(low, high, "latency");
+    let bin = |ns: u64| (seconds(ns).log10() * HEAT_STEPS).floor();
+    let cells: Vec<_> = rows
+        .iter()
+        .flat_map(|row| {
+            let binned = row.latency.entries().iter().map(|&(value, count)| (bin(value) as i64 as u64, count));
+            let counts = Distribution::of(binned).entries().to_vec();
+            counts.into_iter().map(move |(bin, count)| (row, bin as i64, count))
+        })
+        .collect();
+    let most = cells.iter().map(|&(_, _, count)| count).max().unwrap_or(1).max(2) as f64;
+    for (row, bin, count) in cells {
+        let edge = |bin: i64| 10f64.powf(bin as f64 / HEAT_STEPS);
+        let strength = (count as f64).ln_1p() / most.ln_1p();
+        let (from, to) = (row.start_seconds, row.start_seconds + row.span_seconds);
+        chart.area((from, edge(bin)), (to, edge(bin + 1)), Colour::heat(strength));
+    }
+    chart.events(one);
+    Some(chart)
+}
+
+fn answers(run: &Run) -> Option<Chart> {
+    let rows = steps(run);
+    if rows.iter().all(|row| row.sent.max(row.answered) == 0) {
+        return None;
+    }
+    let one = std::slice::from_ref(run);
+    let rate = |row: &Row, count: u64| count as f64 / row.span_seconds.max(1e-9);
+    let most = rows.iter().map(|row| rate(row, row.sent.max(row.answered))).fold(0.0, f64::max);
+    let mut chart = Chart::new(&titled("Answers by RCODE", one));
+    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
+    chart.y = Scale::linear(0.0, most * 1.05, "queries a second", None);
+    let names: Vec<&String> = run.total.rcodes.keys().collect();
+    for row in &rows {
+        let mut below = 0.0;
+        let mut stack = |count: u64, colour: Colour| {
+            if count > 0 {
+                let above = below + rate(row, count);
+                chart.area((row.start_seconds, below), (row.start_seconds + row.span_seconds, above), colour);
+                below = above;
+            }
+        };
+        for name in &names {
+            stack(row.rcodes.get(*name).copied().unwrap_or_default(), Colour::hex(palette::rcode(name)));
+        }
+        stack(row.timed_out + row.connection_lost + row.interrupted, Colour::hex(palette::BAD));
+    }
+    for name in names {
+        chart.line(name, Vec::new(), Colour::hex(palette::rcode(name)));
+    }
+    if run.total.timed_out > 0 {
+        chart.line("timed out", Vec::new(), Colour::hex(palette::BAD));
+    }
+    chart.events(one);
+    Some(chart)
+}
+
+fn titled(name: &str, runs: &[Run]) -> String {
+    let invalid: Vec<_> = runs.iter().filter(|run| run.is_invalid()).map(|run| run.label.as_str()).collect();
+    if invalid.is_empty() { name.to_owned() } else { format!("{name} (INVALID: {})", invalid.join(", ")) }
+}
+
+/// Smallest and largest in seconds, and how many.
+fn extent<'a>(distributions: impl Iterator<Item = &'a Distribution>) -> Option<(f64, f64, f64)> {
+    distributions.filter(|distribution| !distribution.is_empty()).fold(None, |found, distribution| {
+        let (low, high, n) = found.unwrap_or((f64::MAX, 0.0, 0.0));
+        let [min, max] = [distribution.min(), distribution.max()].map(seconds);
+        Some((f64::min(low, min), f64::max(high, max), f64::max(n, distribution.n() as f64)))
+    })
+}
+
+fn steps(run: &Run) -> Vec<Row> {
+    let rows: Vec<Row> = run.recording.rows.iter().filter(|row| row.sent + row.answered > 0).cloned().collect();
+    let step = rows.len().div_ceil(INTERVALS_MAX).max(1);
+    rows.chunks(step).map(Row::sum).collect()
+}
+
+fn end(rows: &[Vec<Row>]) -> f64 {
+    rows.iter().flatten().map(|row| row.start_seconds + row.span_seconds).fold(1.0, f64::max)
+}
+
+fn middle(row: &Row) -> f64 {
+    row.start_seconds + row.span_seconds / 2.0
+}
+
+/// A logarithmic axis has no place for zero.
+fn seconds(ns: u64) -> f64 {
+    ns.max(1) as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Every picture of a run is drawn, and says so when the run is not valid.
+
+use super::*;
+use crate::report::{Event, Limit, LimitSide, Recording, Summary, TransportSummary, Validity};
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+fn run(is_valid: bool) -> Run {
+    let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+    for second in 0..4u64 {
+        recording.rows.push(Row {
+            start_seconds: second as f64,
+            span_seconds: 1.0,
+            sent: 1_000,
+            answered: 990 + second,
+            timed_out: 10 - second,
+            rcodes: BTreeMap::from([("NOERROR".into(), 900), ("NXDOMAIN".into(), 90 + second)]),
+            latency: Distribution::of((1..=1_000).map(|us| (us * 1_000 * (second + 1), 1))),
+            send_lag: Distribution::of([(50, 990), (20_000, 10)]),
+            ..Row::default()
+        });
+    }
+    recording.events.push(Event { at: 1.5, kind: "fault".into(), text: "leader <killed>".into() });
+    let total = recording.total();
+    let all = TransportSummary::from(&total);
+    let reasons = if is_valid { Vec::new() } else { vec!["too late".to_owned()] };
+    let summary = Summary {
+        schema_version: 1,
+        transports: BTreeMap::new(),
+        total: all,
+        offered_rate: 1_000.0,
+        achieved_rate: 991.0,
+        duration_seconds: 4.0,
+        validity: Validity { valid: is_valid, reasons },
+        limit: Limit { side: LimitSide::Server, evidence: Vec::new() },
+        wrong_answers: Vec::new(),
+        hosts: Vec::new(),
+        per_query: None,
+    };
+    Run {
+        label: "a run".into(),
+        origin: "test".into(),
+        summary: Some(summary),
+        manifest: None,
+        total,
+        recording,
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn every_picture_is_drawn_with_its_marks() {
+    let folder = std::env::temp_dir().join(format!("catlab-pictures-{}", std::process::id()));
+    let files = write(&[run(true)], &folder, Form::Svg).unwrap();
+    let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let _removed = std::fs::remove_dir_all(&folder);
+    let names: Vec<_> = files.iter().map(|file| file.file_stem().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["percentiles", "cdf", "losses", "send-lag", "seconds", "heat", "answers"]);
+    for (name, text) in names.iter().zip(&texts) {
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{name}");
+        assert!(!text.contains("INVALID"), "{name}");
+        let has_time = !matches!(*name, "percentiles" | "cdf");
+        assert_eq!(text.contains("leader &lt;killed&gt;"), has_time, "{name}");
+        // The only address is the name of the form.
+        assert_eq!(text.matches("http").count(), text.matches("http://www.w3.org/2000/svg").count(), "{name}");
+    }
+    assert!(texts[0].contains("99.9 %") && texts[0].contains("1 ms"), "{}", texts[0]);
+    assert!(texts[6].contains("NXDOMAIN") && texts[6].contains("timed out"));
+}
+
+#[test]
+fn a_run_that_is_not_valid_says_so_in_every_title() {
+    for picture in [
+        heat(&run(false)),
+        percentiles(&[run(false)]),
+        cumulative(&[run(true), run(false)]),
+        losses(&[run(false)]),
+        send_lag(&[run(false)]),
+    ] {
+        let text = String::from_utf8(picture.unwrap().draw(Form::Svg).unwrap()).unwrap();
+        assert!(text.contains("(INVALID: a run)"));
+    }
+}
+
+#[test]
+fn runs_without_latency_have_fewer_pictures() {
+    let mut run = run(true);
+    run.total.latency = Distribution::default();
+    run.recording.rows.iter_mut().for_each(|row| row.latency = Distribution::default());
+    assert!(percentiles(std::slice::from_ref(&run)).is_none() && heat(&run).is_none());
+    assert!(answers(&run).is_some());
+}
+
+/// Where a PNG has anything but white: columns and rows of ink, of what lies in this part of it.
+fn ink(picture: &[u8], columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> usize {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
+    let mut points = vec![0; reader.output_buffer_size().unwrap()];
+    let frame = reader.next_frame(&mut points).unwrap();
+    assert_eq!((frame.width, frame.height, frame.color_type), (1_800, 840, png::ColorType::Rgb));
+    let is_ink = |(x, y): (usize, usize)| points[(y * 1_800 + x) * 3..][..3].iter().any(|&part| part < 0xF0);
+    rows.flat_map(|y| columns.clone().map(move |x| (x, y))).filter(|&at| is_ink(at)).count()
+}
+
+#[test]
+fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
+    let folder = std::env::temp_dir().join(format!("catlab-png-{}", std::process::id()));
+    let files = write(&[run(true)], &folder, Form::Png).unwrap();
+    let octets: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    let _removed = std::fs::remove_dir_all(&folder);
+    assert_eq!(files.len(), 7);
+    for (file, octets) in files.iter().zip(&octets) {
+        // Letters have ink, and leave most of their line white: neither nothing nor boxes.
+        for (what, columns, rows) in
+            [("title", 0..1_800, 20..60), ("ticks", 60..160, 60..700), ("axis", 160..1_800, 780..830)]
+        {
+            let all = columns.len() * rows.len();
+            let share = ink(octets, columns, rows) as f64 / all as f64;
+            assert!((0.001..0.3).contains(&share), "{} {what}: {share}", file.display());
+        }
+    }
+    let same_but_invalid = percentiles(&[run(false)]).unwrap().draw(Form::Png).unwrap();
+    let title = |picture: &[u8]| ink(picture, 0..1_800, 20..60);
+    assert!(title(&same_but_invalid) > title(&octets[0]) * 3 / 2);
+}

@@ -1,0 +1,132 @@
+//! The server's half of a cookie (RFC 7873 5.3): learned from an answer, sent with the next query.
+
+use crate::limits::{NAME_OCTETS_MAX, QUERY_OCTETS_MAX};
+
+/// Octets of a message header (RFC 1035 4.1.1).
+const HEADER_OCTETS: usize = 12;
+/// The type OPT and the option COOKIE (RFC 6891 6.1.1, RFC 7873 4).
+const OPT: u16 = 41;
+const COOKIE: u16 = 10;
+/// Octets of the client's half (RFC 7873 4.1), and of both together (4.2).
+const CLIENT_OCTETS: usize = 8;
+const BOTH_OCTETS: std::ops::RangeInclusive<usize> = CLIENT_OCTETS + 8..=CLIENT_OCTETS + 32;
+
+/// Both halves, out of an answer; `None` when it has no server's half.
+pub(crate) fn learned(answer: &[u8]) -> Option<&[u8]> {
+    let at = cookie_option(answer)?;
+    let octets = usize::from(u16_at(answer, at + 2)?);
+    answer.get(at + 4..at + 4 + octets).filter(|both| BOTH_OCTETS.contains(&both.len()))
+}
+
+/// Puts the server's half behind the client's, in the query in the first `length` octets of `out`; gives its new
+/// length. A query without a client's half, or with another one, stays as it is.
+pub(super) fn add(out: &mut [u8], length: usize, both: &[u8]) -> usize {
+    let Some((opt, at)) = opt_rdata(&out[..length]).zip(cookie_option(&out[..length])) else { return length };
+    let client = at + 4..at + 4 + CLIENT_OCTETS;
+    let is_ours =
+        u16_at(out, at + 2) == Some(CLIENT_OCTETS as u16) && out.get(client.clone()) == both.get(..CLIENT_OCTETS);
+    let Some(server) = both.get(CLIENT_OCTETS..).filter(|_| is_ours) else { return length };
+    let longer = length + server.len();
+    let (Some(rdlength), true) = (u16_at(out, opt), longer <= out.len().min(QUERY_OCTETS_MAX)) else { return length };
+    out.copy_within(client.end..length, client.end + server.len());
+    out[client.end..client.end + server.len()].copy_from_slice(server);
+    out[at + 2..at + 4].copy_from_slice(&(both.len() as u16).to_be_bytes());
+    out[opt..opt + 2].copy_from_slice(&(rdlength + server.len() as u16).to_be_bytes());
+    longer
+}
+
+fn u16_at(message: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*message.get(at..)?.first_chunk()?))
+}
+
+/// Where the COOKIE option begins.
+fn cookie_option(message: &[u8]) -> Option<usize> {
+    let start = opt_rdata(message)?;
+    let (mut at, end) = (start + 2, start + 2 + usize::from(u16_at(message, start)?));
+    message.get(..end)?;
+    while at < end {
+        if u16_at(message, at)? == COOKIE {
+            return Some(at);
+        }
+        at += 4 + usize::from(u16_at(message, at + 2)?);
+    }
+    None
+}
+
+/// Where the length of the rdata of the OPT record stands.
+fn opt_rdata(message: &[u8]) -> Option<usize> {
+    let counts = [4, 6, 8, 10].map(|at| u16_at(message, at));
+    let mut at = HEADER_OCTETS;
+    for _ in 0..counts[0]? {
+        at = name_end(message, at)? + 4;
+    }
+    for _ in 0..u32::from(counts[1]?) + u32::from(counts[2]?) + u32::from(counts[3]?) {
+        let fixed = name_end(message, at)?;
+        if u16_at(message, fixed)? == OPT {
+            return Some(fixed + 8);
+        }
+        at = fixed + 10 + usize::from(u16_at(message, fixed + 8)?);
+    }
+    None
+}
+
+/// Where a name ends, compressed or not.
+fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
+    let start = at;
+    while at - start <= NAME_OCTETS_MAX {
+        match *message.get(at)? {
+            0 => return Some(at + 1),
+            0xC0.. => return Some(at + 2),
+            length => at += 1 + usize::from(length),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Extras;
+    use wire::name::Name;
+    use wire::number::Rtype;
+
+    fn query(cookie: Option<[u8; 8]>) -> Vec<u8> {
+        let extras = Extras { cookie, subnet: Some(("192.0.2.0".parse().unwrap(), 24)), ..Extras::default() };
+        let extras = Extras { options: vec![(65_001, vec![9; 5])], ..extras };
+        extras.query("www.example.".parse::<Name>().unwrap().as_ref(), Rtype::A).unwrap()
+    }
+
+    /// The query with a server's half.
+    fn with(query: &[u8], both: &[u8]) -> Vec<u8> {
+        let mut out = [0; QUERY_OCTETS_MAX];
+        out[..query.len()].copy_from_slice(query);
+        let length = add(&mut out, query.len(), both);
+        out[..length].to_vec()
+    }
+
+    #[test]
+    fn what_is_learned_is_sent() {
+        let plain = query(Some([7; 8]));
+        assert_eq!(learned(&plain), None);
+        let both = [[7; 8], [1; 8], [2; 8]].concat();
+        let longer = with(&plain, &both);
+        assert_eq!((longer.len(), learned(&longer)), (plain.len() + 16, Some(&both[..])));
+        // What stands behind it is still there: another reader finds every option.
+        let message = domain::base::Message::from_slice(&longer).unwrap();
+        let options: Vec<_> = message.opt().unwrap().opt().iter::<domain::base::opt::UnknownOptData<_>>().collect();
+        let codes: Vec<u16> = options.iter().map(|option| option.as_ref().unwrap().code().to_int()).collect();
+        assert_eq!(codes, [8, 10, 65_001]);
+    }
+
+    #[test]
+    fn a_query_without_this_client_s_half_stays_as_it_is() {
+        let both = [[7; 8], [1; 8]].concat();
+        for query in [query(None), query(Some([8; 8])), with(&query(Some([7; 8])), &both), vec![0; 12], vec![0; 3]] {
+            assert_eq!(with(&query, &both), query);
+        }
+        for cut in 0..query(Some([7; 8])).len() {
+            let cut = &query(Some([7; 8]))[..cut];
+            assert_eq!((with(cut, &both).len(), learned(cut)), (cut.len(), None));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `catlab capacity` as a program, against servers whose ceiling is known.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "support/faults.rs"]
+mod faults;
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan, Fault, Faults};
+use lab::engine::Transport;
+use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use support::Folder;
+
+/// What the servers of these tests bear, queries a second.
+const CEILING: f64 = 1_500.0;
+
+/// How long each rate is tried.
+const TRY: Duration = Duration::from_millis(500);
+
+/// What of a try such a server answers but 2 %: what it saved up comes on top.
+fn borne() -> f64 {
+    CEILING * (1.0 + faults::OWED.as_secs_f64() / TRY.as_secs_f64()) / 0.98
+}
+
+/// One search at a time: each spins on a core.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn echo(faults: Faults) -> (Echo, SocketAddr) {
+    let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Udp]).unwrap() }).unwrap();
+    let address = echo.address(Transport::Udp);
+    (echo, address)
+}
+
+fn capacity(server: SocketAddr, more: &[&str]) -> Command {
+    search(server, "500ms", more)
+}
+
+/// With as long a time for each rate.
+fn search(server: SocketAddr, try_for: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.args(["capacity", "--workers", "1", "--server", &server.to_string(), "--name", "q{n}.example"]);
+    // A machine that does other things too is late; that is no matter of these tests.
+    command
+        .args(["--lag-limit", "100ms", "--timeout", "300ms", "--pause", "100ms", "--even", "--try-for", try_for])
+        .args(more);
+    command
+}
+
+/// Exit code, standard output and standard error.
+fn ended(output: &Output) -> (i32, String, String) {
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn the_ceiling_is_found_and_stands_in_the_folder() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_echo, server) = echo(faults::at_most(CEILING, Fault::Drop));
+    let folder = Folder::new("capacity");
+    let out = folder.path().join("found");
+    let more = ["--objective", "loss<=2%", "--from", "600", "--repeats", "4", "--json", "--out", out.to_str().unwrap()];
+    let (code, text, error) = ended(&capacity(server, &more).output().unwrap());
+    assert_eq!(code, 0, "{error}");
+    let printed: Value = serde_json::from_str(&text).unwrap();
+    let kept: Value = serde_json::from_slice(&std::fs::read(out.join("capacity.json")).unwrap()).unwrap();
+    assert_eq!(printed, kept);
+    let estimate = &kept["estimate"];
+    println!("{estimate}\n{error}");
+    let [low, rate, high] = ["low", "rate", "high"].map(|field| number(&estimate[field]));
+    assert!(low <= rate && rate <= high, "{estimate}");
+    assert!((rate / borne() - 1.0).abs() < 0.1, "{} is borne; {estimate}\n{error}", borne());
+    assert!(high / low < 1.5 && estimate["is_lower_bound"] == false, "{estimate}\n{error}");
+    assert_eq!(number(&estimate["confidence"]), 0.875);
+    let tries = kept["tries"].as_array().unwrap();
+    assert!(tries.iter().any(|tried| tried["verdict"] == "met"));
+    let missed = tries.iter().find(|tried| tried["verdict"] == "missed").unwrap();
+    assert!(missed["reason"].as_str().unwrap().contains("loss"), "{missed}");
+    assert!(number(&missed["summary"]["timed_out"]) > 0.0, "{missed}");
+    assert!(out.join("manifest.json").exists());
+}
+
+#[test]
+fn a_server_that_answers_wrong_beyond_its_ceiling_has_the_same_one() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // It answers every query, and quickly: a tool that looks at nothing finds no end.
+    let (_echo, server) = echo(faults::at_most(CEILING, Fault::Addresses([66, 66], 60)));
+    let folder = Folder::new("capacity-wrong");
+    let right = folder.path().join("right.jsonl");
+    let mut record = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    record.args(["load", "--quiet", "--server", &server.to_string(), "--name", "q{n}.example", "--rate", "500"]);
+    record.args(["--names", "20", "--duration", "1s", "--record-answers", right.to_str().unwrap()]);
+    let (code, _, error) = ended(&record.output().unwrap());
+    assert!(matches!(code, 0 | 1) && error.contains("20 answers recorded"), "{error}");
+    let search = ["--names", "20", "--from", "600", "--to", "6000", "--repeats", "2"];
+    for objective in ["p50<=100ms", "loss<=2%"] {
+        let check = ["--objective", objective, "--expect-answers", right.to_str().unwrap()];
+        let (code, text, error) = ended(&capacity(server, &[&search[..], &check].concat()).output().unwrap());
+        println!("{text}{error}");
+        assert!(code == 0 && error.contains("wrong") && error.contains("with another answer section"), "{error}");
+        let rate: f64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!((rate / borne() - 1.0).abs() < 0.15, "{objective}: {text}{error}");
+    }
+    let (_, text, error) =
+        ended(&capacity(server, &[&search[..], &["--objective", "p50<=100ms"]].concat()).output().unwrap());
+    assert!(text.contains("at least"), "{text}{error}");
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    for (transport, server, reason) in [("udp", udp, "not one answer"), ("tcp", tcp, "refused")] {
+        let began = Instant::now();
+        let (code, text, error) = ended(&capacity(server, &["--transport", transport]).output().unwrap());
+        assert_eq!(code, 2, "{transport}: {text}{error}");
+        assert!(error.contains(reason) && error.contains(&server.to_string()), "{transport}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(8), "{transport}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_tried() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_echo, server) = echo(faults::at_most(CEILING, Fault::Drop));
+    let folder = Folder::new("capacity-interrupted");
+    let out = folder.path().join("found");
+    let more = ["--objective", "loss<=2%", "--from", "100", "--out", out.to_str().unwrap()];
+    let mut command = search(server, "1s", &more);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2_800));
+    let interrupted = Instant::now();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let (code, text, error) = ended(&child.wait_with_output().unwrap());
+    assert!(interrupted.elapsed() < Duration::from_secs(4), "{:?}", interrupted.elapsed());
+    assert!(code == 1 && text.contains("broken off before there was an estimate"), "{code} {text}{error}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(out.join("capacity.json")).unwrap()).unwrap();
+    let tries = kept["tries"].as_array().unwrap();
+    assert!(kept["estimate"].is_null() && !tries.is_empty() && tries.len() < 4, "{text}{error}");
+    assert!(tries.iter().all(|tried| tried["verdict"] == "met"), "{kept}");
+}

@@ -1,0 +1,59 @@
+//! The first query of a run goes out as near to its time as those after it.
+
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::{Pace, Plan, Transport, run};
+use lab::schedule::{Arrivals, Schedule};
+use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
+use std::net::SocketAddr;
+use std::time::Duration;
+use wire::number::Rtype;
+
+/// Runs of each kind; the machine does other things too.
+const RUNS: usize = 24;
+
+/// How late the median of a run of so many queries went out, and how long until its answer came; microseconds.
+fn measure(transport: Transport, server: SocketAddr, count: u64) -> (f64, f64) {
+    let names = NameDistribution {
+        pattern: "q{n}.example".into(),
+        count: 1_000,
+        popularity: Popularity::Sequential,
+        nxdomain_share: 0.0,
+    };
+    let workload = Workload::generated(Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 1).unwrap());
+    let schedule = Schedule::constant(500.0, Duration::from_millis(2 * count), Arrivals::Even).unwrap();
+    let plan = Plan { transport, connection_count: 4, ..Plan::new(vec![server], workload, Pace::Open(schedule)) };
+    let outcome = run(&plan, |_| 0).unwrap();
+    assert_eq!((outcome.total.sent, outcome.total.answered), (count, count));
+    let median = |histogram: &hdrhistogram::Histogram<u64>| histogram.value_at_quantile(0.5) as f64 / 1e3;
+    (median(&outcome.total.send_lag), median(&outcome.total.latency))
+}
+
+/// The better quarter: what disturbed the others was not this program.
+fn quartile(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
+}
+
+#[test]
+fn the_first_query_is_no_later_than_others() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let echo = Echo::start(&EchoPlan::new(&[transport]).unwrap()).unwrap();
+        let server = echo.address(transport);
+        let (mut first, mut others) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            first.push(measure(transport, server, 1));
+            others.push(measure(transport, server, 25));
+        }
+        let of = |runs: &[(f64, f64)]| {
+            let (lags, latencies) = runs.iter().copied().unzip();
+            (quartile(lags), quartile(latencies))
+        };
+        let ((lag, latency), (usual_lag, usual_latency)) = (of(&first), of(&others));
+        println!("{transport}: first {lag:.2} {latency:.1} us, others {usual_lag:.2} {usual_latency:.1} us");
+        assert!(lag <= usual_lag + 5.0, "{transport}: {lag} us late, others {usual_lag}");
+        // Over TCP much of it is the server's thread, which wakes from a longer sleep.
+        if transport == Transport::Udp {
+            assert!(latency <= usual_latency + 60.0, "{transport}: {latency} us, others {usual_latency}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The `[dns.rate_limit]` table.
+
+use super::subnet::Subnet;
+use crate::limits::{RATE_LIMIT_BURST, RATE_LIMIT_EXEMPT_MAX, RATE_LIMIT_MAX, RATE_LIMIT_PER_SECOND};
+use serde::{Deserialize, Serialize};
+
+/// How many responses that are alike a network gets over UDP: who forges a victim's address gets no more sent there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RateLimit {
+    /// Responses a second; 0 is no limit.
+    pub(crate) per_second: u32,
+    /// So many may go at once, after silence.
+    pub(crate) burst: u32,
+    /// Of the queries beyond the limit every so manieth gets a short response that a real client can act on, the others
+    /// get none; 0 is never.
+    pub(crate) slip: u32,
+    /// Networks without a limit.
+    pub(crate) exempt: Vec<Subnet>,
+    /// Addresses of IPv4 that count as one network: those with so many bits in common.
+    pub(crate) ipv4_prefix: u8,
+    /// The same of IPv6.
+    pub(crate) ipv6_prefix: u8,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        let loopback = ["127.0.0.0/8", "::1/128"];
+        Self {
+            per_second: RATE_LIMIT_PER_SECOND,
+            burst: RATE_LIMIT_BURST,
+            slip: 1,
+            exempt: loopback.map(|text| text.parse().expect("a network")).into(),
+            ipv4_prefix: 24,
+            ipv6_prefix: 56,
+        }
+    }
+}
+
+impl RateLimit {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["per_second", "burst", "slip", "exempt", "ipv4_prefix", "ipv6_prefix"];
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.per_second > RATE_LIMIT_MAX {
+            return Err(("per_second", format!("`per_second` must be at most {RATE_LIMIT_MAX}")));
+        }
+        if !(1..=RATE_LIMIT_MAX).contains(&self.burst) {
+            return Err(("burst", format!("`burst` must be 1 to {RATE_LIMIT_MAX}")));
+        }
+        if self.exempt.len() > RATE_LIMIT_EXEMPT_MAX {
+            return Err(("exempt", format!("`exempt` takes at most {RATE_LIMIT_EXEMPT_MAX} networks")));
+        }
+        for (key, prefix, most) in [("ipv4_prefix", self.ipv4_prefix, 32), ("ipv6_prefix", self.ipv6_prefix, 128)] {
+            if !(1..=most).contains(&prefix) {
+                return Err((key, format!("`{key}` must be 1 to {most}")));
+            }
+        }
+        Ok(())
+    }
+}

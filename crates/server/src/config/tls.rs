@@ -1,0 +1,74 @@
+//! The `[dns.tls]` table: DNS over TLS, HTTPS and QUIC.
+
+use crate::limits::LISTEN_ADDRESSES_MAX;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Which encrypted transports there are, and what they show.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tls {
+    /// The certificate and those above it, PEM; read again when it changes.
+    pub(crate) cert_file: PathBuf,
+    /// Its private key, PEM; read again when it changes.
+    pub(crate) key_file: PathBuf,
+    /// Addresses for DNS over TLS (RFC 7858; TCP, port 853).
+    #[serde(default)]
+    pub(crate) dot: Vec<SocketAddr>,
+    /// Addresses for DNS over HTTPS (RFC 8484; TCP, port 443).
+    #[serde(default)]
+    pub(crate) doh: Vec<SocketAddr>,
+    /// Addresses for DNS over QUIC (RFC 9250; UDP, port 853).
+    #[serde(default)]
+    pub(crate) doq: Vec<SocketAddr>,
+    /// Versions that DNS over TLS takes; HTTPS and QUIC are always 1.3.
+    #[serde(default = "versions_default")]
+    pub(crate) versions: Vec<Version>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Version {
+    /// RFC 5246, for old clients.
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// RFC 8446.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+fn versions_default() -> Vec<Version> {
+    vec![Version::Tls13]
+}
+
+impl Tls {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["cert_file", "key_file", "dot", "doh", "doq", "versions"];
+
+    /// With these files, and no addresses.
+    pub(crate) fn new(cert_file: PathBuf, key_file: PathBuf) -> Self {
+        Self { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: versions_default() }
+    }
+
+    /// Whether there is any address.
+    pub(crate) const fn is_open(&self) -> bool {
+        !(self.dot.is_empty() && self.doh.is_empty() && self.doq.is_empty())
+    }
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        for (key, addresses) in [("dot", &self.dot), ("doh", &self.doh), ("doq", &self.doq)] {
+            if addresses.len() > LISTEN_ADDRESSES_MAX {
+                return Err((key, format!("`dns.tls.{key}` takes at most {LISTEN_ADDRESSES_MAX} addresses")));
+            }
+        }
+        if let Some(both) = self.dot.iter().find(|address| self.doh.contains(address)) {
+            return Err(("doh", format!("{both} is named for both `dot` and `doh`; they are told apart by port")));
+        }
+        if self.versions.is_empty() {
+            return Err(("versions", "`versions` needs \"1.3\", \"1.2\" or both".into()));
+        }
+        Ok(())
+    }
+}

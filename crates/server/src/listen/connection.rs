@@ -1,0 +1,228 @@
+//! Messages behind their lengths on a stream, plain or under TLS (RFC 7766, RFC 7858 3.3). Requests are pipelined;
+//! responses go out as they are ready, those that had to wait for the replica later than others that came after them
+//! (RFC 7766 6.2.1.1 allows it).
+
+use super::counters::Cut;
+use super::desk::{Desk, Panicked, Share};
+use super::framing::{Inbound, Outbound};
+use super::{Action, LATE_MAX, Late, Reply, Responder};
+use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::{Instant, Sleep};
+
+/// Why a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// The client closed it, it broke, or nothing can be said on it any more.
+    Closed,
+    /// The server did.
+    Cut(Cut),
+}
+
+/// One connection.
+pub(crate) struct Connection<'d, R, S> {
+    desk: &'d Desk<R>,
+    stream: S,
+    peer: SocketAddr,
+    /// Whether a zone may be transferred over it.
+    transfers: bool,
+    inbound: Inbound,
+    outbound: Outbound,
+    /// Octets that the stream took may wait inside of it: TLS has a buffer.
+    is_flush_due: bool,
+    share: Share,
+    /// Made for the first deferred request.
+    late: Option<(Sender<Late>, Receiver<Late>)>,
+    deferred_count: usize,
+    /// The client will send no more.
+    is_half_closed: bool,
+    /// When the last request was taken or the last response was done.
+    active_at: Instant,
+    /// When octets last went out, or began to wait.
+    wrote_at: Instant,
+}
+
+impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
+    pub(crate) fn new(desk: &'d Desk<R>, stream: S, peer: SocketAddr, transfers: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            desk,
+            stream,
+            peer,
+            transfers,
+            inbound: Inbound::default(),
+            outbound: Outbound::default(),
+            is_flush_due: false,
+            share: Share::new(&desk.limits),
+            late: None,
+            deferred_count: 0,
+            is_half_closed: false,
+            active_at: now,
+            wrote_at: now,
+        }
+    }
+
+    /// Answers until the connection ends, and counts why it did.
+    pub(crate) async fn run(mut self) {
+        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+        let end = poll_fn(|context| self.poll(context, alarm.as_mut())).await;
+        if let End::Cut(why) = end {
+            self.desk.connections.cut(why);
+        }
+        // TLS says that nothing was cut off (RFC 8446 6.1); a client that does not take it is not waited for.
+        poll_fn(|context| {
+            let _said = Pin::new(&mut self.stream).poll_shutdown(context);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Does what can be done; ready with the reason when the connection is to end.
+    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
+        loop {
+            match self.poll_progress(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(end)) => return Poll::Ready(end),
+                Poll::Pending => break,
+            }
+        }
+        self.inbound.release();
+        if !self.share.set(self.inbound.memory() + self.outbound.memory()) {
+            return Poll::Ready(End::Cut(Cut::Memory));
+        }
+        // The alarm is moved when it rings, not with each request: most deadlines are never reached.
+        while alarm.as_mut().poll(context).is_ready() {
+            if self.deadline() <= Instant::now() {
+                return Poll::Ready(self.overdue());
+            }
+            alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+        }
+        Poll::Pending
+    }
+
+    /// One turn; pending when there is nothing to do but wait.
+    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        self.answer_whole_messages()?;
+        self.write(context)?;
+        let backlog = self.outbound.waiting().len();
+        if self.is_half_closed && backlog == 0 && !self.is_flush_due && self.deferred_count == 0 {
+            return Poll::Ready(Err(End::Closed));
+        }
+        let has_room = backlog < TCP_WRITE_BACKLOG_BYTES_MAX;
+        if has_room
+            && let Some((_, receiver)) = &mut self.late
+            && let Poll::Ready(late) = receiver.poll_recv(context)
+        {
+            return Poll::Ready(self.take_late(late));
+        }
+        let may_read = !self.is_half_closed && has_room && self.deferred_count < TCP_PIPELINE_MAX;
+        if may_read { self.read(context) } else { Poll::Pending }
+    }
+
+    fn deadline(&self) -> Instant {
+        let since = if self.is_writing() { self.wrote_at } else { self.active_at };
+        // Who waits for the replica is not silent.
+        let limits = &self.desk.limits;
+        since + if self.deferred_count > 0 { limits.idle } else { limits.patience() }
+    }
+
+    fn overdue(&self) -> End {
+        // A request that waits for the replica is no silence of the client's; its own time limit ends the wait.
+        End::Cut(if self.is_writing() { Cut::SlowReader } else { Cut::Idle })
+    }
+
+    fn is_writing(&self) -> bool {
+        self.is_flush_due || !self.outbound.waiting().is_empty()
+    }
+
+    fn answer_whole_messages(&mut self) -> Result<(), End> {
+        while self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX {
+            let now = Instant::now();
+            let is_first = !self.is_writing();
+            let Some(message) = self.inbound.next() else { break };
+            let (late, outbound) = (&mut self.late, &mut self.outbound);
+            let (peer, transport, transfers) = (self.peer, self.desk.transport, self.transfers);
+            let reply = || {
+                let connection = late.get_or_insert_with(|| mpsc::channel(LATE_MAX)).0.clone();
+                Reply::Stream { peer, transport, transfers, connection }
+            };
+            match self.desk.respond(message, peer, reply, |response| outbound.push(response)) {
+                Ok(Action::Defer) => self.deferred_count += 1,
+                Ok(Action::Respond(_)) => {}
+                // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
+                Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
+            }
+            self.active_at = now;
+            if is_first {
+                self.wrote_at = now;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        // On the stack: a connection that waits holds no buffer.
+        let mut octets = [std::mem::MaybeUninit::<u8>::uninit(); CONNECTION_READ_BYTES];
+        let mut buffer = ReadBuf::uninit(&mut octets);
+        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(_)) => Poll::Ready(Err(End::Closed)),
+            Poll::Ready(Ok(())) => {
+                match buffer.filled() {
+                    // The client may close its half and still wait for responses.
+                    [] => self.is_half_closed = true,
+                    octets => self.inbound.extend(octets),
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Writes as much as the stream takes.
+    fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
+        while !self.outbound.waiting().is_empty() {
+            match Pin::new(&mut self.stream).poll_write(context, self.outbound.waiting()) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(End::Closed),
+                Poll::Ready(Ok(count)) => {
+                    self.outbound.sent(count);
+                    self.is_flush_due = true;
+                    self.wrote_at = Instant::now();
+                    self.active_at = self.wrote_at;
+                }
+                Poll::Pending => return Ok(()),
+            }
+        }
+        if self.is_flush_due {
+            match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(Ok(())) => self.is_flush_due = false,
+                Poll::Ready(Err(_)) => return Err(End::Closed),
+                Poll::Pending => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_late(&mut self, late: Option<Late>) -> Result<(), End> {
+        let (message, is_last) = match late {
+            Some(Late::Message(message)) => (message, true),
+            Some(Late::Part(message, _share)) => (message, false),
+            Some(Late::Close) | None => return Err(End::Closed),
+        };
+        let now = Instant::now();
+        if !self.is_writing() {
+            self.wrote_at = now;
+        }
+        self.outbound.push(&message);
+        self.active_at = now;
+        self.deferred_count -= usize::from(is_last);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

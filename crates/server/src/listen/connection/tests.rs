@@ -1,0 +1,277 @@
+//! Framing, order, and every limit, over real sockets with a responder of three lines.
+
+use super::*;
+use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
+use crate::listen::desk::ConnectionLimits;
+use crate::listen::sockets::{self, Sharing};
+use crate::listen::tcp::{Spoken, TcpService};
+use crate::listen::{PinnedResponder, Transport};
+use crate::stop::Stop;
+use std::io::{Read, Write};
+use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Messages that wait, with where their responses go.
+type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
+
+/// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...`
+/// gets the largest message there is.
+struct Echo {
+    deferred: Deferred,
+}
+
+impl Responder for Echo {
+    type Pinned<'a> = &'a mut Self;
+    fn pin(&mut self) -> &mut Self {
+        self
+    }
+    fn offline(&mut self) {}
+}
+
+impl PinnedResponder for &mut Echo {
+    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        match octets.first() {
+            Some(b'd') => Action::Defer,
+            Some(b's') => Action::Silent,
+            Some(b'p') => panic!("as the test wants"),
+            Some(b'b') => Action::Respond(out.len()),
+            _ => {
+                out[..octets.len()].copy_from_slice(octets);
+                Action::Respond(octets.len())
+            }
+        }
+    }
+
+    fn defer(&mut self, octets: &[u8], reply: Reply, _out: &mut [u8]) -> Action {
+        self.deferred.lock().unwrap().push((octets.to_vec(), reply));
+        Action::Defer
+    }
+
+    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
+}
+
+struct Server {
+    address: SocketAddr,
+    counters: Arc<ListenCounters>,
+    connections: Arc<ConnectionCounters>,
+    deferred: Deferred,
+    stop: Stop,
+}
+
+impl Server {
+    fn start(idle_ms: u64, connections_max: usize, per_client_max: usize) -> Self {
+        let listener: StdListener = sockets::tcp("127.0.0.1:0".parse().unwrap(), Sharing::Shared).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (counters, deferred, stop) = (Arc::<ListenCounters>::default(), Arc::default(), Stop::default());
+        let echo = Echo { deferred: Arc::clone(&deferred) };
+        let (their_counters, their_stop) = (counters.clone(), stop.clone());
+        let all = AllConnections::default();
+        let connections = all.of(Transport::Tcp).clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let limits = ConnectionLimits::new(connections_max, per_client_max, Duration::from_millis(idle_ms));
+            let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
+            let service = TcpService::new(desk, Spoken::Plain);
+            tokio::task::LocalSet::new().block_on(&runtime, async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                tokio::task::spawn_local(service.accept(listener));
+                while !their_stop.is_ordered() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+        });
+        Self { address, counters, connections, deferred, stop }
+    }
+
+    fn connect(&self) -> StdStream {
+        let stream = StdStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    fn wait_for(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..1_000 {
+            if is_so(self) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{what} did not happen within ten seconds");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.order();
+    }
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes(), message].concat()
+}
+
+fn read(stream: &mut StdStream) -> Vec<u8> {
+    let mut prefix = [0; 2];
+    stream.read_exact(&mut prefix).unwrap();
+    let mut message = vec![0; usize::from(u16::from_be_bytes(prefix))];
+    stream.read_exact(&mut message).unwrap();
+    message
+}
+
+/// Whether the server closed the connection; anything it still sends is passed over.
+fn is_closed(stream: &mut StdStream) -> bool {
+    stream.read_to_end(&mut Vec::new()).is_ok()
+}
+
+#[test]
+fn requests_are_pipelined_and_octets_may_come_one_by_one() {
+    let server = Server::start(5_000, 10, 10);
+    let mut stream = server.connect();
+    let all: Vec<u8> = (0..500u16).flat_map(|n| framed(&n.to_be_bytes())).collect();
+    stream.write_all(&all).unwrap();
+    for n in 0..500u16 {
+        assert_eq!(read(&mut stream), n.to_be_bytes());
+    }
+    for octet in framed(b"gently") {
+        stream.write_all(&[octet]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(read(&mut stream), b"gently");
+    let largest = vec![7; 65_535];
+    stream.write_all(&framed(&largest)).unwrap();
+    assert_eq!(read(&mut stream), largest);
+    // The client may close its half and still gets what it asked for.
+    stream.write_all(&framed(b"last")).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read(&mut stream), b"last");
+    assert!(is_closed(&mut stream));
+    server.wait_for("the end of the connection", |server| server.connections.open.get() == 0);
+}
+
+#[test]
+fn a_deferred_response_is_overtaken_and_comes_later() {
+    let server = Server::start(5_000, 10, 10);
+    let mut stream = server.connect();
+    stream.write_all(&[framed(b"d1"), framed(b"x"), framed(b"d2"), framed(b"y")].concat()).unwrap();
+    assert_eq!(read(&mut stream), b"x");
+    assert_eq!(read(&mut stream), b"y");
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let deferred = std::mem::take(&mut *server.deferred.lock().unwrap());
+    for (message, reply) in deferred.into_iter().rev() {
+        reply.send(message);
+    }
+    assert_eq!(read(&mut stream), b"d2");
+    assert_eq!(read(&mut stream), b"d1");
+    assert!(is_closed(&mut stream));
+}
+
+#[test]
+fn an_outcome_that_never_comes_closes_the_connection() {
+    let server = Server::start(5_000, 10, 10);
+    let mut stream = server.connect();
+    stream.write_all(&framed(b"d")).unwrap();
+    server.wait_for("deferral", |server| !server.deferred.lock().unwrap().is_empty());
+    let (_, reply) = server.deferred.lock().unwrap().pop().unwrap();
+    reply.give_up();
+    assert!(is_closed(&mut stream));
+}
+
+#[test]
+fn no_more_requests_are_taken_than_may_be_in_flight() {
+    let server = Server::start(5_000, 10, 10);
+    let mut stream = server.connect();
+    let all: Vec<u8> = (0..TCP_PIPELINE_MAX + 50).flat_map(|_| framed(b"d")).collect();
+    stream.write_all(&all).unwrap();
+    server.wait_for("the limit", |server| server.deferred.lock().unwrap().len() == TCP_PIPELINE_MAX);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.deferred.lock().unwrap().len(), TCP_PIPELINE_MAX);
+    for (message, reply) in std::mem::take(&mut *server.deferred.lock().unwrap()) {
+        reply.send(message);
+    }
+    server.wait_for("the rest", |server| server.deferred.lock().unwrap().len() == 50);
+}
+
+#[test]
+fn silence_ends_a_connection_and_so_do_octets_that_never_become_a_message() {
+    let server = Server::start(150, 10, 10);
+    let mut silent = server.connect();
+    let mut trickling = server.connect();
+    let start = std::time::Instant::now();
+    let mut writer = trickling.try_clone().unwrap();
+    let trickle = std::thread::spawn(move || {
+        // A message of 100 octets, one octet each 20 ms: it never gets there.
+        let _ = writer.write_all(&[0, 100]);
+        while writer.write_all(b"x").is_ok() && start.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert!(is_closed(&mut silent));
+    let _ = trickling.read_to_end(&mut Vec::new());
+    assert!(start.elapsed() < Duration::from_secs(3), "took {:?}", start.elapsed());
+    trickle.join().unwrap();
+    assert_eq!(server.connections.cuts(Cut::Idle), 2);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut() {
+    let server = Server::start(200, 10, 10);
+    let mut stream = server.connect();
+    stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    // Far more responses of 64 KiB than the kernel and the backlog hold.
+    let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
+    let _ = stream.write_all(&all);
+    server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
+}
+
+#[test]
+fn limits_on_connections_hold() {
+    let server = Server::start(5_000, 100, 2);
+    let (mut first, mut second) = (server.connect(), server.connect());
+    for stream in [&mut first, &mut second] {
+        stream.write_all(&framed(b"x")).unwrap();
+        assert_eq!(read(stream), b"x");
+    }
+    assert!(is_closed(&mut server.connect()));
+    assert_eq!(server.connections.cuts(Cut::OverLimit), 1);
+    drop(first);
+    server.wait_for("a free place", |server| server.connections.open.get() == 1);
+    let mut third = server.connect();
+    third.write_all(&framed(b"x")).unwrap();
+    assert_eq!(read(&mut third), b"x");
+}
+
+#[test]
+fn silence_is_borne_for_less_long_when_most_places_are_taken() {
+    let server = Server::start(4_000, 4, 4);
+    let start = std::time::Instant::now();
+    let _held: Vec<StdStream> = (0..3).map(|_| server.connect()).collect();
+    server.wait_for("three connections", |server| server.connections.open.get() == 3);
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(server.connections.cuts(Cut::Idle), 0, "there is room");
+    let mut fourth = server.connect();
+    // One that asks stays; the silent ones make place.
+    while server.connections.cuts(Cut::Idle) == 0 {
+        fourth.write_all(&framed(b"x")).unwrap();
+        assert_eq!(read(&mut fourth), b"x");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(start.elapsed() < Duration::from_millis(3_900), "after {:?}", start.elapsed());
+    fourth.write_all(&framed(b"x")).unwrap();
+    assert_eq!(read(&mut fourth), b"x");
+}
+
+#[test]
+fn a_panic_costs_one_connection_only() {
+    let server = Server::start(5_000, 10, 10);
+    let (mut victim, mut other) = (server.connect(), server.connect());
+    victim.write_all(&framed(b"p")).unwrap();
+    assert!(is_closed(&mut victim));
+    other.write_all(&framed(b"x")).unwrap();
+    assert_eq!(read(&mut other), b"x");
+    assert_eq!(server.counters.panics.get(), 1);
+    let mut speechless = server.connect();
+    speechless.write_all(&framed(b"s")).unwrap();
+    assert!(is_closed(&mut speechless));
+}

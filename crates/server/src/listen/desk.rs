@@ -1,0 +1,249 @@
+//! What all connections of one runtime and one transport share: who answers, and what they may take.
+
+use super::clients::{Clients, Place};
+use super::counters::{AllConnections, ConnectionCounters, ListenCounters};
+use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::limits::{CONNECTION_MEMORY_FREE_BYTES, CONNECTIONS_MEMORY_BYTES_MAX, DATAGRAM_OCTETS_MAX};
+use crate::limits::{HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX};
+use crate::metrics::Gauge;
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a deadline is looked at, at least, in the time that a client may be silent.
+const LOOKS: u32 = 4;
+/// How much less silence is borne when most places are taken.
+const CROWDED_DIVISOR: u32 = 10;
+
+/// What connections may take, of all transports together.
+#[derive(Clone)]
+pub(crate) struct ConnectionLimits {
+    /// Places for connections.
+    pub(crate) clients: Arc<Clients>,
+    /// Places for handshakes that are under way.
+    pub(crate) handshakes: Arc<Clients>,
+    /// Octets that wait, in either direction, on connections where more than a few do.
+    pub(crate) memory: Arc<Gauge>,
+    /// Silence after which a connection is closed, and time that a client has to take a response.
+    pub(crate) idle: Duration,
+}
+
+impl ConnectionLimits {
+    pub(crate) fn new(connections_max: usize, per_client_max: usize, idle: Duration) -> Self {
+        Self {
+            clients: Clients::new(connections_max, per_client_max),
+            handshakes: Clients::new(HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX),
+            memory: Arc::default(),
+            idle,
+        }
+    }
+}
+
+impl ConnectionLimits {
+    /// How long a client may be silent now. RFC 7766 6.2.3 lets a server be less patient when it runs out of room: who
+    /// asks nothing makes place for who does.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.clients.is_crowded() { self.idle / CROWDED_DIVISOR } else { self.idle }
+    }
+
+    /// When to look again at a deadline, which may have come nearer by then.
+    pub(crate) fn look_at(&self, deadline: Instant) -> Instant {
+        deadline.min(Instant::now() + self.idle / LOOKS)
+    }
+}
+
+/// Octets that one connection holds of the common memory; given back when dropped.
+pub(crate) struct Share {
+    memory: Arc<Gauge>,
+    held: usize,
+}
+
+impl Share {
+    pub(crate) fn new(limits: &ConnectionLimits) -> Self {
+        Self { memory: limits.memory.clone(), held: 0 }
+    }
+
+    /// Says how much the connection holds now; false when all of them together would hold too much. A few octets are
+    /// free, so that what is usual touches no memory that other threads write.
+    pub(crate) fn set(&mut self, octets: usize) -> bool {
+        let wanted = octets.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
+        if wanted > self.held && !self.memory.put(wanted - self.held, CONNECTIONS_MEMORY_BYTES_MAX) {
+            return false;
+        }
+        if wanted < self.held {
+            self.memory.take(self.held - wanted);
+        }
+        self.held = wanted;
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.take(self.held);
+    }
+}
+
+/// Octets that the exchanges of one connection hold, where each has a task of its own.
+pub(crate) struct Held {
+    octets: Cell<usize>,
+    share: RefCell<Share>,
+}
+
+/// What one exchange holds of it; given back when dropped.
+pub(crate) struct Holding<'h> {
+    held: &'h Held,
+    octets: usize,
+}
+
+/// All connections together hold as much as they may: this one has to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OutOfMemory;
+
+impl Held {
+    pub(crate) fn new(limits: &ConnectionLimits) -> Rc<Self> {
+        Rc::new(Self { octets: Cell::new(0), share: RefCell::new(Share::new(limits)) })
+    }
+
+    pub(crate) const fn octets(&self) -> usize {
+        self.octets.get()
+    }
+
+    /// The part of one exchange; none yet.
+    pub(crate) const fn holding(&self) -> Holding<'_> {
+        Holding { held: self, octets: 0 }
+    }
+
+    /// Says that a part of it was one number of octets and is another now.
+    pub(crate) fn change(&self, from: usize, to: usize) -> Result<(), OutOfMemory> {
+        self.octets.set(self.octets.get() + to - from);
+        let is_granted = self.share.borrow_mut().set(self.octets.get());
+        is_granted.then_some(()).ok_or(OutOfMemory)
+    }
+}
+
+impl Holding<'_> {
+    pub(crate) fn set(&mut self, octets: usize) -> Result<(), OutOfMemory> {
+        let from = std::mem::replace(&mut self.octets, octets);
+        self.held.change(from, octets)
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        // What becomes less is always granted.
+        let _granted = self.set(0);
+    }
+}
+
+/// An open connection: its place, and its share of the gauge.
+pub(crate) struct Open<R> {
+    desk: Rc<Desk<R>>,
+    _place: Place,
+}
+
+impl<R> Open<R> {
+    pub(crate) fn new(desk: &Rc<Desk<R>>, place: Place) -> Self {
+        desk.connections.open.enter(usize::MAX);
+        Self { desk: desk.clone(), _place: place }
+    }
+}
+
+impl<R> Drop for Open<R> {
+    fn drop(&mut self) {
+        self.desk.connections.open.leave();
+    }
+}
+
+/// Where the messages of one transport are answered, on one runtime.
+pub(crate) struct Desk<R> {
+    pub(crate) transport: Transport,
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) connections: Arc<ConnectionCounters>,
+    pub(crate) counters: Arc<ListenCounters>,
+    work: RefCell<Work<R>>,
+}
+
+/// A response is made one at a time, so one buffer is enough.
+struct Work<R> {
+    responder: R,
+    out: Vec<u8>,
+}
+
+/// A panic in the making of a response. It is a bug of ours, and has been counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Panicked;
+
+impl<R: Responder> Desk<R> {
+    pub(crate) fn new(
+        transport: Transport,
+        responder: R,
+        limits: &ConnectionLimits,
+        connections: &AllConnections,
+        counters: Arc<ListenCounters>,
+    ) -> Self {
+        let work = RefCell::new(Work { responder, out: vec![0; DATAGRAM_OCTETS_MAX] });
+        Self { transport, limits: limits.clone(), connections: connections.of(transport).clone(), counters, work }
+    }
+
+    /// Answers one message from the newest version: `take` gets the response, `reply` says where one goes that has to
+    /// wait.
+    pub(crate) fn respond(
+        &self,
+        octets: &[u8],
+        peer: SocketAddr,
+        reply: impl FnOnce() -> Reply,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<Action, Panicked> {
+        let mut work = self.work.borrow_mut();
+        let Work { responder, out } = &mut *work;
+        // A panic is a bug of ours; it costs the connection that met it, never the runtime (invariant 6).
+        let action = catch_unwind(AssertUnwindSafe(|| {
+            let mut pinned = responder.pin();
+            match pinned.respond(octets, peer, self.transport, out) {
+                Action::Defer => pinned.defer(octets, reply(), out),
+                action => action,
+            }
+        }));
+        responder.offline();
+        let Ok(action) = action else {
+            self.counters.panics.one_shared();
+            return Err(Panicked);
+        };
+        if let Action::Respond(len) = action {
+            take(&out[..len]);
+        }
+        Ok(action)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_shared_and_comes_back() {
+        let limits = ConnectionLimits::new(1, 1, Duration::from_secs(1));
+        let (mut one, mut other) = (Share::new(&limits), Share::new(&limits));
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES));
+        assert_eq!(limits.memory.get(), 0, "a little is free");
+        assert!(one.set(CONNECTIONS_MEMORY_BYTES_MAX));
+        assert!(!other.set(2 * CONNECTION_MEMORY_FREE_BYTES + 1), "all of it is taken");
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES + 10));
+        assert!(other.set(CONNECTIONS_MEMORY_BYTES_MAX));
+        drop((one, other));
+        assert_eq!(limits.memory.get(), 0);
+        // The exchanges of one connection are added up.
+        let held = Held::new(&limits);
+        let (mut one, mut other) = (held.holding(), held.holding());
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(1_000).is_ok());
+        assert_eq!((held.octets(), limits.memory.get()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
+        assert_eq!(other.set(CONNECTIONS_MEMORY_BYTES_MAX + 1), Err(OutOfMemory));
+        drop((one, other));
+        assert_eq!((held.octets(), limits.memory.get()), (0, 0));
+    }
+}

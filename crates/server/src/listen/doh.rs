@@ -1,0 +1,240 @@
+//! DNS over HTTPS (RFC 8484) on one connection of HTTP/2 (RFC 9113).
+//!
+//! ```text
+//!   stalls    the stream below, which notes since when nothing can be written
+//!   request   which message a request carries, or which status it gets
+//!   exchange  one request, from its headers to the end of its response
+//!   freshness how long a response may be kept
+//! ```
+//! What answers at once is answered at once; what waits for a body, for the replica or for the client's window has a
+//! task of its own, and all of these end with the connection.
+
+mod exchange;
+mod freshness;
+mod request;
+mod stalls;
+
+use super::Responder;
+use super::counters::Cut;
+use super::desk::{Desk, Held};
+use crate::limits::{
+    HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
+    HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES, TCP_WRITE_BACKLOG_BYTES_MAX,
+};
+use bytes::Bytes;
+use exchange::{Exchange, exchange};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use stalls::{Stalls, Watched};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep};
+
+/// Serves one connection until it ends, and counts why it did.
+pub(super) async fn serve<R, S>(desk: Rc<Desk<R>>, stream: S, peer: SocketAddr)
+where
+    R: Responder + 'static,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let held = Held::new(&desk.limits);
+    let stalls = Stalls::new(held.clone());
+    let greeting = builder().handshake(Watched::new(stream, stalls.clone()));
+    let connections = desk.connections.clone();
+    let connection = match tokio::time::timeout(desk.limits.idle, greeting).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(error)) => {
+            if let Some(why) = cut_of(&error) {
+                connections.cut(why);
+            }
+            return;
+        }
+        Err(_) => return connections.cut(Cut::Idle),
+    };
+    if let Some(why) = Http::new(desk, connection, stalls, held, peer).run().await {
+        connections.cut(why);
+    }
+}
+
+/// Every limit that HTTP/2 knows; h2 has bounds of its own for CONTINUATION and for empty DATA.
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(HTTP_STREAMS_MAX)
+        .max_header_list_size(HTTP_HEADERS_BYTES_MAX)
+        .initial_window_size(HTTP_WINDOW_BYTES)
+        .initial_connection_window_size(HTTP_WINDOW_BYTES)
+        .max_send_buffer_size(HTTP_SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(HTTP_PENDING_RESETS_MAX)
+        .max_local_error_reset_streams(Some(HTTP_LOCAL_RESETS_MAX))
+        .max_concurrent_reset_streams(HTTP_PENDING_RESETS_MAX)
+        .reset_stream_duration(Duration::from_secs(1));
+    builder
+}
+
+/// A request, and where its response goes.
+type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Which counter the end of a connection belongs to, if the client did not want it. What it did wrong it has been told,
+/// with GOAWAY.
+fn cut_of(error: &h2::Error) -> Option<Cut> {
+    if error.is_io() || error.is_remote() {
+        return None;
+    }
+    // h2 has budgets of its own, for requests that it has not yet handed out, and for frames that carry nothing.
+    let is_too_much = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+    Some(if is_too_much { Cut::Excess } else { Cut::Protocol })
+}
+
+/// One connection.
+struct Http<R, S> {
+    desk: Rc<Desk<R>>,
+    connection: Connection<Watched<S>, Bytes>,
+    stalls: Rc<Stalls>,
+    peer: SocketAddr,
+    /// Requests that wait for something.
+    waiting: JoinSet<Exchange>,
+    held: Rc<Held>,
+    /// Why it has to end: one of its requests was reason enough.
+    cut: Option<Cut>,
+    request_count: u64,
+    reset_count: u64,
+    /// When the last request came or the last response was done.
+    active_at: Instant,
+    /// Until when a client that was told that nothing more is taken may take what it has asked for.
+    goodbye_until: Option<Instant>,
+}
+
+impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
+    fn new(
+        desk: Rc<Desk<R>>,
+        connection: Connection<Watched<S>, Bytes>,
+        stalls: Rc<Stalls>,
+        held: Rc<Held>,
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            desk,
+            connection,
+            stalls,
+            peer,
+            waiting: JoinSet::new(),
+            held,
+            cut: None,
+            request_count: 0,
+            reset_count: 0,
+            active_at: Instant::now(),
+            goodbye_until: None,
+        }
+    }
+
+    async fn run(mut self) -> Option<Cut> {
+        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+        poll_fn(|context| self.poll(context, alarm.as_mut())).await
+    }
+
+    /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
+    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<Cut>> {
+        loop {
+            while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
+                self.ended(ended.unwrap_or(Exchange::Done));
+            }
+            if self.cut.is_some() {
+                return Poll::Ready(self.cut);
+            }
+            if self.has_too_many_resets() {
+                // RFC 9113 10.5: what a peer does that costs more than it is worth may be an error.
+                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                let _told = self.connection.poll_closed(context);
+                return Poll::Ready(Some(Cut::Excess));
+            }
+            match self.poll_accept(context) {
+                Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
+                Poll::Ready(Some(Err(error))) => {
+                    return Poll::Ready(cut_of(&error));
+                }
+                Poll::Ready(None) => return Poll::Ready(self.goodbye_until.map(|_| Cut::Idle)),
+                Poll::Pending => break,
+            }
+        }
+        while alarm.as_mut().poll(context).is_ready() {
+            if let Some(cut) = self.overdue(context) {
+                return Poll::Ready(Some(cut));
+            }
+            alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+        }
+        Poll::Pending
+    }
+
+    /// The next request, if one may be taken: none is while responses wait for the client to read.
+    fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Accepted, h2::Error>>> {
+        if self.stalls.since().is_none() && self.held.octets() < TCP_WRITE_BACKLOG_BYTES_MAX {
+            return self.connection.poll_accept(context);
+        }
+        self.connection.poll_closed(context).map(|closed| closed.err().map(Err))
+    }
+
+    fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {
+        self.request_count += 1;
+        self.active_at = Instant::now();
+        let exchange = exchange(self.desk.clone(), self.held.clone(), self.stalls.clone(), self.peer, request, respond);
+        let mut exchange = Box::pin(exchange);
+        match exchange.as_mut().poll(context) {
+            Poll::Ready(ended) => self.ended(ended),
+            Poll::Pending => drop(self.waiting.spawn_local(exchange)),
+        }
+    }
+
+    fn ended(&mut self, ended: Exchange) {
+        self.active_at = Instant::now();
+        match ended {
+            Exchange::Done => {}
+            Exchange::Reset => self.reset_count += 1,
+            Exchange::Slow => self.cut = Some(Cut::SlowReader),
+            Exchange::OutOfMemory => self.cut = Some(Cut::Memory),
+        }
+    }
+
+    /// A client may take back requests, but not make a habit of it.
+    const fn has_too_many_resets(&self) -> bool {
+        self.reset_count > HTTP_RESETS_MAX && self.reset_count > self.request_count / 2
+    }
+
+    fn deadline(&self) -> Instant {
+        match (self.goodbye_until, self.stalls.since()) {
+            (Some(until), _) => until,
+            (None, Some(since)) => since + self.desk.limits.patience(),
+            (None, None) => self.active_at + self.desk.limits.patience(),
+        }
+    }
+
+    /// What becomes of the connection when the alarm rings.
+    fn overdue(&mut self, context: &mut Context<'_>) -> Option<Cut> {
+        let now = Instant::now();
+        if self.deadline() > now {
+            return None;
+        }
+        if self.goodbye_until.is_some() {
+            return Some(Cut::Idle);
+        }
+        if self.stalls.since().is_some() {
+            return Some(Cut::SlowReader);
+        }
+        if self.waiting.is_empty() {
+            // RFC 9113 9.1: say so, so that the client knows which of its requests were taken.
+            self.connection.graceful_shutdown();
+            self.goodbye_until = Some(now + Duration::from_millis(HTTP_GOODBYE_MS));
+            context.waker().wake_by_ref();
+        } else {
+            // A request that waits has a time limit of its own.
+            self.active_at = now;
+        }
+        None
+    }
+}

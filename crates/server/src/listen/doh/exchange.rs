@@ -1,0 +1,246 @@
+//! One request, from its headers to the end of its response.
+
+use super::super::desk::{Desk, Held, Holding, OutOfMemory, Panicked};
+use super::super::{Action, Late, Reply, Responder};
+use super::freshness;
+use super::request::{Bad, MEDIA_TYPE, Source, source};
+use super::stalls::Stalls;
+use crate::limits::DATAGRAM_OCTETS_MAX;
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use tokio::sync::mpsc;
+use wire::number::Opcode;
+use wire::parse::Header;
+
+/// How an exchange ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Exchange {
+    /// With a response, or because there is none.
+    Done,
+    /// The client took its request back before that.
+    Reset,
+    /// The client did not take its response in time.
+    Slow,
+    /// All connections together hold as much as they may.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for Exchange {
+    fn from(OutOfMemory: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// What keeps a body from being read, or a response from being sent.
+enum Missing {
+    /// The body is no message.
+    Bad(Bad),
+    /// The exchange is over.
+    Over(Exchange),
+}
+
+impl From<h2::Error> for Missing {
+    fn from(_: h2::Error) -> Self {
+        Self::Over(Exchange::Reset)
+    }
+}
+
+impl From<OutOfMemory> for Missing {
+    fn from(error: OutOfMemory) -> Self {
+        Self::Over(error.into())
+    }
+}
+
+/// What a message gets.
+enum Outcome {
+    Response(Vec<u8>),
+    /// It comes.
+    Late(mpsc::Receiver<Late>),
+    Bad(Bad),
+    /// Nothing can be said any more.
+    Lost,
+}
+
+/// Answers one request.
+pub(super) async fn exchange<R: Responder>(
+    desk: Rc<Desk<R>>,
+    held: Rc<Held>,
+    stalls: Rc<Stalls>,
+    peer: SocketAddr,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Exchange {
+    let mut holding = held.holding();
+    let source = source(&request);
+    let (head, body) = request.into_parts();
+    // The body is read first, whatever is to be said: a request that is malformed further on gets no response
+    // (RFC 9113 8.1.1), and a client is never told to stop in the middle.
+    let body = match body.is_end_stream() {
+        true => Ok(Vec::new()),
+        false => match tokio::time::timeout(desk.limits.idle, read(body, &mut holding)).await {
+            Ok(Err(Missing::Over(ended))) => return ended,
+            Ok(Err(Missing::Bad(bad))) => Err(bad),
+            Ok(Ok(body)) => Ok(body),
+            Err(_) => Err(Bad::TOO_SLOW),
+        },
+    };
+    let outcome = match (source, body) {
+        (Ok(Source::Target(message)), Ok(_)) | (Ok(Source::Body), Ok(message)) => {
+            answer(&desk, peer, &head.method, &message)
+        }
+        (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
+    };
+    let response = match outcome {
+        Outcome::Response(response) => response,
+        Outcome::Bad(bad) => {
+            desk.connections.bad_requests.one_shared();
+            return refuse(&mut respond, bad, head.method == Method::HEAD);
+        }
+        Outcome::Late(receiver) => match late(receiver, &mut respond).await {
+            Ok(response) => response,
+            Err(ended) => return ended,
+        },
+        Outcome::Lost => {
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            return Exchange::Done;
+        }
+    };
+    match tokio::time::timeout(desk.limits.idle, send(&mut respond, response, &mut holding, &stalls)).await {
+        Ok(Ok(())) => Exchange::Done,
+        Ok(Err(Missing::Over(ended))) => ended,
+        Ok(Err(Missing::Bad(_))) => Exchange::Done,
+        Err(_) => {
+            respond.send_reset(Reason::CANCEL);
+            Exchange::Slow
+        }
+    }
+}
+
+fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, method: &Method, message: &[u8]) -> Outcome {
+    if method == Method::GET && Header::parse(message).is_some_and(|header| header.opcode != Opcode::QUERY) {
+        return Outcome::Bad(Bad::CHANGE_BY_GET);
+    }
+    let (mut receiver, mut response) = (None, Vec::new());
+    let reply = || {
+        let (connection, theirs) = mpsc::channel(1);
+        receiver = Some(theirs);
+        // One response is one message: there is no place for a zone (RFC 8484 4.2.1).
+        Reply::Stream { peer, transport: desk.transport, transfers: false, connection }
+    };
+    match desk.respond(message, peer, reply, |octets| response.extend_from_slice(octets)) {
+        Ok(Action::Respond(_)) => Outcome::Response(response),
+        Ok(Action::Silent) => Outcome::Bad(Bad::NO_QUERY),
+        Ok(Action::Defer) => receiver.map_or(Outcome::Lost, Outcome::Late),
+        Err(Panicked) => Outcome::Lost,
+    }
+}
+
+/// Reads a body.
+async fn read(mut body: RecvStream, holding: &mut Holding<'_>) -> Result<Vec<u8>, Missing> {
+    let mut octets = Vec::new();
+    while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
+        let data = data?;
+        if octets.len() + data.len() > DATAGRAM_OCTETS_MAX {
+            return Err(Missing::Bad(Bad::TOO_LARGE));
+        }
+        octets.extend_from_slice(&data);
+        holding.set(octets.len())?;
+        body.flow_control().release_capacity(data.len())?;
+    }
+    Ok(octets)
+}
+
+/// Waits for a response that comes later, or for the client to take its request back.
+async fn late(mut receiver: mpsc::Receiver<Late>, respond: &mut SendResponse<Bytes>) -> Result<Vec<u8>, Exchange> {
+    let late = poll_fn(|context| {
+        if respond.poll_reset(context).is_ready() {
+            return Poll::Ready(Err(Exchange::Reset));
+        }
+        receiver.poll_recv(context).map(Ok)
+    });
+    match late.await? {
+        Some(Late::Message(message) | Late::Part(message, _)) => Ok(message),
+        Some(Late::Close) | None => {
+            // Whether the update was done is not known: no status says that.
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            Err(Exchange::Done)
+        }
+    }
+}
+
+/// Sends a DNS response, as fast as the client's window lets it: no more of it is given to HTTP/2 than can leave.
+async fn send(
+    respond: &mut SendResponse<Bytes>,
+    message: Vec<u8>,
+    holding: &mut Holding<'_>,
+    stalls: &Stalls,
+) -> Result<(), Missing> {
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(message.len()));
+    let max_age = format!("max-age={}", freshness::seconds(&message));
+    if let Ok(value) = HeaderValue::try_from(max_age) {
+        headers.insert(header::CACHE_CONTROL, value);
+    }
+    let mut stream = respond.send_response(response, false)?;
+    let mut rest = Bytes::from(message);
+    holding.set(rest.len())?;
+    loop {
+        stream.reserve_capacity(rest.len());
+        let piece = rest.split_to(granted(&mut stream, rest.len()).await?);
+        let is_last = rest.is_empty();
+        holding.set(rest.len())?;
+        stalls.give(piece.len())?;
+        stream.send_data(piece, is_last)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Octets that may be sent now, of those that are wanted.
+async fn granted(stream: &mut SendStream<Bytes>, wanted: usize) -> Result<usize, h2::Error> {
+    poll_fn(|context| {
+        if stream.capacity() > 0 || wanted == 0 {
+            return Poll::Ready(Ok(stream.capacity().min(wanted)));
+        }
+        match stream.poll_capacity(context) {
+            Poll::Ready(Some(Ok(count))) if count > 0 => Poll::Ready(Ok(count.min(wanted))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error)),
+            Poll::Ready(None) => Poll::Ready(Err(Reason::STREAM_CLOSED.into())),
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {
+                // The client may take the request back while it waits.
+                stream.poll_reset(context).map(|reason| Err(reason.map_or_else(|error| error, Into::into)))
+            }
+        }
+    })
+    .await
+}
+
+fn refuse(respond: &mut SendResponse<Bytes>, bad: Bad, is_head: bool) -> Exchange {
+    let mut response = Response::new(());
+    *response.status_mut() = bad.status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bad.why.len()));
+    if bad.status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
+    }
+    // RFC 9110 9.3.2: the answer to HEAD has no body.
+    let sent = respond.send_response(response, is_head);
+    if is_head {
+        return Exchange::Done;
+    }
+    // A sentence: HTTP/2 may keep it until the client's window lets it go, or the connection ends.
+    match sent.and_then(|mut stream| stream.send_data(Bytes::from_static(bad.why.as_bytes()), true)) {
+        Ok(()) => Exchange::Done,
+        Err(_) => Exchange::Reset,
+    }
+}

@@ -1,0 +1,231 @@
+//! DNS over QUIC (RFC 9250): a query for each stream.
+//!
+//! Each runtime has an endpoint of its own for each address (SO_REUSEPORT). The kernel chooses by the addresses and
+//! ports of both sides, so a connection's packets reach its endpoint as long as its client stays where it is:
+//! migration is switched off, and a client whose address changes connects anew.
+
+mod exchange;
+
+use super::Responder;
+use super::clients::Place;
+use super::counters::{Cut, HandshakeFailure};
+use super::desk::{Desk, Held, Open};
+use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
+use exchange::{Exchange, exchange};
+use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Error codes of RFC 9250 8.4.
+pub(super) mod code {
+    use quinn::VarInt;
+    pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x0);
+    pub(crate) const INTERNAL_ERROR: VarInt = VarInt::from_u32(0x1);
+    pub(crate) const PROTOCOL_ERROR: VarInt = VarInt::from_u32(0x2);
+    pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x4);
+}
+
+/// Where the errors of QUIC that are alerts of TLS begin (RFC 9001 4.8).
+const CRYPTO_ERROR: u64 = 0x100;
+/// The alert that no protocol is common to both sides (RFC 7301 3.2).
+const NO_APPLICATION_PROTOCOL: u8 = 120;
+
+/// The service of one runtime.
+pub(crate) struct DoqService<R> {
+    desk: Rc<Desk<R>>,
+}
+
+impl<R: Responder + 'static> DoqService<R> {
+    pub(crate) fn new(desk: Desk<R>) -> Rc<Self> {
+        Rc::new(Self { desk: Rc::new(desk) })
+    }
+
+    /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
+    pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
+        while let Some(incoming) = endpoint.accept().await {
+            self.incoming(incoming);
+        }
+    }
+
+    fn incoming(self: &Rc<Self>, incoming: Incoming) {
+        let (connections, limits) = (&self.desk.connections, &self.desk.limits);
+        // RFC 9000 8.1.2: under load a client shows first that its address is its own. What is forged takes no place.
+        if limits.handshakes.count() >= QUIC_HALF_OPEN_MAX && incoming.may_retry() {
+            connections.retries.one_shared();
+            // It may be retried: that was asked.
+            let _asked = incoming.retry();
+            return;
+        }
+        let peer = incoming.remote_address();
+        let Some(place) = limits.clients.enter(peer.ip()) else {
+            connections.cut(Cut::OverLimit);
+            return incoming.refuse();
+        };
+        let Some(handshake) = limits.handshakes.enter(peer.ip()) else {
+            connections.handshake_failed(HandshakeFailure::OverLimit);
+            return incoming.refuse();
+        };
+        connections.accepted.one_shared();
+        let service = self.clone();
+        tokio::task::spawn_local(async move {
+            let _open = Open::new(&service.desk, place);
+            if let Some(connection) = service.handshake(incoming, handshake).await {
+                Client::new(&service.desk, connection, peer).run().await;
+            }
+        });
+    }
+
+    async fn handshake(&self, incoming: Incoming, _place: Place) -> Option<Connection> {
+        let counters = &self.desk.connections;
+        let peer = incoming.remote_address();
+        let limit = Duration::from_millis(HANDSHAKE_MS);
+        let outcome = match incoming.accept() {
+            Ok(connecting) => tokio::time::timeout(limit, connecting).await,
+            Err(error) => Ok(Err(error)),
+        };
+        let why = match outcome {
+            Ok(Ok(connection)) => {
+                counters.handshakes.one_shared();
+                return Some(connection);
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%peer, %error, "handshake of QUIC failed");
+                reason(&error)
+            }
+            Err(_) => HandshakeFailure::TimedOut,
+        };
+        counters.handshake_failed(why);
+        None
+    }
+}
+
+fn reason(error: &ConnectionError) -> HandshakeFailure {
+    match error {
+        ConnectionError::TimedOut => HandshakeFailure::TimedOut,
+        ConnectionError::TransportError(error) => {
+            let is_alpn = u64::from(error.code) == CRYPTO_ERROR + u64::from(NO_APPLICATION_PROTOCOL);
+            if is_alpn { HandshakeFailure::Alpn } else { HandshakeFailure::Unacceptable }
+        }
+        ConnectionError::VersionMismatch => HandshakeFailure::Unacceptable,
+        _ => HandshakeFailure::Broken,
+    }
+}
+
+/// One connection.
+struct Client<'d, R> {
+    desk: &'d Rc<Desk<R>>,
+    connection: Connection,
+    peer: SocketAddr,
+    held: Rc<Held>,
+    /// Queries that wait for something.
+    waiting: JoinSet<Exchange>,
+    /// When the last query came or the last response was done.
+    active_at: Instant,
+}
+
+impl<'d, R: Responder + 'static> Client<'d, R> {
+    fn new(desk: &'d Rc<Desk<R>>, connection: Connection, peer: SocketAddr) -> Self {
+        let held = Held::new(&desk.limits);
+        Self { desk, connection, peer, held, waiting: JoinSet::new(), active_at: Instant::now() }
+    }
+
+    /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
+    async fn run(mut self) {
+        let connection = self.connection.clone();
+        let mut accept = Box::pin(connection.accept_bi());
+        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+        let end = poll_fn(|context| {
+            // Packets that ask nothing keep QUIC awake, but are no reason to keep a connection.
+            while alarm.as_mut().poll(context).is_ready() {
+                if self.deadline() <= Instant::now() {
+                    self.connection.close(code::NO_ERROR, b"");
+                    return Poll::Ready(Some(Cut::Idle));
+                }
+                alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+            }
+            loop {
+                while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
+                    if let Err(cut) = self.ended(ended.unwrap_or(Exchange::Done)) {
+                        return Poll::Ready(Some(cut));
+                    }
+                }
+                match accept.as_mut().poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok((send, receive))) => {
+                        accept.set(connection.accept_bi());
+                        if let Err(cut) = self.query(send, receive, context) {
+                            return Poll::Ready(Some(cut));
+                        }
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(cut_of(&error)),
+                }
+            }
+        })
+        .await;
+        if let Some(why) = end {
+            self.desk.connections.cut(why);
+        }
+    }
+
+    /// Until when the client may be silent: for ever while it waits for a response, which has a time limit of its own.
+    fn deadline(&self) -> Instant {
+        let since = if self.waiting.is_empty() { self.active_at } else { Instant::now() };
+        since + self.desk.limits.patience()
+    }
+
+    fn query(
+        &mut self,
+        send: quinn::SendStream,
+        receive: quinn::RecvStream,
+        context: &mut Context<'_>,
+    ) -> Result<(), Cut> {
+        let mut exchange = Box::pin(exchange(self.desk.clone(), self.held.clone(), self.peer, send, receive));
+        match exchange.as_mut().poll(context) {
+            Poll::Ready(ended) => self.ended(ended),
+            Poll::Pending => {
+                self.waiting.spawn_local(exchange);
+                Ok(())
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Exchange) -> Result<(), Cut> {
+        self.active_at = Instant::now();
+        let close = |code: VarInt, why: &str| self.connection.close(code, why.as_bytes());
+        match ended {
+            Exchange::Done => Ok(()),
+            Exchange::Slow => {
+                close(code::EXCESSIVE_LOAD, "too slow");
+                Err(Cut::SlowReader)
+            }
+            Exchange::Broken(rule) => {
+                close(code::PROTOCOL_ERROR, rule);
+                Err(Cut::Protocol)
+            }
+            Exchange::OutOfMemory => {
+                close(code::EXCESSIVE_LOAD, "");
+                Err(Cut::Memory)
+            }
+            Exchange::Lost => {
+                close(code::INTERNAL_ERROR, "");
+                // Counted as a panic.
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Which counter the end of a connection belongs to, if the client did not want it.
+const fn cut_of(error: &ConnectionError) -> Option<Cut> {
+    match error {
+        ConnectionError::TimedOut => Some(Cut::Idle),
+        ConnectionError::TransportError(_) => Some(Cut::Protocol),
+        _ => None,
+    }
+}

@@ -1,0 +1,96 @@
+//! Handshakes of TLS on a TCP connection: bounded in time and number, and counted by how they ended.
+
+use super::counters::HandshakeFailure;
+use super::desk::Desk;
+use crate::limits::{HANDSHAKE_MS, TLS_WRITE_BUFFER_BYTES};
+use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How the connections of a listener are set up.
+pub(crate) struct Handshake {
+    acceptor: TlsAcceptor,
+    /// Whether the client must name the protocol (ALPN).
+    is_name_needed: bool,
+}
+
+/// What client and server agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Protocol {
+    /// The client named the protocol.
+    pub(crate) is_named: bool,
+    pub(crate) is_tls13: bool,
+}
+
+impl Handshake {
+    /// DNS over TLS. A client need not name the protocol (RFC 7858 is older than its name, `dot`); one that names
+    /// others and not this one gets the alert no_application_protocol (RFC 7301 3.2).
+    pub(crate) fn dot(config: Arc<ServerConfig>) -> Self {
+        Self { acceptor: config.into(), is_name_needed: false }
+    }
+
+    /// HTTP/2, which must be named (RFC 9113 3.2).
+    pub(crate) fn http(config: Arc<ServerConfig>) -> Self {
+        Self { acceptor: config.into(), is_name_needed: true }
+    }
+
+    /// Runs the server's side; `None` when nothing came of it, which has been counted.
+    pub(crate) async fn run<R>(
+        &self,
+        desk: &Desk<R>,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> Option<(TlsStream<TcpStream>, Protocol)> {
+        let counters = &desk.connections;
+        let failed = |why, error: &dyn std::fmt::Display| {
+            tracing::debug!(%peer, %error, transport = desk.transport.label(), "handshake failed");
+            counters.handshake_failed(why);
+        };
+        let Some(_place) = desk.limits.handshakes.enter(peer.ip()) else {
+            failed(HandshakeFailure::OverLimit, &"too many at once");
+            return None;
+        };
+        let limit = Duration::from_millis(HANDSHAKE_MS);
+        let mut stream = match tokio::time::timeout(limit, self.acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                failed(reason(&error), &error);
+                return None;
+            }
+            Err(late) => {
+                failed(HandshakeFailure::TimedOut, &late);
+                return None;
+            }
+        };
+        let session = stream.get_mut().1;
+        let protocol = Protocol {
+            is_named: session.alpn_protocol().is_some(),
+            is_tls13: session.protocol_version() == Some(ProtocolVersion::TLSv1_3),
+        };
+        if self.is_name_needed && !protocol.is_named {
+            failed(HandshakeFailure::Alpn, &"no protocol named");
+            return None;
+        }
+        session.set_buffer_limit(Some(TLS_WRITE_BUFFER_BYTES));
+        counters.handshakes.one_shared();
+        if session.handshake_kind() == Some(HandshakeKind::Resumed) {
+            counters.resumed.one_shared();
+        }
+        Some((stream, protocol))
+    }
+}
+
+fn reason(error: &io::Error) -> HandshakeFailure {
+    match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+        Some(Error::NoApplicationProtocol) => HandshakeFailure::Alpn,
+        Some(Error::AlertReceived(_)) => HandshakeFailure::Broken,
+        Some(_) => HandshakeFailure::Unacceptable,
+        // Reset, or closed half-way.
+        None => HandshakeFailure::Broken,
+    }
+}

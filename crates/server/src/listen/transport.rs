@@ -1,0 +1,63 @@
+//! What carries messages between client and server.
+
+/// A transport of DNS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transport {
+    /// Datagrams (RFC 1035 4.2.1): silence makes the client repeat its octets.
+    Udp,
+    /// RFC 7766.
+    Tcp,
+    /// DNS over TLS (RFC 7858).
+    Dot,
+    /// DNS over HTTPS (RFC 8484).
+    Doh,
+    /// DNS over QUIC (RFC 9250).
+    Doq,
+}
+
+impl Transport {
+    /// All of them, in the order of their discriminants.
+    pub(crate) const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq];
+
+    /// A stable name for metrics.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Dot => "dot",
+            Self::Doh => "doh",
+            Self::Doq => "doq",
+        }
+    }
+
+    /// Whether nobody on the way reads what it carries.
+    pub(crate) const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Dot | Self::Doh | Self::Doq)
+    }
+
+    /// Whether edns-tcp-keepalive belongs on it: on TCP, TLS over it included (RFC 7828 3.1). On QUIC it is an error
+    /// (RFC 9250 5.5.2), and HTTP has times of its own.
+    pub(crate) const fn has_keepalive(self) -> bool {
+        matches!(self, Self::Tcp | Self::Dot)
+    }
+
+    /// What the replica is told: whether silence makes the client repeat its octets, or is a closed stream.
+    pub(crate) const fn of_replica(self) -> replica::io::Transport {
+        match self {
+            Self::Udp => replica::io::Transport::Udp,
+            Self::Tcp | Self::Dot | Self::Doh | Self::Doq => replica::io::Transport::Tcp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_in_the_order_of_their_discriminants() {
+        for (index, transport) in Transport::ALL.into_iter().enumerate() {
+            assert_eq!(transport as usize, index);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! UDP: one thread for each core, each with its own sockets, in batches, without a lock or an allocation for a query.
+
+use super::batch::{Batch, BatchSocket, Taken, wait};
+use super::counters::ListenCounters;
+use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::limits::UDP_WAIT_MS;
+use crate::stop::Stop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// One worker.
+pub(crate) struct UdpWorker<R> {
+    sockets: Vec<Arc<BatchSocket>>,
+    responder: R,
+    counters: Arc<ListenCounters>,
+}
+
+impl<R: Responder> UdpWorker<R> {
+    pub(crate) fn new(sockets: Vec<BatchSocket>, responder: R, counters: Arc<ListenCounters>) -> Self {
+        Self { sockets: sockets.into_iter().map(Arc::new).collect(), responder, counters }
+    }
+
+    /// Works until told to stop.
+    pub(crate) fn run(mut self, stop: &Stop) {
+        let mut batch = Batch::new();
+        while !stop.is_ordered() {
+            self.responder.offline();
+            let mut ready = match wait(&self.sockets, UDP_WAIT_MS) {
+                Ok(ready) => ready,
+                Err(error) => {
+                    tracing::error!(%error, "cannot wait for datagrams");
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                    continue;
+                }
+            };
+            // Sockets are served in turn, a batch each, until none has anything: no socket starves another.
+            while ready != 0 {
+                for index in 0..self.sockets.len() {
+                    if ready & 1 << index != 0 && !self.serve(&mut batch, index) {
+                        ready &= !(1 << index);
+                    }
+                }
+                if stop.is_ordered() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Serves one batch; says whether the socket may have more.
+    fn serve(&mut self, batch: &mut Batch, index: usize) -> bool {
+        let socket = &self.sockets[index];
+        let Taken { count, may_have_more } = match batch.receive(socket) {
+            Ok(taken) => taken,
+            Err(error) => {
+                // An ICMP error of an earlier response, most likely: the socket goes on.
+                tracing::debug!(%error, "datagrams not received");
+                return false;
+            }
+        };
+        let mut pinned = self.responder.pin();
+        if count > 1 && catch_unwind(AssertUnwindSafe(|| pinned.prepare(batch.datagrams()))).is_err() {
+            self.counters.panics.one();
+        }
+        for at in 0..count {
+            // A panic is a bug of ours; it costs the message that met it, never the worker (invariant 6).
+            let action = catch_unwind(AssertUnwindSafe(|| {
+                let Some((received, out)) = batch.exchange(at) else { return Action::Silent };
+                match pinned.respond(received.octets, received.peer, Transport::Udp, out) {
+                    Action::Defer => {
+                        let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
+                        pinned.defer(received.octets, reply, out)
+                    }
+                    action => action,
+                }
+            }));
+            match action {
+                Ok(Action::Respond(len)) => batch.respond(at, len),
+                Ok(Action::Silent | Action::Defer) => {}
+                Err(_) => self.counters.panics.one(),
+            }
+        }
+        drop(pinned);
+        self.counters.udp_not_sent.add(batch.send(socket) as u64);
+        may_have_more
+    }
+}
+
+#[cfg(test)]
+mod steady;

@@ -1,0 +1,167 @@
+//! A worker with real sockets and real zones, once it is warm: it allocates nothing, whatever it is asked.
+
+use super::UdpWorker;
+use crate::allocations;
+use crate::config::rate_limit::RateLimit;
+use crate::listen::Transport;
+use crate::listen::batch::BatchSocket;
+use crate::listen::sockets::{self, Sharing};
+use crate::listen::{Action, PinnedResponder, Reply, Responder};
+use crate::node::readers::Readers;
+use crate::service::answer::{AnswerOptions, PinnedQueryResponder, QueryResponder, Service};
+use crate::service::cookies::{Cookies, SecretSource};
+use crate::service::deferred::Desk;
+use crate::service::limiter::Limiter;
+use crate::service::serving::{ServingReader, ServingState};
+use crate::stop::Stop;
+use replica::io::Serving;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wire::builder::MessageBuilder;
+use wire::{Name, Rtype};
+use zone::answer::Batch;
+use zone::record::{Record, ZoneId};
+use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+/// Tells how much its thread has allocated whenever a batch begins.
+struct Watched {
+    responder: QueryResponder,
+    allocated: Arc<AtomicU64>,
+}
+
+impl Responder for Watched {
+    type Pinned<'a> = WatchedBatch<'a>;
+
+    fn pin(&mut self) -> WatchedBatch<'_> {
+        self.allocated.store(allocations::count(), Ordering::SeqCst);
+        WatchedBatch(self.responder.pin())
+    }
+
+    fn offline(&mut self) {
+        self.responder.offline();
+    }
+}
+
+struct WatchedBatch<'a>(PinnedQueryResponder<'a>);
+
+impl PinnedResponder for WatchedBatch<'_> {
+    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        self.0.respond(octets, peer, transport, out)
+    }
+
+    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+        self.0.defer(octets, reply, out)
+    }
+
+    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
+        self.0.prepare(messages);
+    }
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// A zone with a delegation, an alias, a wildcard and a name with more than fits.
+fn zones() -> ZoneSet {
+    let apex = name("example.test.");
+    let id = ZoneId { view: 0, apex: apex.clone() };
+    let record = |owner: &str, rtype, rdata: &[u8]| Record { owner: name(owner), rtype, ttl: 60, rdata: rdata.into() };
+    let target = |text: &str| name(text).octets().to_vec();
+    let soa = [b"\x02ns\x00\x04mail\x00".as_slice(), &[0, 0, 0, 1].repeat(5)].concat();
+    let mut records = vec![
+        record("example.test.", Rtype::SOA, &soa),
+        record("example.test.", Rtype::NS, &target("ns.example.test.")),
+        record("ns.example.test.", Rtype::A, &[192, 0, 2, 1]),
+        record("alias.example.test.", Rtype::CNAME, &target("ns.example.test.")),
+        record("*.wild.example.test.", Rtype::A, &[192, 0, 2, 2]),
+        record("below.example.test.", Rtype::NS, &target("ns.below.example.test.")),
+        record("ns.below.example.test.", Rtype::A, &[192, 0, 2, 3]),
+    ];
+    records.extend((0..80).map(|last| record("many.example.test.", Rtype::A, &[10, 0, 0, last])));
+    let mut set =
+        ZoneSet::new(ZoneSetConfig { store: StoreConfig { huge_pages: false, ..StoreConfig::default() } }).unwrap();
+    let mut edit = set.edit();
+    edit.add_records(&id, &records).unwrap();
+    edit.commit_stage(&id).unwrap();
+    let version = edit.seal();
+    set.publish(version);
+    set
+}
+
+/// One of each kind of message that a worker answers by itself.
+fn messages() -> Vec<Vec<u8>> {
+    let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
+    let cookie = MessageBuilder::query(8, name("ns.example.test.").as_ref(), Rtype::A);
+    vec![
+        ask("ns.example.test.", Rtype::A),
+        MessageBuilder::query(7, name("ns.example.test.").as_ref(), Rtype::A).build(),
+        ask("ns.example.test.", Rtype::MX),
+        ask("nothing.example.test.", Rtype::A),
+        ask("alias.example.test.", Rtype::A),
+        ask("any.wild.example.test.", Rtype::A),
+        ask("www.below.example.test.", Rtype::A),
+        ask("many.example.test.", Rtype::A),
+        ask("example.test.", Rtype::ANY),
+        ask("elsewhere.test.", Rtype::A),
+        cookie.edns(1232, false).option(10, &[1; 8]).build(),
+        b"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xFF".to_vec(),
+        b"short".to_vec(),
+    ]
+}
+
+#[test]
+fn a_warm_worker_allocates_nothing() {
+    let zones = zones();
+    let serving = Arc::<ServingState>::default();
+    serving.set(Serving::Yes);
+    let options = AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() };
+    // Everybody is limited, so that the way beyond the limit is taken too.
+    let rate_limit = RateLimit { per_second: 100, burst: 10, slip: 2, exempt: Vec::new(), ..RateLimit::default() };
+    let responder = QueryResponder {
+        service: Arc::new(Service { options, desk: Desk::new(1).0 }),
+        zones: Arc::<Readers>::default().add(zones.reader()),
+        serving: ServingReader::new(serving, Arc::default()),
+        counters: Arc::default(),
+        batch: Batch::new(),
+        cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
+        limiter: Limiter::new(&rate_limit, 1, [2; 16]),
+        started_at: Instant::now(),
+    };
+    let counters = responder.counters.clone();
+    let socket = sockets::udp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
+    let server = socket.local_addr().unwrap();
+    let socket = BatchSocket::new(socket).unwrap();
+    let allocated = Arc::<AtomicU64>::default();
+    let watched = Watched { responder, allocated: allocated.clone() };
+    let (stop, order) = (Stop::default(), Stop::default());
+    let worker = UdpWorker::new(vec![socket], watched, Arc::default());
+    let theirs = stop.clone();
+    let thread = std::thread::spawn(move || worker.run(&theirs));
+
+    let clients: Vec<UdpSocket> = (0..4).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let messages = messages();
+    let mut sent = 0;
+    let mut ask = |rounds: usize| {
+        for round in 0..rounds {
+            let client = &clients[round % clients.len()];
+            messages.iter().for_each(|message| assert_eq!(client.send_to(message, server).unwrap(), message.len()));
+            sent += messages.len() as u64;
+            let until = Instant::now() + Duration::from_secs(10);
+            while counters.received.get() < sent {
+                assert!(Instant::now() < until, "{} of {sent} arrived", counters.received.get());
+                assert!(!order.wait(Duration::from_micros(50)));
+            }
+        }
+        // Of the batch after the last message nothing is known until there is one more.
+        allocated.load(Ordering::SeqCst)
+    };
+    let warm = ask(50);
+    let after = ask(500);
+    stop.order();
+    thread.join().unwrap();
+    assert!(warm > 0, "the worker made its buffers");
+    assert_eq!(after, warm, "allocations in {} messages", 500 * messages.len());
+}

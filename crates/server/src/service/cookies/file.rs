@@ -1,0 +1,102 @@
+//! Secrets that an operator keeps: for servers of other makers at the same address, or to change them at will.
+
+use super::secret::{CookieSecret, SECRET_OCTETS};
+use crate::files::read_bounded;
+use crate::files::watch::Watch;
+use crate::limits::{COOKIE_SECRETS_MAX, FILE_LOOK_MS, SMALL_FILE_BYTES_MAX};
+use crate::stop::Stop;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// What is in the file, for all threads: each has its own copy and looks at one number.
+pub(crate) struct SharedSecrets {
+    file: PathBuf,
+    version: AtomicU64,
+    secrets: Mutex<Vec<CookieSecret>>,
+}
+
+impl SharedSecrets {
+    /// Reads the file: a secret a line, 32 hexadecimal digits. The first makes cookies, all are accepted.
+    pub(crate) fn load(file: &Path) -> io::Result<Self> {
+        let secrets = Mutex::new(read(file)?);
+        Ok(Self { file: file.to_owned(), version: AtomicU64::new(0), secrets })
+    }
+
+    /// Looks at the file again and again, until told to stop. What is of no use is said, and changes nothing.
+    pub(crate) fn watch(&self, stop: &Stop) {
+        let mut watch = Watch::new([self.file.clone()]);
+        while !stop.wait(Duration::from_millis(FILE_LOOK_MS)) {
+            if watch.has_changed() {
+                self.reload();
+            }
+        }
+    }
+
+    /// Takes over what is in the file, if it is of any use.
+    pub(super) fn reload(&self) {
+        let file = self.file.display();
+        match read(&self.file) {
+            Ok(new) if new == self.get() => {}
+            Ok(new) => {
+                *self.secrets.lock().unwrap_or_else(PoisonError::into_inner) = new;
+                self.version.fetch_add(1, Ordering::Release);
+                tracing::info!(%file, "the secrets of DNS cookies were read again");
+            }
+            Err(error) => tracing::error!(%file, %error, "the secrets of DNS cookies stay as they were"),
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(super) fn get(&self) -> Vec<CookieSecret> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn read(file: &Path) -> io::Result<Vec<CookieSecret>> {
+    let text = String::from_utf8(read_bounded(file, SMALL_FILE_BYTES_MAX)?);
+    let text = text.map_err(|_| io::Error::other("it is not text"))?;
+    let mut secrets = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split_once('#').map_or(line, |(before, _)| before).trim();
+        if line.is_empty() {
+            continue;
+        }
+        let octets = data_encoding::HEXLOWER_PERMISSIVE.decode(line.as_bytes()).ok();
+        let octets: Option<[u8; SECRET_OCTETS]> = octets.and_then(|octets| octets.try_into().ok());
+        let wrong = || io::Error::other(format!("line {number}: a secret is {} hexadecimal digits", 2 * SECRET_OCTETS));
+        secrets.push(CookieSecret::new(octets.ok_or_else(wrong)?));
+    }
+    match secrets.len() {
+        0 => Err(io::Error::other("no secret in it")),
+        count if count > COOKIE_SECRETS_MAX => Err(io::Error::other(format!("more than {COOKIE_SECRETS_MAX} secrets"))),
+        _ => Ok(secrets),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_secret_a_line() {
+        let dir = crate::test_dir("cookie-secrets");
+        let file = dir.path().join("secrets");
+        let load = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            SharedSecrets::load(&file).map(|shared| shared.get().len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            load("# mine\ne5e973e5a6b2a43f48e7dc849e37bfcf\n\n445536BCD2513298075A5D379663C962 # next\n"),
+            Ok(2)
+        );
+        assert_eq!(load("# none\n"), Err("no secret in it".into()));
+        assert_eq!(load("\ne5e9\n"), Err("line 2: a secret is 32 hexadecimal digits".into()));
+        assert!(load(&"e5e973e5a6b2a43f48e7dc849e37bfcf\n".repeat(COOKIE_SECRETS_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! DNS cookies (RFC 7873, RFC 9018): who has shown that the address is its own.
+//!
+//! Every node accepts the cookies of every other. Without a file of the operator's the secrets follow from the
+//! cluster's data key and the day, so that they change by themselves and nothing is to be agreed: each node makes
+//! cookies with the secret of today and accepts those of yesterday and tomorrow, so a new one is known everywhere long
+//! before it is used.
+//!
+//! A client with a bad cookie gets its answer, and a new cookie (RFC 7873 5.2.3 to 5.2.5 leave that to the server). A
+//! good one spares it the rate limit.
+
+// The file that an operator keeps.
+pub(crate) mod file;
+// One secret: makes cookies, and knows its own.
+mod secret;
+
+pub(crate) use secret::COOKIE_OCTETS;
+
+use crate::files::data_key::DATA_KEY_OCTETS;
+use file::SharedSecrets;
+use ring::hmac;
+use secret::CookieSecret;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::parse::Cookie;
+
+/// How long the secret of a cluster stays; a cookie is good for an hour, so that of the day before suffices.
+const PERIOD_S: u64 = 86_400;
+/// From this age on a good cookie is replaced (RFC 9018 4.3).
+const RENEW_AFTER_S: i32 = 1_800;
+
+/// What a client has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// It sent no cookie.
+    None,
+    /// It sent one, and none of ours in it that is good.
+    Unproven,
+    /// It sent one of ours: it receives what is sent to its address.
+    Proven,
+}
+
+/// Where secrets come from.
+#[derive(Clone)]
+pub(crate) enum SecretSource {
+    /// The cluster's data key.
+    Cluster(hmac::Key),
+    /// The operator.
+    File(Arc<SharedSecrets>),
+}
+
+impl fmt::Debug for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cluster(_) => "SecretSource::Cluster(..)",
+            Self::File(_) => "SecretSource::File(..)",
+        })
+    }
+}
+
+impl SecretSource {
+    /// That of a cluster with this data key.
+    pub(crate) fn cluster(data_key: &[u8; DATA_KEY_OCTETS]) -> Self {
+        Self::Cluster(hmac::Key::new(hmac::HMAC_SHA256, data_key))
+    }
+}
+
+/// What one thread makes and checks cookies with.
+pub(crate) struct Cookies {
+    source: SecretSource,
+    /// Of the period, or of the file, that `secrets` are from.
+    version: Option<u64>,
+    /// The first makes cookies; all are accepted.
+    secrets: Vec<CookieSecret>,
+}
+
+impl Cookies {
+    pub(crate) fn new(source: SecretSource) -> Self {
+        Self { source, version: None, secrets: Vec::new() }
+    }
+
+    /// Takes up what has changed.
+    fn refresh(&mut self, now_s: u64) {
+        match &self.source {
+            SecretSource::Cluster(key) => {
+                let period = now_s / PERIOD_S;
+                if self.version != Some(period) {
+                    let periods = [period, period.wrapping_sub(1), period + 1];
+                    self.secrets = periods.iter().map(|&period| CookieSecret::derive(key, period)).collect();
+                    self.version = Some(period);
+                }
+            }
+            SecretSource::File(shared) => {
+                let version = shared.version();
+                if self.version != Some(version) {
+                    self.secrets = shared.get();
+                    self.version = Some(version);
+                }
+            }
+        }
+    }
+
+    /// What the cookie shows that a client sent from this address, in seconds since 1970 at `now_s`, and the one that
+    /// its answer carries.
+    pub(crate) fn judge(
+        &mut self,
+        cookie: &Cookie<'_>,
+        address: IpAddr,
+        now_s: u64,
+    ) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        self.refresh(now_s);
+        let Some(maker) = self.secrets.first() else { return (Standing::Unproven, None) };
+        if cookie.server.is_empty() {
+            return (Standing::Unproven, Some(maker.cookie_for(cookie, address, now_s)));
+        }
+        let age_of = |(place, secret): (usize, &CookieSecret)| Some((place, secret.age_s(cookie, address, now_s)?));
+        let found = self.secrets.iter().enumerate().find_map(age_of);
+        // One that is young goes back as it came, when the secret of today made it.
+        let is_kept = found.is_some_and(|(place, age_s)| place == 0 && age_s < RENEW_AFTER_S);
+        let out = if is_kept { joined(cookie) } else { Some(maker.cookie_for(cookie, address, now_s)) };
+        (if found.is_some() { Standing::Proven } else { Standing::Unproven }, out)
+    }
+}
+
+/// Both parts of a cookie of ours.
+fn joined(cookie: &Cookie<'_>) -> Option<[u8; COOKIE_OCTETS]> {
+    let mut out = [0; COOKIE_OCTETS];
+    out[..8].copy_from_slice(&cookie.client);
+    out.get_mut(8..)?.copy_from_slice(cookie.server.get(..COOKIE_OCTETS - 8)?);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: [u8; 8] = [3; 8];
+
+    fn cluster(octet: u8) -> Cookies {
+        Cookies::new(SecretSource::cluster(&[octet; DATA_KEY_OCTETS]))
+    }
+
+    fn address() -> IpAddr {
+        "192.0.2.1".parse().unwrap()
+    }
+
+    #[test]
+    fn a_client_shows_that_the_address_is_its_own() {
+        let now = 1_800_000_000;
+        let mut node = cluster(1);
+        let (standing, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        assert_eq!(standing, Standing::Unproven);
+        let made = made.unwrap();
+        let again = |node: &mut Cookies, now| {
+            let (standing, cookie) = node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+            (standing, cookie.unwrap())
+        };
+        // Another node of the cluster, a little later: good, and kept.
+        assert_eq!(again(&mut cluster(1), now + 1_799), (Standing::Proven, made));
+        let (standing, renewed) = again(&mut node, now + 1_800);
+        assert!(standing == Standing::Proven && renewed != made, "half an hour old: good, and replaced");
+        assert_eq!(again(&mut node, now + 3_601).0, Standing::Unproven);
+        assert_eq!(again(&mut cluster(2), now).0, Standing::Unproven);
+    }
+
+    #[test]
+    fn a_secret_of_the_next_day_is_accepted_before_it_is_used() {
+        // A node whose clock is a second ahead has begun the new day.
+        let midnight = 20_000 * PERIOD_S;
+        for (maker_s, taker_s) in [(midnight, midnight - 1), (midnight - 1, midnight)] {
+            let (_, made) = cluster(1).judge(&Cookie { client: CLIENT, server: &[] }, address(), maker_s);
+            let made = made.unwrap();
+            let cookie = Cookie { client: CLIENT, server: &made[8..] };
+            let (standing, renewed) = cluster(1).judge(&cookie, address(), taker_s);
+            assert!(standing == Standing::Proven && renewed != Some(made));
+        }
+    }
+
+    #[test]
+    fn a_file_of_secrets_is_taken_up_when_it_changes() {
+        let dir = crate::test_dir("cookie-change");
+        let file = dir.path().join("secrets");
+        let (one, two) = ("e5e973e5a6b2a43f48e7dc849e37bfcf\n", "445536bcd2513298075a5d379663c962\n");
+        std::fs::write(&file, one).unwrap();
+        let shared = Arc::new(SharedSecrets::load(&file).unwrap());
+        let mut node = Cookies::new(SecretSource::File(shared.clone()));
+        let now = 1_800_000_000;
+        let (_, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        let made = made.unwrap();
+        let mut standing = || node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+        assert_eq!(standing(), (Standing::Proven, Some(made)));
+        // The new secret first: it makes cookies, the old one's are still good.
+        std::fs::write(&file, format!("{two}{one}")).unwrap();
+        shared.reload();
+        let (still, renewed) = standing();
+        assert!(still == Standing::Proven && renewed != Some(made));
+        std::fs::write(&file, two).unwrap();
+        shared.reload();
+        assert_eq!(standing().0, Standing::Unproven);
+        std::fs::write(&file, "what?").unwrap();
+        shared.reload();
+        assert_eq!(standing().1, renewed, "what is of no use changes nothing");
+    }
+}

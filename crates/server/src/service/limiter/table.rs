@@ -1,0 +1,114 @@
+//! Accounts of responses: a fixed number of them, four to a cache line.
+//!
+//! An account holds the one time from which it is empty again (the generic cell rate algorithm of ATM): each response
+//! moves it on by the pause between two responses at the rate, and it may lie no further ahead than a burst reaches.
+
+use crate::limits::RATE_LIMIT_ACCOUNTS;
+
+/// Accounts that a key may have.
+const WAYS: usize = 4;
+
+#[derive(Clone, Copy, Default)]
+struct Account {
+    tag: u32,
+    /// In nanoseconds from the start on; what has passed is as good as never used.
+    empty_at: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([Account; WAYS]);
+
+/// See the module.
+pub(super) struct Table {
+    lines: Vec<Line>,
+    /// Between two responses at the rate, in nanoseconds.
+    pause_ns: u64,
+    /// How far ahead the time may lie.
+    ahead_ns_max: u64,
+}
+
+impl Table {
+    /// For so many responses a second, and so many at once; at least one.
+    pub(super) fn new(per_second: f64, burst: f64) -> Self {
+        let pause_ns = (1e9 / per_second) as u64;
+        let ahead_ns_max = (pause_ns as f64 * burst.max(1.0)) as u64;
+        Self { lines: vec![Line::default(); RATE_LIMIT_ACCOUNTS / WAYS], pause_ns, ahead_ns_max }
+    }
+
+    /// Takes one response from the account of a key; false when there is none left.
+    pub(super) fn take(&mut self, key: u64, now_us: u64) -> bool {
+        let now_ns = now_us * 1_000;
+        // The upper half finds the line, the lower tells keys of a line apart.
+        let index = (key >> 32) as usize % self.lines.len();
+        let Line(accounts) = &mut self.lines[index];
+        let tag = key as u32;
+        let way = match accounts.iter().position(|account| account.tag == tag) {
+            Some(way) => way,
+            None => {
+                // The one with the most left is forgotten: of it least is lost.
+                let way = (0..WAYS).min_by_key(|&way| accounts[way].empty_at).unwrap_or(0);
+                accounts[way] = Account { tag, empty_at: 0 };
+                way
+            }
+        };
+        let account = &mut accounts[way];
+        let next = account.empty_at.max(now_ns) + self.pause_ns;
+        if next - now_ns > self.ahead_ns_max {
+            return false;
+        }
+        account.empty_at = next;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// A bucket of tokens that fills up at the rate: the same, said in another way.
+    struct Bucket {
+        tokens: f64,
+        at_us: u64,
+    }
+
+    proptest! {
+        #[test]
+        fn an_account_is_a_bucket_of_tokens(
+            rate in 1u32..1_000, burst in 1u32..200,
+            steps in prop::collection::vec((0u64..20, 0u64..200_000), 1..400)
+        ) {
+            let mut table = Table::new(f64::from(rate), f64::from(burst));
+            let mut buckets: HashMap<u64, Bucket> = HashMap::new();
+            let mut now = 0;
+            for (key, pause) in steps {
+                now += pause;
+                // Each on a line of its own, so that none is forgotten.
+                let key = key << 32 | 0x55;
+                let bucket = buckets.entry(key).or_insert(Bucket { tokens: f64::from(burst), at_us: now });
+                let filled = bucket.tokens + (now - bucket.at_us) as f64 * 1e-6 * f64::from(rate);
+                (bucket.tokens, bucket.at_us) = (filled.min(f64::from(burst)), now);
+                // Within what the rounding of a pause to nanoseconds may differ, either is right.
+                let is_close = (bucket.tokens - 1.0).abs() < 1e-3;
+                let taken = table.take(key, now);
+                prop_assert!(is_close || taken == (bucket.tokens >= 1.0), "{} tokens at {now}", bucket.tokens);
+                if taken {
+                    bucket.tokens -= 1.0;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_over_the_limit_is_not_forgotten_for_who_is_not() {
+        let mut table = Table::new(1.0, 10.0);
+        while table.take(1, 0) {}
+        for other in 2..1_000 {
+            // All on the line of the first.
+            assert!(table.take(other, 0));
+        }
+        assert!(!table.take(1, 0));
+    }
+}

@@ -1,0 +1,91 @@
+//! What clients of DNS over TLS, HTTPS and QUIC agree on with this node.
+
+use super::certificate::{Certificate, CertificateCounters};
+use super::tickets::Tickets;
+use crate::config::tls::{Tls, Version};
+use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::limits::{
+    QUIC_HALF_OPEN_MAX, QUIC_INCOMING_BYTES, QUIC_INCOMING_TOTAL_BYTES, QUIC_SEND_BYTES, QUIC_STREAM_WINDOW_BYTES,
+    QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
+};
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{TransportConfig, VarInt};
+use ring::hkdf;
+use rustls::{ServerConfig, SupportedProtocolVersion, version::TLS12, version::TLS13};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The configurations of all encrypted transports.
+pub(crate) struct PublicTls {
+    pub(crate) certificate: Arc<Certificate>,
+    pub(crate) dot: Arc<ServerConfig>,
+    pub(crate) doh: Arc<ServerConfig>,
+    pub(crate) doq: quinn::ServerConfig,
+}
+
+impl PublicTls {
+    /// Reads the certificate; `idle` is the silence after which a connection of QUIC ends.
+    pub(crate) fn load(
+        tls: &Tls,
+        data_key: &[u8; DATA_KEY_OCTETS],
+        idle: Duration,
+        counters: Arc<CertificateCounters>,
+    ) -> io::Result<Self> {
+        let certificate = Arc::new(Certificate::load(&tls.cert_file, &tls.key_file, counters)?);
+        let tickets = Arc::new(Tickets::new(data_key));
+        let versions: Vec<_> = tls.versions.iter().map(|version| of_rustls(*version)).collect();
+        let server = |versions: &[&'static SupportedProtocolVersion], protocol: &[u8]| {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
+            let mut config =
+                builder.map_err(io::Error::other)?.with_no_client_auth().with_cert_resolver(certificate.clone());
+            config.alpn_protocols = vec![protocol.to_vec()];
+            config.ticketer = tickets.clone();
+            // RFC 9250 5.5.1, RFC 8446 8: no early data, so nothing is ever done twice.
+            config.max_early_data_size = 0;
+            io::Result::Ok(config)
+        };
+        let doq = server(&[&TLS13], b"doq")?;
+        Ok(Self {
+            dot: Arc::new(server(&versions, b"dot")?),
+            // RFC 9113 9.2 allows TLS 1.2 with few of its ciphers; every client of HTTP/2 has 1.3.
+            doh: Arc::new(server(&[&TLS13], b"h2")?),
+            doq: quic(doq, data_key, idle)?,
+            certificate,
+        })
+    }
+}
+
+const fn of_rustls(version: Version) -> &'static SupportedProtocolVersion {
+    match version {
+        Version::Tls12 => &TLS12,
+        Version::Tls13 => &TLS13,
+    }
+}
+
+fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn::ServerConfig> {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(QUIC_STREAMS_MAX.into())
+        // RFC 9250 4.2: all streams of a client go both ways.
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(QUIC_STREAM_WINDOW_BYTES.into())
+        .receive_window(QUIC_WINDOW_BYTES.into())
+        .send_window(QUIC_SEND_BYTES)
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(Some(idle.try_into().map_err(io::Error::other)?))
+        // DNS messages are small: probes for larger datagrams would only cost.
+        .mtu_discovery_config(None);
+    let crypto = Arc::new(QuicServerConfig::try_from(tls).map_err(io::Error::other)?);
+    // All nodes and runtimes take the address tokens of each other (RFC 9000 8.1.3).
+    let tokens = hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic token key 1").extract(data_key);
+    let mut config = quinn::ServerConfig::new(crypto, Arc::new(tokens));
+    config
+        .transport_config(Arc::new(transport))
+        .migration(false)
+        .max_incoming(2 * QUIC_HALF_OPEN_MAX)
+        .incoming_buffer_size(QUIC_INCOMING_BYTES)
+        .incoming_buffer_size_total(QUIC_INCOMING_TOTAL_BYTES);
+    Ok(config)
+}

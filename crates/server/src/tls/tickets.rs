@@ -1,0 +1,122 @@
+//! Tickets with which a client resumes a session of TLS (RFC 8446 4.6.1, RFC 5077), on any node of the cluster.
+//!
+//! The keys follow from the cluster's data key and the time, so all nodes have the same and none is ever sent:
+//!
+//! ```text
+//!   key of a period = HMAC-SHA256(data key, label, number of the period)
+//!   ticket          = number of the period, nonce, ChaCha20-Poly1305 of the session
+//! ```
+//! A ticket is good in the period in which it was made and the next. Early data is never taken, so a ticket that is
+//! sent again, here or to another node, does nothing again (RFC 8446 8). Under TLS 1.3 a resumed session has an
+//! exchange of keys of its own: who learns the data key cannot read what was recorded.
+
+use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::limits::{TICKET_OCTETS_MAX, TICKET_PERIOD_S};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
+use rustls::server::ProducesTickets;
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Octets of the number of a period.
+const PERIOD_OCTETS: usize = 4;
+
+/// Makes tickets and opens them.
+pub(crate) struct Tickets {
+    /// Makes the keys.
+    source: hmac::Key,
+    now_s: fn() -> u64,
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tickets(..)")
+    }
+}
+
+impl Tickets {
+    /// The tickets of a cluster with this data key.
+    pub(crate) fn new(data_key: &[u8; DATA_KEY_OCTETS]) -> Self {
+        let now_s = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self { source: hmac::Key::new(hmac::HMAC_SHA256, data_key), now_s }
+    }
+
+    fn period(&self) -> u32 {
+        // After year 8,000 it begins anew, which only makes tickets of that day void.
+        ((self.now_s)() / TICKET_PERIOD_S) as u32
+    }
+
+    fn key(&self, period: u32) -> Option<LessSafeKey> {
+        let mut context = hmac::Context::with_key(&self.source);
+        context.update(b"catamaran tls ticket key 1");
+        context.update(&period.to_be_bytes());
+        UnboundKey::new(&CHACHA20_POLY1305, context.sign().as_ref()).ok().map(LessSafeKey::new)
+    }
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        TICKET_PERIOD_S as u32
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let period = self.period().to_be_bytes();
+        let mut nonce = [0; NONCE_LEN];
+        crate::files::token::fill_random(&mut nonce).ok()?;
+        let mut sealed = plain.to_vec();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        self.key(u32::from_be_bytes(period))?.seal_in_place_append_tag(unique, Aad::from(period), &mut sealed).ok()?;
+        Some([&period[..], &nonce, &sealed].concat())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        if ticket.len() > TICKET_OCTETS_MAX {
+            return None;
+        }
+        let (period, rest) = ticket.split_first_chunk::<PERIOD_OCTETS>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let made_in = u32::from_be_bytes(*period);
+        // One period ahead is another node whose clock is.
+        let age = self.period().wrapping_sub(made_in);
+        if !matches!(age, 0 | 1 | u32::MAX) {
+            return None;
+        }
+        let mut octets = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let plain = self.key(made_in)?.open_in_place(nonce, Aad::from(*period), &mut octets).ok()?;
+        Some(plain.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(data_key: u8, now_s: fn() -> u64) -> Tickets {
+        Tickets { now_s, ..Tickets::new(&[data_key; DATA_KEY_OCTETS]) }
+    }
+
+    #[test]
+    fn a_ticket_is_good_on_every_node_for_two_periods_and_nowhere_else() {
+        let (maker, session) = (at(1, || 100 * TICKET_PERIOD_S), b"a session");
+        let ticket = maker.encrypt(session).unwrap();
+        assert_ne!(maker.encrypt(session).unwrap(), ticket, "each has a nonce of its own");
+        assert!(!ticket.windows(session.len()).any(|window| window == session));
+        let opens = |tickets: Tickets| tickets.decrypt(&ticket).as_deref() == Some(session);
+        assert!(opens(at(1, || 100 * TICKET_PERIOD_S)) && opens(at(1, || 102 * TICKET_PERIOD_S - 1)));
+        assert!(opens(at(1, || 100 * TICKET_PERIOD_S - 1)), "a clock that is late");
+        assert!(!opens(at(1, || 102 * TICKET_PERIOD_S)) && !opens(at(1, || 98 * TICKET_PERIOD_S)));
+        assert!(!opens(at(2, || 100 * TICKET_PERIOD_S)), "another cluster");
+        assert!(maker.decrypt(&[]).is_none() && maker.decrypt(&vec![0; TICKET_OCTETS_MAX + 1]).is_none());
+        for at in 0..ticket.len() {
+            let mut changed = ticket.clone();
+            changed[at] ^= 1;
+            assert!(maker.decrypt(&changed).is_none(), "octet {at}");
+            assert!(maker.decrypt(&ticket[..at]).is_none(), "cut at {at}");
+        }
+    }
+}

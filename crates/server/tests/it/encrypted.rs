@@ -1,0 +1,154 @@
+//! DNS over TLS, HTTPS and QUIC.
+
+// Each transport: a client that breaks each rule, and what it gets.
+mod doh;
+mod doq;
+mod dot;
+// The certificate changes under open connections.
+mod renewal;
+// Clients that want to do harm.
+mod floods;
+mod unread;
+// Clients that others made.
+mod clients;
+
+use crate::support::cluster::Cluster;
+use crate::support::dns::{Transport, exchange};
+use crate::support::encrypted::{Doh, Doq, WAIT, ask, tls, trust};
+use crate::support::message::{describe, name, sign};
+use std::sync::Arc;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+use wire::parse::Message;
+
+const KEEPALIVE: u16 = 11;
+const PADDING: u16 = 12;
+
+/// A query as QUIC wants it: its ID is zero.
+fn query(qname: &str, qtype: Rtype) -> MessageBuilder {
+    MessageBuilder::query(0, name(qname).as_ref(), qtype)
+}
+
+/// The queries of the comparison, each with what it is about.
+fn queries() -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for (qname, qtype) in [
+        ("www.example.test.", Rtype::A),
+        ("www.example.test.", Rtype::TXT),
+        ("WWW.Example.TEST.", Rtype::AAAA),
+        ("nothing.example.test.", Rtype::A),
+        ("alias.example.test.", Rtype::A),
+        ("a.b.wild.example.test.", Rtype::TXT),
+        ("example.test.", Rtype::MX),
+        ("example.test.", Rtype::SOA),
+        ("example.test.", Rtype(255)),
+        ("example.test.", Rtype::AXFR),
+        ("example.org.", Rtype::A),
+        ("example.test.", Rtype(41)),
+    ] {
+        let what = format!("{qname} {qtype:?}");
+        all.push((what.clone(), query(qname, qtype).build()));
+        all.push((format!("{what} EDNS DO"), query(qname, qtype).edns(4_096, true).build()));
+        all.push((format!("{what} NSID"), query(qname, qtype).edns(1_232, false).option(3, &[]).build()));
+    }
+    let a = || query("www.example.test.", Rtype::A);
+    all.push(("version 1 of EDNS".into(), a().edns(1_232, false).edns_version(1).build()));
+    all.push(("opcode 5 without zone".into(), a().header(|header| header.opcode = wire::number::Opcode(5)).build()));
+    all.push(("opcode 2".into(), a().header(|header| header.opcode = wire::number::Opcode(2)).build()));
+    all.push(("cut off".into(), a().build()[..20].to_vec()));
+    all.push(("octets left over".into(), [a().build(), vec![0]].concat()));
+    all.push(("an unsigned update".into(), MessageBuilder::update(0, name("example.test.").as_ref()).build()));
+    all
+}
+
+#[test]
+fn the_same_answers_come_over_all_transports() {
+    let cluster = Cluster::start_encrypted("five", 1);
+    let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
+    let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let all = queries();
+    for (what, message) in &all {
+        let want = exchange(Transport::Tcp, cluster.dns(1), message, WAIT).unwrap();
+        assert_eq!(exchange(Transport::Udp, cluster.dns(1), message, WAIT).unwrap(), want, "{what} over UDP");
+        assert_eq!(ask(&mut dot, message).unwrap(), want, "{what} over TLS");
+        assert_eq!(doq.ask(message).unwrap(), want, "{what} over QUIC");
+        let posted = doh.post(message).unwrap();
+        assert_eq!((posted.status, &posted.body), (200, &want), "{what} over HTTPS");
+        if message[2] & 0x78 == 0 {
+            assert_eq!(doh.get(message).unwrap().body, want, "{what} over HTTPS with GET");
+        }
+    }
+    let count = all.len() as u64;
+    for transport in ["udp", "tcp", "dot", "doq"] {
+        let series = format!("catamaran_requests_total{{transport=\"{transport}\"}}");
+        // `up` has asked over UDP itself.
+        assert!((count..count + 10).contains(&cluster.metric(1, &series)), "{transport}");
+    }
+    assert_eq!(cluster.metric(1, "catamaran_handshakes_total"), 3);
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
+}
+
+#[test]
+fn options_that_depend_on_the_transport() {
+    let cluster = Cluster::start_encrypted("options", 1);
+    let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &[]))).unwrap();
+    let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let plain = query("www.example.test.", Rtype::A).edns(1_232, false);
+    let padded = plain.clone().option(PADDING, &[0; 31]).build();
+    let kept = plain.option(KEEPALIVE, &[]).build();
+    let options = |response: &[u8]| -> Vec<u16> {
+        let message = Message::parse(response).unwrap();
+        message.edns().unwrap().options().map(|(code, _)| code).collect()
+    };
+    let over = |transport, message: &[u8]| exchange(transport, cluster.dns(1), message, WAIT).unwrap();
+    // RFC 8467 4.1: on encrypted transports, in blocks of 468; elsewhere it would hide nothing.
+    for response in [ask(&mut dot, &padded).unwrap(), doh.post(&padded).unwrap().body, doq.ask(&padded).unwrap()] {
+        assert_eq!((response.len(), options(&response)), (468, vec![PADDING]));
+    }
+    for response in [over(Transport::Udp, &padded), over(Transport::Tcp, &padded)] {
+        assert_eq!(options(&response), [0_u16; 0]);
+    }
+    // RFC 7828 3.1: on TCP, TLS included.
+    for response in [ask(&mut dot, &kept).unwrap(), over(Transport::Tcp, &kept)] {
+        let message = Message::parse(&response).unwrap();
+        assert_eq!(message.edns().unwrap().option(KEEPALIVE), Some(&100u16.to_be_bytes()[..]), "10 s");
+    }
+    for response in [over(Transport::Udp, &kept), doh.post(&kept).unwrap().body] {
+        assert_eq!(options(&response), [0_u16; 0]);
+    }
+}
+
+#[test]
+fn updates_and_signed_requests_come_over_each() {
+    let cluster = Cluster::start_encrypted("signed", 1);
+    let key = cluster.client_key();
+    let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
+    let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let update = |text: &str| {
+        let message = MessageBuilder::update(0, name("example.test.").as_ref());
+        sign(&key, message.add(name(text).as_ref(), Rtype::A, 60, &[192, 0, 2, 9]).build(), 0)
+    };
+    let done = "NOERROR, question, tsig noerror, mac";
+    for (text, over) in [("dot.example.test.", 0), ("doh.example.test.", 1), ("doq.example.test.", 2)] {
+        let message = update(text);
+        let mut send = |message: &[u8]| match over {
+            0 => ask(&mut dot, message).unwrap(),
+            1 => doh.post(message).unwrap().body,
+            _ => doq.ask(message).unwrap(),
+        };
+        let response = send(&message);
+        assert_eq!(describe(&message, &response), done, "{text}");
+        let signed = sign(&key, query(text, Rtype::A).build(), 0);
+        let response = send(&signed);
+        assert_eq!(describe(&signed, &response), "NOERROR, question, answer 1, tsig noerror, mac", "{text}");
+    }
+    assert_eq!(cluster.metric(1, "catamaran_updates_total{end=\"done\"}"), 3);
+    // With GET anybody on the way may repeat a request.
+    let refused = doh.get(&update("get.example.test.")).unwrap();
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let absent = query("get.example.test.", Rtype::A).build();
+    assert_eq!(ask(&mut dot, &absent).unwrap()[3] & 0x0F, 3, "NXDOMAIN");
+}

@@ -1,0 +1,194 @@
+//! Clients that others made: kdig, dig, curl, Unbound, aioquic, h2spec; and the laboratory's.
+
+use super::query;
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::encrypted::WAIT;
+use crate::support::tools::dig;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use wire::number::Rtype;
+
+/// Whether a program is there: run with these arguments it says what it is. Without it the test is skipped in plain
+/// sight.
+fn is_there(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let is_there = command.status().is_ok_and(|status| status.success());
+    if !is_there {
+        println!("skipped: {program} {arguments:?} does not run");
+    }
+    is_there
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|octets| String::from_utf8_lossy(&octets).into_owned());
+    assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
+    said[0].clone()
+}
+
+fn ca(cluster: &Cluster) -> String {
+    cluster.cluster_json()["ca"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn kdig_dig_and_curl_are_answered_through_each_node() {
+    let cluster = Cluster::start_encrypted("tools", 3);
+    let (authority, json) = (ca(&cluster), cluster.cluster_json());
+    for id in cluster.ids() {
+        let node = &json["nodes"][id as usize - 1];
+        assert_eq!(node["dot"], cluster.dot(id).to_string());
+        assert_eq!(node["doh"], cluster.doh(id).to_string());
+        assert_eq!(node["doq"], cluster.dot(id).to_string());
+    }
+    let trusted = [format!("+tls-ca={authority}"), "+tls-hostname=localhost".to_owned()];
+    let mut addresses = vec!["@127.0.0.1"];
+    if std::net::UdpSocket::bind("[::1]:0").is_ok() {
+        addresses.push("@::1");
+    }
+    // The port of each node, and the shared one.
+    for offset in 0..=3 {
+        let [dot, doh] = [cluster.dot(offset), cluster.doh(offset)].map(|address| address.port().to_string());
+        for (program, version) in [("kdig", "-V"), ("dig", "-v")] {
+            if !is_there(program, &[version]) {
+                continue;
+            }
+            for (port, how) in [(&dot, "+tls"), (&doh, "+https"), (&doh, "+https-get")] {
+                for address in &addresses {
+                    if program == "dig" && how != "+tls" && *address == "@::1" {
+                        // dig 9.18 leaves out the brackets that an address has in `:authority` (RFC 3986 3.2.2), which
+                        // h2 takes for what it is: a malformed request.
+                        continue;
+                    }
+                    let asked = [address, "-p", port, how, &trusted[0], &trusted[1], "+short", "www.example.test", "A"];
+                    assert_eq!(run(program, &asked).trim(), "192.0.2.80", "{program} {how} at {address} {port}");
+                }
+            }
+        }
+        if is_there("curl", &["--version"]) {
+            let target = data_encoding::BASE64URL_NOPAD.encode(&query("www.example.test.", Rtype::A).build());
+            let url = format!("https://localhost:{doh}/dns-query?dns={target}");
+            let headers = run("curl", &["-s", "--http2", "--cacert", &authority, "-D", "-", "-o", "/dev/null", &url]);
+            assert!(headers.starts_with("HTTP/2 200") && headers.contains("cache-control: max-age=300"), "{headers}");
+            // Its own resolution over HTTPS: the name is not known to anybody else, and nothing listens at its address.
+            let resolver = format!("https://localhost:{doh}/dns-query");
+            let asked =
+                ["-sv", "--max-time", "5", "--doh-insecure", "--doh-url", &resolver, "http://ns1.example.test:1/"];
+            let said = Command::new("curl").args(asked).output().unwrap().stderr;
+            assert!(String::from_utf8_lossy(&said).contains("127.0.0.1:1"), "{}", String::from_utf8_lossy(&said));
+        }
+    }
+    // What `up` prints works as it is printed.
+    for (line, want) in [(" +tls ", "ns1.example.test."), (" +https ", "ns1.example.test."), ("curl ", "hostmaster")] {
+        let printed = cluster.wait_for_line(line);
+        let words: Vec<&str> = printed.split_whitespace().collect();
+        if is_there(words[0], &[if words[0] == "curl" { "--version" } else { "-V" }]) {
+            let said = run("sh", &["-c", &printed]);
+            assert!(said.contains(want), "{printed}: {said}");
+        }
+    }
+}
+
+#[test]
+fn unbound_resolves_over_tls() {
+    if !is_there("unbound", &["-V"]) || !is_there("dig", &["-v"]) {
+        return;
+    }
+    let cluster = Cluster::start_encrypted("unbound", 1);
+    let scratch = Scratch::new("unbound");
+    let port = cluster.port + 18;
+    let text = include_str!("unbound.conf")
+        .replace("DIRECTORY", scratch.path().to_str().unwrap())
+        .replace("CERTIFICATE", &ca(&cluster))
+        .replace("SERVER", &format!("127.0.0.1@{}#localhost", cluster.dot(1).port()))
+        .replace("PORT", &port.to_string());
+    let config = scratch.file("unbound.conf", &text);
+    let mut unbound = Command::new("unbound")
+        .args(["-d", "-c", &config])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let resolver = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let answered = std::panic::catch_unwind(|| {
+        wait_for("an answer of Unbound's", || {
+            (dig(resolver, &["www.example.test", "A", "+short"]).trim() == "192.0.2.80").then_some(())
+        });
+        assert_eq!(dig(resolver, &["a.wild.example.test", "TXT", "+short"]).trim(), "\"from a wildcard\"");
+        assert!(dig(resolver, &["nothing.example.test", "A"]).contains("status: NXDOMAIN"));
+    });
+    unbound.kill().unwrap();
+    unbound.wait().unwrap();
+    answered.unwrap();
+    assert!(cluster.metric(1, "catamaran_requests_total{transport=\"dot\"}") >= 3);
+}
+
+#[test]
+fn aioquic_is_answered_over_quic() {
+    // Where it was installed is told in the environment: `python3 -m venv DIR; DIR/bin/pip install aioquic`.
+    let python = std::env::var("CATAMARAN_AIOQUIC_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    if !is_there(&python, &["-c", "import aioquic"]) {
+        return;
+    }
+    let cluster = Cluster::start_encrypted("aioquic", 1);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/encrypted/doq_client.py");
+    for (qname, qtype) in [("www.example.test.", Rtype::A), ("nothing.example.test.", Rtype::A)] {
+        let message = query(qname, qtype).build();
+        let (port, hex) = (cluster.dot(1).port().to_string(), data_encoding::HEXLOWER.encode(&message));
+        let said = run(&python, &[script, "127.0.0.1", &port, &ca(&cluster), &hex]);
+        let want = exchange(Transport::Tcp, cluster.dns(1), &message, WAIT).unwrap();
+        assert_eq!(said.trim(), data_encoding::HEXLOWER.encode(&want), "{qname}");
+    }
+}
+
+/// A program of this workspace that was built beside the one under test.
+fn beside(name: &str) -> Option<PathBuf> {
+    let program = Path::new(CATAMARAN).with_file_name(name);
+    if !program.is_file() {
+        println!("skipped: {} was not built", program.display());
+    }
+    program.is_file().then_some(program)
+}
+
+#[test]
+fn the_laboratory_gets_an_answer_to_each_query() {
+    let Some(catlab) = beside("catlab") else { return };
+    let cluster = Cluster::start_encrypted("lab", 1);
+    let (catlab, authority) = (catlab.to_str().unwrap(), ca(&cluster));
+    for (transport, server) in
+        [("tcp", cluster.dns(1)), ("dot", cluster.dot(1)), ("doh", cluster.doh(1)), ("doq", cluster.dot(1))]
+    {
+        let server = server.to_string();
+        let mut arguments = vec!["load", "--server", &server, "--transport", transport, "--ca", &authority];
+        arguments.extend(["--tls-name", "localhost", "--name", "www.example.test", "--types", "A"]);
+        arguments.extend(["--rate", "1000", "--duration", "2s", "--workers", "1", "--connections", "10"]);
+        arguments.extend(["--queries-per-connection", "50", "--resumption", "0.5", "--expect-rcode", "NOERROR"]);
+        // How late it sends depends on what else runs here, which is not what is looked at.
+        arguments.extend(["--lag-limit", "10s"]);
+        let said = run(catlab, &arguments);
+        let answered = said.lines().find(|line| line.starts_with("answered")).unwrap_or_default();
+        assert!(answered.contains("(100.000 %)"), "{transport}: {said}");
+    }
+}
+
+#[test]
+fn http2_conforms() {
+    if !is_there("h2spec", &["--version"]) {
+        return;
+    }
+    let cluster = Cluster::start_encrypted("h2spec", 1);
+    let port = cluster.doh(1).port().to_string();
+    let target = data_encoding::BASE64URL_NOPAD.encode(&query("www.example.test.", Rtype::A).build());
+    let path = format!("/dns-query?dns={target}");
+    let output = Command::new("h2spec")
+        .args(["-h", "127.0.0.1", "-p", &port, "-t", "-k", "-P", &path, "-o", "5"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    let summary = said.lines().rfind(|line| line.contains(" tests, ")).unwrap_or_else(|| panic!("{said}")).to_owned();
+    assert!(summary.contains(" 0 failed"), "{summary}");
+}

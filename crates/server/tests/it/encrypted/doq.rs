@@ -1,0 +1,100 @@
+//! DNS over QUIC (RFC 9250).
+
+use super::{KEEPALIVE, query};
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::encrypted::{Doq, QuicError, framed, trust};
+use crate::support::message::{describe, sign};
+use std::time::Instant;
+use wire::number::Rtype;
+
+/// DOQ_PROTOCOL_ERROR (RFC 9250 8.4).
+const PROTOCOL_ERROR: u64 = 2;
+/// Where the alerts of TLS begin (RFC 9001 4.8).
+const CRYPTO_ERROR: u64 = 0x100;
+
+#[test]
+fn each_rule_of_a_stream() {
+    let cluster = Cluster::start_encrypted("doq-rules", 1);
+    let connect = || Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let good = query("www.example.test.", Rtype::A).build();
+    let whole = framed(&good);
+    let mut response = good.clone();
+    response[2] |= 0x80;
+    let with_id = query("www.example.test.", Rtype::A).header(|header| header.id = 1).build();
+    let kept = query("www.example.test.", Rtype::A).edns(1_232, false).option(KEEPALIVE, &[]).build();
+    let cases = [
+        ("an ID", framed(&with_id)),
+        ("nothing", Vec::new()),
+        ("half a length", whole[..1].to_vec()),
+        ("half a message", whole[..20].to_vec()),
+        ("two messages", whole.repeat(2)),
+        ("more than a message", [&whole[..], &[0]].concat()),
+        ("far more than a message", [&whole[..], &vec![0; 70_000]].concat()),
+        ("edns-tcp-keepalive", framed(&kept)),
+        ("a response", framed(&response)),
+    ];
+    for (what, octets) in &cases {
+        let doq = connect();
+        assert!(doq.ask(&good).is_ok(), "before {what}");
+        match doq.stream(octets) {
+            Err(QuicError::Closed(PROTOCOL_ERROR, _)) => {}
+            // The end of the stream may be seen before that of the connection.
+            other => match doq.wait(doq.connection.closed()).into() {
+                QuicError::Closed(PROTOCOL_ERROR, _) => {}
+                ended => panic!("{what}: {other:?}, {ended:?}"),
+            },
+        }
+    }
+    let cut = "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}";
+    wait_for("the counter", || (cluster.metric(1, cut) == cases.len() as u64).then_some(()));
+    // RFC 9250 4.2: streams of one direction are not opened; QUIC itself keeps a client from it.
+    let doq = connect();
+    let opened = doq
+        .wait(async { tokio::time::timeout(std::time::Duration::from_millis(300), doq.connection.open_uni()).await });
+    assert!(opened.is_err(), "no stream is allowed");
+    // The client may take a query back (RFC 9250 4.3.1).
+    doq.wait(async {
+        let (mut send, mut receive) = doq.connection.open_bi().await.unwrap();
+        send.write_all(&whole[..10]).await.unwrap();
+        send.reset(3u32.into()).unwrap();
+        receive.stop(3u32.into()).unwrap();
+    });
+    assert!(doq.ask(&good).is_ok());
+}
+
+#[test]
+fn the_protocol_must_be_named_and_queries_go_side_by_side() {
+    let cluster = Cluster::start_encrypted("doq-many", 1);
+    for protocols in [&["dot"][..], &["h3"], &[]] {
+        let Err(refused) = Doq::connect(cluster.dot(1), trust(&cluster, protocols)) else { panic!("{protocols:?}") };
+        assert_eq!(refused, QuicError::Transport(CRYPTO_ERROR + 120), "no_application_protocol");
+    }
+    let failed = "catamaran_handshakes_failed_total{transport=\"doq\",reason=\"alpn\"}";
+    wait_for("the counter", || (cluster.metric(1, failed) == 3).then_some(()));
+
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let message = framed(&query("www.example.test.", Rtype::A).build());
+    doq.wait(async {
+        // More than may be open at once: QUIC makes the client wait.
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..1_000 {
+            let (connection, message) = (doq.connection.clone(), message.clone());
+            tasks.spawn(async move {
+                let (mut send, mut receive) = connection.open_bi().await.unwrap();
+                send.write_all(&message).await.unwrap();
+                send.finish().unwrap();
+                receive.read_to_end(1_000).await.unwrap().len()
+            });
+        }
+        let sizes = tasks.join_all().await;
+        assert!(sizes.len() == 1_000 && sizes.iter().all(|size| *size == sizes[0] && *size > 12));
+    });
+    // A zone on a stream of its own.
+    let wanted = sign(&cluster.client_key(), query("example.test.", Rtype::AXFR).build(), 0);
+    assert_eq!(describe(&wanted, &doq.ask(&wanted).unwrap()), "NOERROR, question, answer 14, tsig noerror, mac");
+    // Silence ends a connection, whatever packets keep QUIC awake.
+    let start = Instant::now();
+    let ended = QuicError::from(doq.wait_long(doq.connection.closed()));
+    assert_eq!(ended, QuicError::Closed(0, String::new()), "DOQ_NO_ERROR");
+    assert!(start.elapsed().as_secs() >= 8, "after {:?}", start.elapsed());
+}

@@ -1,0 +1,149 @@
+//! DNS over TLS (RFC 7858).
+
+use super::query;
+use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
+use crate::support::encrypted::{WAIT, ask, framed, read_message, tls, trust, trust_tls12};
+use crate::support::message::{describe, sign};
+use rustls::{AlertDescription, Error, HandshakeKind};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::number::Rtype;
+
+fn alert(result: std::io::Result<impl Sized>) -> AlertDescription {
+    let error = result.err().expect("the handshake fails");
+    match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+        Some(Error::AlertReceived(alert)) => *alert,
+        other => panic!("{error} {other:?}"),
+    }
+}
+
+fn failures(cluster: &Cluster, reason: &str) -> u64 {
+    cluster.metric(1, &format!("catamaran_handshakes_failed_total{{transport=\"dot\",reason=\"{reason}\"}}"))
+}
+
+#[test]
+fn each_rule_of_the_handshake() {
+    let mut cluster = Cluster::start_encrypted("dot-rules", 1);
+    let message = query("www.example.test.", Rtype::A).build();
+    // RFC 7858 knows no name; `dot` came later.
+    for protocols in [&[][..], &["dot"], &["h2", "dot"]] {
+        let mut stream = tls(cluster.dot(1), &Arc::new(trust(&cluster, protocols))).unwrap();
+        assert!(ask(&mut stream, &message).is_ok(), "{protocols:?}");
+    }
+    // RFC 7301 3.2: no name in common is an alert.
+    for protocols in [&["h2"][..], &["doq"], &["dot1", "http/1.1"]] {
+        let refused = tls(cluster.dot(1), &Arc::new(trust(&cluster, protocols)));
+        assert_eq!(alert(refused), AlertDescription::NoApplicationProtocol, "{protocols:?}");
+    }
+    wait_for("the counter", || (failures(&cluster, "alpn") == 3).then_some(()));
+    let old = Arc::new(trust_tls12(&cluster, &["dot"]));
+    assert_eq!(alert(tls(cluster.dot(1), &old)), AlertDescription::ProtocolVersion);
+
+    // Neither DNS without TLS, nor a client that goes away in the middle, leaves anything behind.
+    let mut plain = TcpStream::connect(cluster.dot(1)).unwrap();
+    plain.set_read_timeout(Some(WAIT)).unwrap();
+    plain.write_all(&framed(&message)).unwrap();
+    let _ = plain.read_to_end(&mut Vec::new());
+    wait_for("the counter", || (failures(&cluster, "unacceptable") == 2).then_some(()));
+    drop(TcpStream::connect(cluster.dot(1)).unwrap());
+    wait_for("the counter", || (failures(&cluster, "broken") == 1).then_some(()));
+
+    // One that says nothing has five seconds.
+    let start = Instant::now();
+    let mut silent = TcpStream::connect(cluster.dot(1)).unwrap();
+    silent.set_read_timeout(Some(2 * WAIT)).unwrap();
+    assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
+    let waited = start.elapsed();
+    assert!((Duration::from_millis(4_500)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    wait_for("the counter", || (failures(&cluster, "timed_out") == 1).then_some(()));
+    wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
+
+    // An operator may let old clients in. They get no transfers.
+    cluster.end("TERM");
+    cluster.configure(1, "versions = [\"1.3\"]", "versions = [\"1.2\", \"1.3\"]");
+    cluster.resume_encrypted();
+    let mut stream = tls(cluster.dot(1), &old).unwrap();
+    assert!(ask(&mut stream, &message).is_ok());
+    let wanted = sign(&cluster.client_key(), query("example.test.", Rtype::AXFR).build(), 0);
+    let refused = ask(&mut stream, &wanted).unwrap();
+    assert_eq!(describe(&wanted, &refused), "REFUSED, question, tsig noerror, mac");
+}
+
+#[test]
+fn what_holds_on_the_connection() {
+    let cluster = Cluster::start_encrypted("dot-connection", 1);
+    let named = Arc::new(trust(&cluster, &["dot"]));
+    let mut stream = tls(cluster.dot(1), &named).unwrap();
+    // Pipelined, in one piece and octet by octet (RFC 7766 6.2.1.1).
+    let message = |id| query("www.example.test.", Rtype::A).header(|header| header.id = id).build();
+    let all: Vec<u8> = (0..300).flat_map(|id| framed(&message(id))).collect();
+    stream.write_all(&all).unwrap();
+    for octet in framed(&message(300)) {
+        stream.write_all(&[octet]).unwrap();
+    }
+    for id in 0..=300u16 {
+        assert_eq!(read_message(&mut stream).unwrap()[..2], id.to_be_bytes());
+    }
+    // A zone, for a client that does as RFC 9103 7 says; not for one that does not name the protocol.
+    let wanted = sign(&cluster.client_key(), query("example.test.", Rtype::AXFR).build(), 0);
+    let zone = ask(&mut stream, &wanted).unwrap();
+    assert_eq!(describe(&wanted, &zone), "NOERROR, question, answer 14, tsig noerror, mac");
+    let mut unnamed = tls(cluster.dot(1), &Arc::new(trust(&cluster, &[]))).unwrap();
+    assert_eq!(describe(&wanted, &ask(&mut unnamed, &wanted).unwrap()), "REFUSED, question, tsig noerror, mac");
+    // A response is no request: who sends one is not answered.
+    let mut response = message(1);
+    response[2] |= 0x80;
+    unnamed.write_all(&framed(&response)).unwrap();
+    assert_eq!(read_message(&mut unnamed).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    // Silence ends a connection, and TLS says so: `read_to_end` fails where close_notify is missing.
+    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"dot\",reason=\"idle\"}"), 1);
+}
+
+#[test]
+fn a_session_resumes_on_every_node() {
+    let cluster = Cluster::start_encrypted("dot-resume", 3);
+    // One store of sessions for all; they are kept by the server's name.
+    let config = Arc::new(trust(&cluster, &["dot"]));
+    let message = query("www.example.test.", Rtype::A).build();
+    let mut kinds = Vec::new();
+    for id in [1, 2, 3, 1] {
+        let mut stream = tls(cluster.dot(id), &config).unwrap();
+        assert!(ask(&mut stream, &message).is_ok());
+        kinds.push(stream.conn.handshake_kind().unwrap());
+    }
+    assert_eq!(kinds[0], HandshakeKind::Full);
+    assert_eq!(kinds[1..], [HandshakeKind::Resumed; 3]);
+    let resumed = |id| cluster.metric(id, "catamaran_handshakes_resumed_total");
+    assert_eq!([1, 2, 3].map(resumed), [1, 1, 1]);
+}
+
+#[test]
+fn a_node_says_at_start_that_few_files_may_be_open() {
+    let mut cluster = Cluster::start("few-files", 1, &[]);
+    cluster.end("TERM");
+    let config = cluster.dir.join("node-1/catamaran.toml");
+    let start = |files: u32| {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("ulimit -n {files}; exec \"$0\" serve --stop-with-stdin --config \"$1\"")])
+            .args([CATAMARAN.as_ref(), config.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = wait_for("the node", || cluster.status(1));
+        assert_eq!(said["node"], 1);
+        drop(child.stdin.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success(), "{said}");
+        said
+    };
+    let said = start(1_000);
+    assert!(said.contains("few files may be open") && said.contains("files_max=1000 wanted=16896"), "{said}");
+    assert!(!start(17_000).contains("few files"), "enough for all connections");
+}

@@ -1,0 +1,210 @@
+//! Clients that want to do harm. Each gets what the rules say; meanwhile others are answered, and memory stays bounded.
+
+use super::query;
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
+use crate::support::nodes::resident_kib;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wire::number::Rtype;
+
+/// Connections that say nothing, of each kind.
+const IDLE_TCP: usize = 10_000;
+const IDLE_TLS: usize = 300;
+/// Handshakes that begin and go no further; more than one client may have.
+const HALF_OPEN: usize = 600;
+/// First packets of QUIC whose senders are never heard of again.
+const FORGED: usize = 200;
+/// What all of that may cost the node.
+const GROWTH_KIB_MAX: u64 = 128 << 10;
+
+/// Asks over UDP all the time; counts what was asked and what was answered.
+struct Legitimate {
+    stop: Arc<AtomicBool>,
+    counts: Arc<[AtomicU64; 2]>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Legitimate {
+    fn start(server: SocketAddr) -> Self {
+        let (stop, counts) = (Arc::<AtomicBool>::default(), Arc::<[AtomicU64; 2]>::default());
+        let (their_stop, theirs) = (stop.clone(), counts.clone());
+        let message = query("www.example.test.", Rtype::A).build();
+        let thread = std::thread::spawn(move || {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            socket.connect(server).unwrap();
+            while !their_stop.load(Ordering::Relaxed) {
+                socket.send(&message).unwrap();
+                theirs[0].fetch_add(1, Ordering::Relaxed);
+                if socket.recv(&mut [0; 512]).is_ok() {
+                    theirs[1].fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Self { stop, counts, thread }
+    }
+
+    fn finish(self) -> [u64; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        [0, 1].map(|index| self.counts[index].load(Ordering::Relaxed))
+    }
+}
+
+/// How many files this process may have open.
+fn files_max() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().nth(3).unwrap().parse().unwrap_or(u64::MAX)
+}
+
+/// First packets of QUIC handshakes, each of another connection.
+fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
+    let sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    sink.set_read_timeout(Some(WAIT)).unwrap();
+    let to = sink.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(trust(cluster, &["doq"])).unwrap();
+    let _connecting: Vec<_> = runtime.block_on(async {
+        let mut endpoint = quinn::Endpoint::client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
+        (0..FORGED).map(|_| endpoint.connect(to, "localhost").unwrap()).collect()
+    });
+    let mut packets = std::collections::BTreeMap::new();
+    while packets.len() < FORGED {
+        let mut octets = vec![0; 2_048];
+        let len = sink.recv(&mut octets).unwrap();
+        octets.truncate(len);
+        // Behind flags and version: the length of the identifier that the client chose, and the identifier.
+        let id = octets[6..6 + usize::from(octets[5])].to_vec();
+        packets.entry(id).or_insert(octets);
+    }
+    packets.into_values().collect()
+}
+
+#[test]
+fn floods_cost_the_flooder_only() {
+    let files_max = files_max();
+    if files_max < 12_000 {
+        println!("skipped: {files_max} files may be open, 12,000 are needed");
+        return;
+    }
+    let cluster = Cluster::start_encrypted("floods", 1);
+    let pid = cluster.pid(1).unwrap();
+    let message = query("www.example.test.", Rtype::A).build();
+    let config = Arc::new(trust(&cluster, &["dot"]));
+    let before = resident_kib(pid);
+    let legitimate = Legitimate::start(cluster.dns(1));
+
+    // Idle connections, from six clients: one alone may not have so many.
+    let address = |index: usize| Ipv4Addr::new(127, 0, 1, (index % 6) as u8);
+    let idle: Vec<TcpStream> = (0..IDLE_TCP).map(|index| tcp_from(address(index), cluster.dns(1)).unwrap()).collect();
+    let idle_tls: Vec<TlsStream> =
+        (0..IDLE_TLS).map(|index| tls_from(address(index), cluster.dot(1), &config).unwrap()).collect();
+    // Handshakes that never end, from another.
+    let half_open: Vec<TcpStream> = (0..HALF_OPEN)
+        .map(|index| {
+            let to = if index % 2 == 0 { cluster.dot(1) } else { cluster.doh(1) };
+            let mut stream = tcp_from(Ipv4Addr::new(127, 0, 0, 4), to).unwrap();
+            // The head of a record with a ClientHello, and not the rest.
+            let _ = stream.write_all(&[0x16, 3, 1, 1, 0, 1, 0]);
+            stream
+        })
+        .collect();
+    let over = "catamaran_handshakes_failed_total{transport=\"";
+    let refused = |transport| cluster.metric(1, &format!("{over}{transport}\",reason=\"over_limit\"}}"));
+    wait_for("refusals", || (refused("dot") + refused("doh") >= 88).then_some(()));
+
+    // Forged first packets: from the 65th on the server asks back. Who answers that is served.
+    let sockets: Vec<UdpSocket> = first_packets(&cluster)
+        .iter()
+        .map(|packet| {
+            let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 5), 0)).unwrap();
+            socket.send_to(packet, cluster.dot(1)).unwrap();
+            socket
+        })
+        .collect();
+    wait_for("Retry", || (cluster.metric(1, "catamaran_quic_retries_total") > 50).then_some(()));
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    assert!(doq.ask(&message).is_ok());
+
+    let peak = resident_kib(pid);
+    // Another client is served over each transport, all the while.
+    let mut fine = tls(cluster.dot(1), &config).unwrap();
+    assert!(ask(&mut fine, &message).is_ok());
+    assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
+    // A third of all connections are gone by their own hand, at once; the rest by the server's.
+    drop((half_open, sockets));
+    wait_for("the end of idle connections", || (cluster.metric(1, "catamaran_connections_open") <= 10).then_some(()));
+    drop((idle, idle_tls));
+    let [asked, answered] = legitimate.finish();
+    assert!(asked > 500 && answered * 1_000 >= asked * 999, "{answered} of {asked} queries were answered");
+    assert!(peak - before.min(peak) < GROWTH_KIB_MAX, "{before} KiB grew to {peak} KiB");
+    println!("{before} KiB before, {peak} KiB with {IDLE_TCP} + {IDLE_TLS} idle connections and the floods");
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
+}
+
+#[test]
+fn requests_that_are_taken_back_again_and_again_end_the_connection() {
+    let cluster = Cluster::start_encrypted("resets", 1);
+    let message = query("www.example.test.", Rtype::A).build();
+    let reason = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).reset(1_000, &message);
+    assert_eq!(reason, Some(h2::Reason::ENHANCE_YOUR_CALM));
+    let cut = "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}";
+    assert_eq!(cluster.metric(1, cut), 1);
+    assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
+}
+
+/// A frame of HTTP/2 (RFC 9113 4.1).
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[test]
+fn frames_without_end_end_the_connection() {
+    let cluster = Cluster::start_encrypted("frames", 1);
+    let config = Arc::new(trust(&cluster, &["h2"]));
+    let before = resident_kib(cluster.pid(1).unwrap());
+    let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
+    // `:method: POST`, `:scheme: https`, `:path: /dns-query`, `content-type: application/dns-message` (RFC 7541).
+    let literal = |name: u8, value: &[u8]| [&[name, value.len() as u8], value].concat();
+    let headers = [vec![0x83, 0x87], literal(0x04, b"/dns-query"), literal(0x0F, b"application/dns-message")].concat();
+    let mut headers = headers;
+    // 31 does not fit four bits: 15 and a rest of 16.
+    let at = headers.iter().position(|octet| *octet == 0x0F).unwrap();
+    headers.insert(at + 1, 16);
+    let open = frame(1, 0x4, 1, &headers);
+    for (what, first, again) in [
+        ("CONTINUATION", frame(1, 0, 1, &headers), frame(9, 0, 1, &literal(0x40, b"")[..1])),
+        ("CONTINUATION with much in it", frame(1, 0, 1, &headers), frame(9, 0, 1, &vec![0x82; 16_000])),
+        ("empty DATA", open.clone(), frame(0, 0, 1, &[])),
+        ("PRIORITY of itself", open.clone(), frame(2, 0, 1, &[0, 0, 0, 1, 0])),
+        ("a frame that is too long", open.clone(), frame(0, 0, 1, &vec![0; 16_385])),
+        ("WINDOW_UPDATE of nothing", open, frame(8, 0, 0, &[0, 0, 0, 0])),
+    ] {
+        let mut stream = tls(cluster.doh(1), &config).unwrap();
+        stream.write_all(&[&start[..], &first].concat()).unwrap();
+        // The server may say GOAWAY, or just close: what it says is not read before it has ended.
+        stream.sock.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let (begin, mut is_over) = (Instant::now(), false);
+        while !is_over && begin.elapsed() < WAIT {
+            let many: Vec<u8> = again.repeat((16_000 / again.len()).max(1));
+            is_over = stream.write_all(&many).is_err();
+            match stream.read(&mut [0; 4_096]) {
+                Ok(0) => is_over = true,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => is_over = true,
+                _ => {}
+            }
+        }
+        assert!(is_over, "{what} went on for {:?}", begin.elapsed());
+    }
+    let after = resident_kib(cluster.pid(1).unwrap());
+    assert!(after < before + (32 << 10), "{before} KiB grew to {after} KiB");
+    let message = query("www.example.test.", Rtype::A).build();
+    assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
+}

@@ -1,0 +1,139 @@
+//! Instructions of each step of an answer, for twelve kinds of answer, under callgrind: `cargo xtask bench
+//! instructions`.
+//!
+//! A count that passes its limit fails the run. The limits are a tenth above what was counted when they were set; a
+//! change that costs more says why, and raises them.
+
+use gungraun::{Callgrind, CallgrindMetrics, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+use std::hint::black_box;
+use wire::builder::MessageBuilder;
+use wire::number::{Rtype, Serial};
+use wire::parse::{Parsed, Request, parse_request};
+use zone::answer::{AnswerContext, AnswerKind, Chaos, Servable, Transport, answer};
+use zone::record::Record;
+use zone::set::{SetVersion, ZoneReader, ZoneSet};
+
+#[path = "../../crates/zone/tests/answering/common.rs"]
+#[expect(dead_code, reason = "what only the tests want")]
+mod common;
+#[path = "../../crates/zone/tests/answering/signing.rs"]
+mod signing;
+
+use AnswerKind::{NoData, NxDomain, Positive, Referral};
+use Scheme::{Nsec, Nsec3, Unsigned};
+use common::{add_zone, name, record, small_set, soa};
+use signing::{Scheme, sign};
+
+/// Names in the zone besides those that are asked for: so many that the tree has its depth.
+const HOSTS: u32 = 10_000;
+
+/// A query, and the zones that answer it.
+struct Case {
+    reader: ZoneReader,
+    query: Vec<u8>,
+    kind: AnswerKind,
+    _set: ZoneSet,
+}
+
+fn records() -> Vec<Record> {
+    let target = |text: &str| name(text).octets().to_vec();
+    let mx = |text: &str| [&[0, 10], name(text).octets()].concat();
+    let mut records = vec![
+        soa("example.", Serial(1)),
+        record("example.", 300, Rtype::NS, &target("ns.example.")),
+        record("example.", 300, Rtype::MX, &mx("ns.example.")),
+        record("ns.example.", 300, Rtype::A, &[192, 0, 2, 1]),
+        record("alias.example.", 300, Rtype::CNAME, &target("ns.example.")),
+        record("other.example.", 300, Rtype::DNAME, &target("names.example.")),
+        record("www.names.example.", 300, Rtype::A, &[192, 0, 2, 2]),
+        record("*.wild.example.", 300, Rtype::A, &[192, 0, 2, 3]),
+        record("below.example.", 300, Rtype::NS, &target("ns.below.example.")),
+        record("ns.below.example.", 300, Rtype::A, &[192, 0, 2, 4]),
+    ];
+    records.extend((0..40).map(|last| record("many.example.", 300, Rtype::A, &[10, 0, 0, last])));
+    let host = |number: u32| record(&format!("host{number:05}.example."), 300, Rtype::A, &number.to_be_bytes());
+    records.extend((0..HOSTS).map(host));
+    records
+}
+
+fn case(qname: &str, rtype: Rtype, scheme: Scheme, kind: AnswerKind) -> Case {
+    let mut set = small_set();
+    add_zone(&mut set, "example.", &sign(&name("example."), records(), scheme));
+    let query = MessageBuilder::query(7, name(qname).as_ref(), rtype).edns(1232, scheme != Unsigned).build();
+    let mut case = Case { reader: set.reader(), query, kind, _set: set };
+    // Once to touch what is touched for the first time only.
+    answered(&mut case);
+    case
+}
+
+fn request(query: &[u8]) -> Request<'_> {
+    match parse_request(query) {
+        Parsed::Request(request) => request,
+        _ => panic!("a well-formed query"),
+    }
+}
+
+/// Parse, look up, compose.
+fn answered(case: &mut Case) -> usize {
+    let set = case.reader.pin();
+    respond(set, &case.query, case.kind)
+}
+
+fn respond(set: SetVersion<'_>, query: &[u8], kind: AnswerKind) -> usize {
+    let state = |_: &zone::set::Zone<'_>| Servable::Ready;
+    let context = AnswerContext {
+        transport: Transport::Udp,
+        udp_octets_max: 1232,
+        payload: 1232,
+        nsid: None,
+        cookie: None,
+        keepalive: None,
+        padding_block: 0,
+        chaos: Chaos::default(),
+        zone_state: &state,
+        tsig_reserve: 0,
+    };
+    let mut out = [0; 1232];
+    let answered = answer(set, &request(query), &context, &mut out);
+    assert_eq!(answered.kind, kind);
+    black_box(&out);
+    answered.len
+}
+
+/// At most so many instructions.
+fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::default();
+    callgrind.hard_limits([(CallgrindMetrics::SingleEvent(gungraun::EventKind::Ir), instructions)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
+
+#[library_benchmark(setup = case)]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(6_300))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(9_650))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(12_400))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(10_850))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(13_300))]
+#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(8_250))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(12_150))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(9_200))]
+#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(12_250))]
+#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(6_950))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(21_400))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(42_050))]
+fn whole(mut case: Case) -> (usize, Case) {
+    let len = answered(black_box(&mut case));
+    (len, case)
+}
+
+#[library_benchmark(setup = case)]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(1_150))]
+fn parse(case: Case) -> (bool, Case) {
+    let parsed = parse_request(black_box(&case.query));
+    (matches!(black_box(parsed), Parsed::Request(_)), case)
+}
+
+library_benchmark_group!(name = answers, benchmarks = [parse, whole]);
+
+main!(library_benchmark_groups = answers);
