@@ -5,7 +5,7 @@
 
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
-use zone::{Changeset, Record, ZoneId};
+use zone::{Changeset, Record, RecordList, RecordRef, ZoneId};
 
 /// Octets that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,13 @@ impl Encoder {
         }
     }
 
+    /// As [`Self::records`].
+    pub(crate) fn record_list(&mut self, records: &RecordList) {
+        self.count(records.len());
+        // A list holds its records as they are here.
+        self.fixed(records.octets());
+    }
+
     pub(crate) fn changeset(&mut self, changeset: &Changeset) {
         self.bool(changeset.serial_from.is_some());
         self.u32(changeset.serial_from.map_or(0, |serial| serial.0));
@@ -202,9 +209,13 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn name(&mut self) -> Result<Name, DecodeError> {
+        self.name_ref().map(|name| name.to_name())
+    }
+
+    fn name_ref(&mut self) -> Result<NameRef<'a>, DecodeError> {
         let (name, rest) = NameRef::split_from(self.rest).map_err(|_| DecodeError::Name)?;
         self.rest = rest;
-        Ok(name.to_name())
+        Ok(name)
     }
 
     pub(crate) fn zone_id(&mut self) -> Result<ZoneId, DecodeError> {
@@ -218,11 +229,24 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn record(&mut self) -> Result<Record, DecodeError> {
-        let owner = self.name()?;
+        self.record_ref().map(|record| record.to_record())
+    }
+
+    fn record_ref(&mut self) -> Result<RecordRef<'a>, DecodeError> {
+        let owner = self.name_ref()?;
         let rtype = Rtype(self.u16()?);
         let ttl = self.u32()?;
         let len = self.u16()?;
-        Ok(Record { owner, rtype, ttl, rdata: self.fixed(usize::from(len))?.into() })
+        Ok(RecordRef { owner, rtype, ttl, rdata: self.fixed(usize::from(len))? })
+    }
+
+    pub(crate) fn record_list(&mut self) -> Result<RecordList, DecodeError> {
+        let count = self.count(usize::MAX, RECORD_OCTETS_MIN)?;
+        let mut records = RecordList::with_capacity(count, self.rest.len());
+        for _ in 0..count {
+            records.push(self.record_ref()?);
+        }
+        Ok(records)
     }
 
     pub(crate) fn records(&mut self) -> Result<Vec<Record>, DecodeError> {

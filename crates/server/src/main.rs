@@ -14,6 +14,7 @@
 #[cfg(test)]
 mod allocations;
 mod limits;
+mod memory;
 mod metrics;
 mod problem;
 mod stop;

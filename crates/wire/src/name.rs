@@ -165,6 +165,14 @@ impl PartialOrd for NameRef<'_> {
 impl Ord for NameRef<'_> {
     /// Canonical order (RFC 4034 6.1): rightmost label first, as lower-case octets.
     fn cmp(&self, other: &Self) -> Ordering {
+        let lower_cmp =
+            |a: &[u8], b: &[u8]| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase));
+        // Names below one parent, as most of a sorted zone are.
+        if let (Some((a, a_parent)), Some((b, b_parent))) = (split_label(self.0), split_label(other.0))
+            && a_parent == b_parent
+        {
+            return lower_cmp(a, b);
+        }
         let starts = |octets: &[u8]| {
             let mut at = [0u8; crate::limits::NAME_LABELS_MAX];
             let (mut count, mut next) = (0, 0);
@@ -183,13 +191,19 @@ impl Ord for NameRef<'_> {
         for back in 1..=own_count.min(their_count) {
             let a = &self.0[label(self.0, own[own_count - back])];
             let b = &other.0[label(other.0, theirs[their_count - back])];
-            let order = a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase));
+            let order = lower_cmp(a, b);
             if order != Ordering::Equal {
                 return order;
             }
         }
         own_count.cmp(&their_count)
     }
+}
+
+/// The first label of a checked name, and the rest; `None` for the root.
+fn split_label(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = octets.split_first()?;
+    if len == 0 { None } else { rest.split_at_checked(usize::from(len)) }
 }
 
 impl hash::Hash for NameRef<'_> {

@@ -60,7 +60,7 @@ fn main() {
     };
     eprintln!("{} records, scanned in {scanned:?}, checked in {:?}", records.len(), start.elapsed() - scanned);
     let mut text = String::new();
-    for record in &records {
+    for record in records.iter() {
         print_record(record, &mut text);
         text.push('\n');
     }

@@ -16,7 +16,7 @@ mod rrsets;
 mod targets;
 
 use crate::file::Loaded;
-use crate::record::Record;
+use crate::record::RecordList;
 use groups::Groups;
 use wire::name::Name;
 use wire::number::Rtype;
@@ -26,9 +26,9 @@ use wire::number::Rtype;
 pub struct Checked {
     /// The owner of the SOA, case kept.
     pub apex: Name,
-    /// The records that are served, by owner and type, owners in the order of their first record: no duplicates, none
-    /// outside of the zone, one TTL for each RRset.
-    pub records: Vec<Record>,
+    /// The records that are served, by owner and type: no duplicates, none outside of the zone, one TTL for each RRset.
+    /// Owners are in canonical order, or, where the file is far from it, in the order of their first record.
+    pub records: RecordList,
     /// What is odd; no errors.
     pub findings: Findings,
 }
@@ -42,7 +42,7 @@ pub fn check(loaded: Loaded) -> Result<Checked, Findings> {
     let mut findings = Findings::default();
     let groups = Groups::new(&apex, &records);
     for &index in groups.outside() {
-        findings.add(FindingKind::OutsideZone, &records[index as usize], places.get(index as usize));
+        findings.add(FindingKind::OutsideZone, records.get(index as usize), places.get(index as usize));
     }
     let dropped = rrsets::check(&mut records, &groups, &places, &mut findings);
     owners::check(&apex, &records, &groups, &places, &mut findings);

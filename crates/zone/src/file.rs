@@ -18,7 +18,7 @@ mod generate;
 mod load;
 mod reader;
 mod scanner;
-pub use load::{Loaded, load};
+pub use load::{Loaded, from_records, load};
 pub use scanner::{LoadOptions, Scanned, Scanner};
 
 #[cfg(test)]

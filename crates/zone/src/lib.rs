@@ -27,5 +27,5 @@ pub mod answer;
 pub mod denial;
 pub mod lookup;
 
-pub use record::{Changeset, Record, ZoneId};
+pub use record::{Changeset, Record, RecordList, RecordRef, ZoneId};
 pub use set::{SetVersion, Zone, ZoneReader, ZoneSet, ZoneSetConfig};

@@ -51,3 +51,12 @@ pub const ADDITIONAL_NAMES_MAX: usize = 13;
 pub const GLUE_NAMES_MAX: usize = 256;
 /// NSEC3 records that are stepped over to find one of the chain in use, while a zone changes its salt.
 pub const NSEC3_STEPS_MAX: usize = 16;
+
+/// Names that are looked for among sorted owners one by one before a table is made of them.
+pub(crate) const SEARCHES_MAX: usize = 4096;
+
+/// One owner in so many may be out of order for a zone file to count as nearly sorted.
+pub(crate) const DISORDER_SHARE: usize = 16;
+
+/// The longest TTL, in seconds (RFC 2181 8).
+pub(crate) const TTL_MAX: u32 = i32::MAX as u32;

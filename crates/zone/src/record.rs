@@ -2,7 +2,11 @@
 //!
 //! The class of every record is IN: other classes are refused where they enter (files, updates), so none is kept.
 
-use wire::name::Name;
+// Very many of them.
+mod list;
+pub use list::RecordList;
+
+use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
 
 /// Which zone: zones are told apart by view and apex everywhere.
@@ -26,6 +30,34 @@ pub struct Record {
     /// The rdata in wire form, names in it uncompressed. Equality of this struct is of octets; `wire::rdata` compares
     /// as RFC 4034 6.2 wants.
     pub rdata: Box<[u8]>,
+}
+
+/// One record, borrowed from a version of a zone or from a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordRef<'a> {
+    /// The owner; case kept.
+    pub owner: NameRef<'a>,
+    /// The type.
+    pub rtype: Rtype,
+    /// The TTL in seconds.
+    pub ttl: u32,
+    /// The rdata in wire form, names uncompressed.
+    pub rdata: &'a [u8],
+}
+
+impl RecordRef<'_> {
+    /// An owned copy.
+    #[must_use]
+    pub fn to_record(&self) -> Record {
+        let Self { owner, rtype, ttl, rdata } = *self;
+        Record { owner: owner.to_name(), rtype, ttl, rdata: rdata.into() }
+    }
+}
+
+impl<'a> From<&'a Record> for RecordRef<'a> {
+    fn from(record: &'a Record) -> Self {
+        Self { owner: record.owner.as_ref(), rtype: record.rtype, ttl: record.ttl, rdata: &record.rdata }
+    }
 }
 
 /// The difference between two versions of a zone, as one difference sequence of an IXFR has it (RFC 1995 4).

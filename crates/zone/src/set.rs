@@ -21,9 +21,10 @@ mod view_record;
 mod zone;
 mod zone_record;
 
+pub use crate::record::RecordRef;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
-pub use records::{RecordRef, Records};
+pub use records::Records;
 pub use store::{Full, ReserveError, Stats, StoreConfig, Version};
 pub use version::{Frozen, SetVersion, ZoneReader};
 pub use zone::Zone;

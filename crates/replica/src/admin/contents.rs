@@ -10,12 +10,15 @@ use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::serial;
 use std::collections::VecDeque;
 use wire::number::{Rtype, Serial};
-use zone::{Changeset, Record, Zone, ZoneId};
+use zone::{Changeset, RecordList, Zone, ZoneId};
 
-/// All records of a zone, checked and cut into chunks.
+/// All records of a zone, checked; they leave in chunks.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    chunks: VecDeque<Vec<Record>>,
+    records: RecordList,
+    /// Where each chunk that did not leave yet ends, and where the first of them begins.
+    ends: VecDeque<usize>,
+    next: usize,
     serial: Serial,
 }
 
@@ -24,19 +27,19 @@ impl Contents {
     ///
     /// # Errors
     /// [`AdminError::ZoneInvalid`], [`AdminError::TooLarge`].
-    pub fn new(zone: &ZoneId, mut records: Vec<Record>) -> Result<Self, AdminError> {
+    pub fn new(zone: &ZoneId, records: impl Into<RecordList>) -> Result<Self, AdminError> {
+        let records = records.into();
         let serial = check(zone, &records)?;
-        sort(&mut records);
-        Self::sorted(records, serial)
+        Self::sorted(sort(records), serial)
     }
 
     /// Cuts contents that are checked and sorted into chunks.
-    fn sorted(records: Vec<Record>, serial: Serial) -> Result<Self, AdminError> {
-        let chunks = into_chunks(records);
-        if chunks.len() > IMPORT_CHUNKS_MAX as usize {
+    fn sorted(records: RecordList, serial: Serial) -> Result<Self, AdminError> {
+        let ends = chunk_ends(&records);
+        if ends.len() > IMPORT_CHUNKS_MAX as usize {
             return Err(AdminError::TooLarge);
         }
-        Ok(Self { chunks, serial })
+        Ok(Self { records, ends, next: 0, serial })
     }
 
     /// The serial of the SOA.
@@ -45,24 +48,23 @@ impl Contents {
         self.serial
     }
 
-    /// Number of chunks.
+    /// Number of chunks that did not leave yet.
     pub(super) fn chunk_count(&self) -> u32 {
-        self.chunks.len() as u32
+        self.ends.len() as u32
     }
 
     /// Takes the next chunk.
-    pub(super) fn pop_chunk(&mut self) -> Option<Vec<Record>> {
-        self.chunks.pop_front()
+    pub(super) fn pop_chunk(&mut self) -> Option<RecordList> {
+        let end = self.ends.pop_front()?;
+        let chunk = self.records.slice(self.next..end);
+        self.next = end;
+        Some(chunk)
     }
 
     /// Gives the SOA another serial.
     pub(super) fn set_serial(&mut self, to: Serial) {
         self.serial = to;
-        let has_soa = |chunk: &&mut Vec<Record>| chunk.iter().any(|record| record.rtype == Rtype::SOA);
-        // Sorted by owner, the apex comes first.
-        if let Some(chunk) = self.chunks.iter_mut().find(has_soa) {
-            set_serial(chunk, to);
-        }
+        set_serial(&mut self.records, to);
     }
 }
 
@@ -89,13 +91,14 @@ impl Replacement {
     ///
     /// # Errors
     /// [`AdminError::ZoneInvalid`], [`AdminError::TooLarge`].
-    pub fn new(old: &Zone<'_>, mut records: Vec<Record>) -> Result<Self, AdminError> {
+    pub fn new(old: &Zone<'_>, records: impl Into<RecordList>) -> Result<Self, AdminError> {
+        let mut records = records.into();
         let (id, base_hash) = (old.id(), old.hash());
         let serial = check(&id, &records)?;
         let old_serial = old.serial().unwrap_or(Serial(0));
         let serial_to = if serial.is_newer_than(old_serial) { serial } else { old_serial.next() };
         set_serial(&mut records, serial_to);
-        sort(&mut records);
+        let records = sort(records);
         let kind = match difference(old.records(), &records, (old_serial, serial_to), IMPORT_CHUNK_OCTETS_MAX) {
             Some(changeset) if is_serial_alone(&changeset) && serial != serial_to => ReplacementKind::Unchanged,
             Some(changeset) => ReplacementKind::Change(changeset),
@@ -121,49 +124,41 @@ impl Replacement {
     }
 }
 
-/// Octets that a record takes in a chunk.
-pub(super) fn record_octets(record: &Record) -> usize {
-    record.owner.octets().len() + 8 + record.rdata.len()
-}
-
-/// Cuts records into chunks; sorted by owner, each of them is written once.
-fn into_chunks(records: Vec<Record>) -> VecDeque<Vec<Record>> {
-    let mut chunks = VecDeque::new();
-    let (mut chunk, mut octets) = (Vec::new(), 0);
-    for record in records {
-        let more = record_octets(&record);
-        if octets + more > IMPORT_CHUNK_OCTETS_MAX && !chunk.is_empty() {
-            chunks.push_back(core::mem::take(&mut chunk));
+/// Where each chunk ends; of records sorted by owner, each owner is written once.
+fn chunk_ends(records: &RecordList) -> VecDeque<usize> {
+    let (mut ends, mut octets) = (VecDeque::new(), 0);
+    for index in 0..records.len() {
+        let more = records.octets_of(index);
+        if octets + more > IMPORT_CHUNK_OCTETS_MAX && octets > 0 {
+            ends.push_back(index);
             octets = 0;
         }
         octets += more;
-        chunk.push(record);
     }
-    if !chunk.is_empty() {
-        chunks.push_back(chunk);
+    if octets > 0 {
+        ends.push_back(records.len());
     }
-    chunks
+    ends
 }
 
 /// The serial of contents that are a zone.
-fn check(zone: &ZoneId, records: &[Record]) -> Result<Serial, AdminError> {
+fn check(zone: &ZoneId, records: &RecordList) -> Result<Serial, AdminError> {
     let apex = zone.apex.as_ref();
-    if records.iter().any(|record| !record.owner.as_ref().is_at_or_below(apex)) {
+    if records.iter().any(|record| !record.owner.is_at_or_below(apex)) {
         return Err(AdminError::ZoneInvalid);
     }
     let mut soas = records.iter().filter(|record| record.rtype == Rtype::SOA);
     match (soas.next(), soas.next()) {
-        (Some(soa), None) if soa.owner.as_ref() == apex => serial::of_soa(&soa.rdata).ok_or(AdminError::ZoneInvalid),
+        (Some(soa), None) if soa.owner == apex => serial::of_soa(soa.rdata).ok_or(AdminError::ZoneInvalid),
         _ => Err(AdminError::ZoneInvalid),
     }
 }
 
 /// Gives the SOA another serial.
-fn set_serial(records: &mut [Record], to: Serial) {
-    for record in records.iter_mut().filter(|record| record.rtype == Rtype::SOA) {
-        if let Some(rdata) = serial::with_serial(&record.rdata, to) {
-            record.rdata = rdata;
-        }
+fn set_serial(records: &mut RecordList, to: Serial) {
+    let Some(index) = records.iter().position(|record| record.rtype == Rtype::SOA) else { return };
+    if let Some(rdata) = serial::with_serial(records.get(index).rdata, to) {
+        records.set_rdata(index, &rdata);
     }
 }
 
@@ -182,6 +177,7 @@ fn is_serial_alone(changeset: &Changeset) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zone::Record;
 
     fn record(owner: &str, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Record {
         Record { owner: owner.parse().unwrap(), rtype, ttl, rdata: rdata.into() }
@@ -200,20 +196,20 @@ mod tests {
     }
 
     fn diff(old: &[Record], new: &[Record]) -> Changeset {
-        let old = old.iter().map(|Record { owner, rtype, ttl, rdata }| {
-            let (owner, rtype, ttl) = (owner.as_ref(), *rtype, *ttl);
-            zone::set::RecordRef { owner, rtype, ttl, rdata }
-        });
-        difference(old, new, (Serial(1), Serial(2)), usize::MAX).unwrap()
+        difference(old.iter().map(Into::into), &new.iter().collect(), (Serial(1), Serial(2)), usize::MAX).unwrap()
+    }
+
+    fn check(records: &[Record]) -> Result<Serial, AdminError> {
+        super::check(&zone(), &records.iter().collect())
     }
 
     #[test]
     fn only_zones_are_taken() {
-        assert_eq!(check(&zone(), &[soa(7)]), Ok(Serial(7)));
-        assert_eq!(check(&zone(), &[]), Err(AdminError::ZoneInvalid));
-        assert_eq!(check(&zone(), &[soa(1), soa(2)]), Err(AdminError::ZoneInvalid));
+        assert_eq!(check(&[soa(7)]), Ok(Serial(7)));
+        assert_eq!(check(&[]), Err(AdminError::ZoneInvalid));
+        assert_eq!(check(&[soa(1), soa(2)]), Err(AdminError::ZoneInvalid));
         let outside = record("b.", Rtype::A, 1, &[0; 4]);
-        assert_eq!(check(&zone(), &[soa(7), outside]), Err(AdminError::ZoneInvalid));
+        assert_eq!(check(&[soa(7), outside]), Err(AdminError::ZoneInvalid));
     }
 
     #[test]
@@ -240,8 +236,8 @@ mod tests {
 
     #[test]
     fn serial_is_replaced_in_place() {
-        let mut records = vec![soa(1), record("x.a.", Rtype::A, 5, &[1; 4])];
+        let mut records = RecordList::from(vec![soa(1), record("x.a.", Rtype::A, 5, &[1; 4])]);
         set_serial(&mut records, Serial(9));
-        assert_eq!(records[0], soa(9));
+        assert_eq!(records.get(0).to_record(), soa(9));
     }
 }

@@ -3,7 +3,7 @@
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{SerialPolicyOption, StaleOption, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
-use zone::{Record, ZoneId};
+use zone::{RecordList, ZoneId};
 
 /// Names a stage; chosen by the replica that imports, unique among its imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub struct ImportChunk {
     /// Which chunk, from zero.
     pub chunk_index: u32,
     /// The records.
-    pub records: Vec<Record>,
+    pub records: RecordList,
 }
 
 /// Closes a stage and shows its contents, all at once.
@@ -83,7 +83,7 @@ impl ImportChunk {
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.fixed(&self.stage.0);
         out.u32(self.chunk_index);
-        out.records(&self.records);
+        out.record_list(&self.records);
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
@@ -91,7 +91,7 @@ impl ImportChunk {
         if from.rest().len() > IMPORT_CHUNK_OCTETS_MAX + 2 * usize::from(u16::MAX) {
             return Err(DecodeError::TooLarge);
         }
-        Ok(Self { stage: StageId(from.array()?), chunk_index: from.u32()?, records: from.records()? })
+        Ok(Self { stage: StageId(from.array()?), chunk_index: from.u32()?, records: from.record_list()? })
     }
 }
 

@@ -88,7 +88,7 @@ fn import_samples(stage: StageId, options: ZoneOptions) -> Vec<(&'static str, Bo
             Body::ImportChunk(ImportChunk {
                 stage,
                 chunk_index: 1,
-                records: vec![record("a.example.test.", Rtype::TXT, b"\x01x")],
+                records: vec![record("a.example.test.", Rtype::TXT, b"\x01x")].into(),
             }),
         ),
         ("import_commit", Body::ImportCommit(ImportCommit { stage, digest: 99, policy_epoch: 41 })),

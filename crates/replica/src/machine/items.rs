@@ -8,9 +8,9 @@ use crate::checkpoint::{CheckpointItems, Section};
 use crate::codec::Encoder;
 use crate::state::{FrozenHistory, FrozenSessions, Settings};
 use std::collections::VecDeque;
-use wire::name::Name;
+use wire::name::{Name, NameRef};
 use zone::set::Frozen;
-use zone::{Record, SetVersion, Zone, ZoneId};
+use zone::{RecordList, SetVersion, Zone, ZoneId};
 
 pub(super) const SCALARS: Section = Section(1);
 pub(super) const SETTINGS: Section = Section(2);
@@ -142,14 +142,15 @@ impl FrozenState {
             },
             At::Records { staged, mut zones, after } => {
                 let zone = zones.front().and_then(|id| Self::find(self.zones.set(), staged, id));
-                let (records, last) = zone.map_or((Vec::new(), None), |zone| some_records(&zone, after.as_ref()));
+                let (records, last) =
+                    zone.map_or((RecordList::new(), None), |zone| some_records(&zone, after.as_ref()));
                 if records.is_empty() {
                     zones.pop_front();
                     At::Zones { staged, zones }
                 } else {
                     let mut item = Encoder::new();
                     item.u8(ZONE_RECORDS);
-                    item.records(&records);
+                    item.record_list(&records);
                     Self::push(ready, ZONES, item);
                     At::Records { staged, zones, after: last }
                 }
@@ -164,21 +165,19 @@ impl FrozenState {
 }
 
 /// Records of whole owners, after one; and the last owner of them.
-fn some_records(zone: &Zone<'_>, after: Option<&Name>) -> (Vec<Record>, Option<Name>) {
-    let mut records: Vec<Record> = Vec::new();
-    let mut octets = 0;
+fn some_records(zone: &Zone<'_>, after: Option<&Name>) -> (RecordList, Option<Name>) {
+    let mut records = RecordList::new();
+    let mut last: Option<NameRef<'_>> = None;
     let first = after.map_or_else(|| zone.apex(), Name::as_ref);
     for record in zone.records_from(first) {
         if after.is_some_and(|after| record.owner == after.as_ref()) {
             continue;
         }
-        let is_next_owner = records.last().is_some_and(|last| last.owner.as_ref() != record.owner);
-        if is_next_owner && octets >= RECORDS_OCTETS {
+        if last.is_some_and(|last| last != record.owner) && records.octets().len() >= RECORDS_OCTETS {
             break;
         }
-        octets += record.owner.octets().len() + record.rdata.len() + 8;
-        records.push(record.to_record());
+        records.push(record);
+        last = Some(record.owner);
     }
-    let last = records.last().map(|record| record.owner.clone());
-    (records, last)
+    (records, last.map(|last| last.to_name()))
 }

@@ -10,7 +10,7 @@ use crate::config::ReplicaConfig;
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::state::{History, HistoryLimits, Sessions, Settings};
 use zone::set::{Edit, Version};
-use zone::{Record, ZoneId, ZoneSet, ZoneSetConfig};
+use zone::{ZoneId, ZoneSet, ZoneSetConfig};
 
 /// Why a checkpoint does not restore. Its octets are verified, so it is our own fault or that of newer software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +104,10 @@ impl Restore {
                 Ok(())
             }
             ZONE_RECORDS => {
-                let records: Vec<Record> = from.records()?;
+                let records = from.record_list()?;
                 let (zone, _) = self.zone.as_ref().ok_or(DecodeError::Unknown)?;
                 let zone = zone.clone();
-                self.edit(|edit| edit.add_records(&zone, &records).is_ok())
+                self.edit(|edit| edit.add_records(&zone, records.iter()).is_ok())
             }
             _ => Err(DecodeError::Unknown.into()),
         }

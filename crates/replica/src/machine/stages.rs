@@ -6,7 +6,7 @@ use crate::entry::{decode_purpose, encode_purpose};
 use crate::limits::IMPORT_STAGES_MAX;
 use crate::state::{Item, item_hash};
 use std::collections::BTreeMap;
-use zone::{Record, ZoneId};
+use zone::{RecordList, ZoneId};
 
 /// One import.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,11 +168,9 @@ fn encode_stage(id: StageId, stage: &Stage, out: &mut Encoder) {
 }
 
 /// The digest of the chunks so far and one more.
-pub(crate) fn chunk_digest(before: u128, records: &[Record]) -> u128 {
-    let mut out = Encoder::new();
-    out.u128(before);
-    out.records(records);
-    item_hash(Item::Stage, &[&out.finish()])
+pub(crate) fn chunk_digest(before: u128, records: &RecordList) -> u128 {
+    let count = records.len() as u64;
+    item_hash(Item::Stage, &[&before.to_be_bytes(), &count.to_be_bytes(), records.octets()])
 }
 
 #[cfg(test)]
@@ -192,7 +190,7 @@ mod tests {
     }
 
     fn chunk(chunk_index: u32) -> Body {
-        Body::ImportChunk(ImportChunk { stage: ID, chunk_index, records: Vec::new() })
+        Body::ImportChunk(ImportChunk { stage: ID, chunk_index, records: RecordList::new() })
     }
 
     fn commit(digest: u128) -> Body {
@@ -214,7 +212,7 @@ mod tests {
         assert_eq!(stages.check(&chunk(0)), Err(StageError::Done));
         stages.advance(&chunk(1), 7);
         assert_eq!(stages.check(&chunk(2)), Err(StageError::Mismatch));
-        let digest = chunk_digest(chunk_digest(0, &[]), &[]);
+        let digest = chunk_digest(chunk_digest(0, &RecordList::new()), &RecordList::new());
         assert_eq!(stages.check(&commit(digest ^ 1)), Err(StageError::Mismatch));
         assert_eq!(stages.check(&commit(digest)), Ok(()));
         assert_eq!((stages.stale_since(7), stages.stale_since(8)), (None, Some(ID)));

@@ -4,13 +4,13 @@
 use crate::entry::{Body, ImportPurpose, SettingsChange, ZoneChange};
 use crate::machine::stages::Stages;
 use zone::set::{ApplyError, Edit, ImportError, Version, ZoneError};
-use zone::{Record, ZoneId, ZoneSet};
+use zone::{RecordList, ZoneId, ZoneSet};
 
 /// What an entry does to the zones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ZoneWork<'e> {
     Change(&'e ZoneChange),
-    Stage { zone: &'e ZoneId, records: &'e [Record] },
+    Stage { zone: &'e ZoneId, records: &'e RecordList },
     Commit { zone: &'e ZoneId, purpose: ImportPurpose },
     Abandon { zone: &'e ZoneId },
     Remove { zone: &'e ZoneId },
@@ -58,7 +58,7 @@ pub(crate) fn carry_out(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Versi
     let mut edit = zones.edit();
     match work {
         ZoneWork::Change(change) => edit.apply(&change.zone, &change.changeset)?,
-        ZoneWork::Stage { zone, records } => edit.add_records(zone, records)?,
+        ZoneWork::Stage { zone, records } => edit.add_records(zone, records.iter())?,
         ZoneWork::Commit { zone, .. } => edit.commit_stage(zone)?,
         ZoneWork::Abandon { zone } => edit.abandon_stage(zone)?,
         ZoneWork::Remove { zone } => remove(&mut edit, zone)?,

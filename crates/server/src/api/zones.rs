@@ -4,14 +4,15 @@ use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
-use crate::cli::client::ZONE_HASH;
-use crate::files::zone_load::{line_of, load_text};
+use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
+use crate::files::zone_load::{load_records, load_text, print_line};
 use crate::node::handle::WithZones;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
 use replica::io::{
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use wire::{Name, Rtype};
-use zone::record::{Record, ZoneId};
+use zone::record::{RecordList, RecordRef, ZoneId};
 use zone::set::Zone;
 
 /// Which zone, and the hash of what the caller compared with.
@@ -158,11 +159,10 @@ pub(super) async fn export(
 
 /// The zone as a zone file: the SOA first, as readers expect it, the rest in canonical order.
 fn print(zone: &Zone<'_>) -> String {
-    let is_apex_soa = |record: &Record| record.rtype == Rtype::SOA && record.owner.as_ref() == zone.apex();
+    let is_apex_soa = |record: &RecordRef<'_>| record.rtype == Rtype::SOA && record.owner == zone.apex();
     let (mut first, mut rest) = (String::new(), String::new());
-    for record in zone.records().map(|record| record.to_record()) {
-        let part = if is_apex_soa(&record) { &mut first } else { &mut rest };
-        part.push_str(&line_of(&record));
+    for record in zone.records() {
+        print_line(record, if is_apex_soa(&record) { &mut first } else { &mut rest });
     }
     first + &rest
 }
@@ -170,21 +170,25 @@ fn print(zone: &Zone<'_>) -> String {
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
     query: Result<Query<ZoneQuery>, QueryRejection>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
     let query = query?;
     let zone = query.id()?;
     let options = change_options(ZoneOptions::default(), &query.options())?;
-    let records = parse(&zone, body?).await?;
+    let records = parse(&zone, &headers, body?).await?;
     let id = zone.clone();
     let contents = blocking(move || Contents::new(&id, records)).await??;
-    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await?;
+    let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await;
+    give_back().await;
+    let reply = reply?;
     Ok((StatusCode::CREATED, done(&reply)))
 }
 
 pub(super) async fn replace(
     State(api): State<Arc<Api>>,
     query: Result<Query<ZoneQuery>, QueryRejection>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let query = query?;
@@ -197,7 +201,7 @@ pub(super) async fn replace(
             format!("give &base=HASH, the {ZONE_HASH} field of the export"),
         )
     })?;
-    let records = parse(&zone, body?).await?;
+    let records = parse(&zone, &headers, body?).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     let id = zone.clone();
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
@@ -210,7 +214,9 @@ pub(super) async fn replace(
         Replacement::new(&old, records)
     });
     let replacement = compared.await??;
-    Ok(done(&api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await?))
+    let reply = api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await;
+    give_back().await;
+    Ok(done(&reply?))
 }
 
 pub(super) async fn remove(
@@ -225,14 +231,20 @@ pub(super) fn done(reply: &AdminReply) -> Json<DoneJson> {
     Json(DoneJson { changed: *reply != AdminReply::Unchanged })
 }
 
-/// The records of a zone file in a body; its apex must be the zone that was named.
-async fn parse(zone: &ZoneId, body: Bytes) -> Result<Vec<Record>, ApiError> {
+/// The records in a body, which is a zone file or what [`RECORDS_TYPE`] says; its apex must be the zone that was named.
+async fn parse(zone: &ZoneId, headers: &HeaderMap, body: Bytes) -> Result<RecordList, ApiError> {
     let wrong = |why: String| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed")
     };
-    let loaded = blocking(move || match std::str::from_utf8(&body) {
-        Ok(text) => load_text(text, "body").map_err(|problem| problem.why),
-        Err(error) => Err(format!("the body is not UTF-8: {error}")),
+    let is_records = headers.get(CONTENT_TYPE).is_some_and(|named| named == RECORDS_TYPE);
+    let loaded = blocking(move || {
+        if is_records {
+            return load_records(body.into()).map_err(|problem| problem.why);
+        }
+        match std::str::from_utf8(&body) {
+            Ok(text) => load_text(text, "body").map_err(|problem| problem.why),
+            Err(error) => Err(format!("the body is not UTF-8: {error}")),
+        }
     });
     let loaded = loaded.await?.map_err(wrong)?;
     if loaded.apex != zone.apex {
@@ -244,4 +256,9 @@ async fn parse(zone: &ZoneId, body: Bytes) -> Result<Vec<Record>, ApiError> {
 /// Does what takes long away from the requests of others.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())
+}
+
+/// A zone that came through here has left as much memory unused as it takes.
+async fn give_back() {
+    let _ = blocking(crate::memory::give_back).await;
 }

@@ -38,7 +38,7 @@ pub(crate) fn line(zone: &ZoneJson) -> String {
 fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
     let zone = read(file)?;
     let client = Client::find(target)?;
-    client.change("POST", &(path(&zone.apex) + &option_query(options)), zone.text().as_bytes()).map_err(|problem| {
+    client.change_zone("POST", &(path(&zone.apex) + &option_query(options)), &zone.records).map_err(|problem| {
         let exists = problem.why.contains("exists");
         let problem = Problem { what: format!("zone {} was not added", zone.apex), ..problem };
         if exists {
@@ -99,7 +99,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     }
     let path = format!("{}&{}", path(&zone.apex), query("base", &base));
     let answer = client
-        .change("PUT", &path, text.as_bytes())
+        .change_zone("PUT", &path, &zone.records)
         .map_err(|problem| Problem { what: format!("zone {} was not replaced", zone.apex), ..problem })?;
     match serde_json::from_slice(&answer.body) {
         Ok(DoneJson { changed: false }) => {

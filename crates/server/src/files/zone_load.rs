@@ -4,36 +4,35 @@ use super::zone_source::{self, ZoneArgument};
 use crate::problem::{Exit, Problem};
 use std::path::{Path, PathBuf};
 use wire::Name;
-use zone::Record;
 use zone::file::{FileErrors, LoadOptions, Loaded, Opened, Reason, Slice, Source};
 use zone::text::TextError;
+use zone::{RecordList, RecordRef};
 
 /// A zone that can be served.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadedZone {
     pub(crate) apex: Name,
     pub(crate) serial: u32,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: RecordList,
     /// What is odd, each as `file:line: what`.
     pub(crate) warnings: Vec<String>,
 }
 
 impl LoadedZone {
-    /// The records in presentation format, one a line, those that are the same only once.
+    /// The records in presentation format, one a line.
     pub(crate) fn text(&self) -> String {
-        let mut lines: Vec<String> = self.records.iter().map(line_of).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        lines.concat()
+        let mut text = String::new();
+        for record in self.records.iter() {
+            print_line(record, &mut text);
+        }
+        text
     }
 }
 
-/// A record as a line, its end included.
-pub(crate) fn line_of(record: &Record) -> String {
-    let mut line = String::new();
-    zone::text::print_record(record, &mut line);
-    line.push('\n');
-    line
+/// Appends a record as a line, its end included.
+pub(crate) fn print_line(record: RecordRef<'_>, out: &mut String) {
+    zone::text::print_record(record, out);
+    out.push('\n');
 }
 
 /// Reads a file from disk.
@@ -43,6 +42,16 @@ pub(crate) fn load(argument: &ZoneArgument) -> Result<LoadedZone, Problem> {
     finish(loaded, &argument.file.display().to_string())
 }
 
+/// Takes records as the cluster's own commands send them.
+pub(crate) fn load_records(octets: Vec<u8>) -> Result<LoadedZone, Problem> {
+    let wrong = |why: String| Problem::new(Exit::Input, "the records cannot be served", why);
+    let records = RecordList::from_octets(octets).ok_or_else(|| wrong("they are cut off".into()))?;
+    let loaded = zone::file::from_records(records).map_err(|index| {
+        wrong(format!("record {} is none that a zone file could hold, or there is no SOA", index + 1))
+    })?;
+    check(loaded, "records")
+}
+
 /// Reads a zone file from memory; it includes nothing.
 pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
     let mut source = Named { name: name.to_owned(), octets: text.as_bytes().to_vec() };
@@ -50,12 +59,16 @@ pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
 }
 
 fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
-    let mut loaded = loaded.map_err(|errors| {
+    let loaded = loaded.map_err(|errors| {
         let problem = refused(file, errors.all().iter().map(ToString::to_string));
         // The file may well be right where its origin is known from elsewhere, as in named.conf.
         let lacks_origin = matches!(errors.first().reason, Reason::Text(TextError::OriginMissing));
         if lacks_origin { problem.hint(format!("name its origin: `ORIGIN={file}`")) } else { problem }
     })?;
+    check(loaded, file)
+}
+
+fn check(mut loaded: Loaded, file: &str) -> Result<LoadedZone, Problem> {
     let files = std::mem::take(&mut loaded.files);
     let place = |place: Option<zone::file::Place>| match place {
         Some(place) => format!("{}:{}", files.get(usize::from(place.file)).map_or(file, String::as_str), place.line),
@@ -67,8 +80,9 @@ fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, 
         refused(file, findings.errors().iter().map(|found| format!("{}: {found}", place(found.place))))
     })?;
     warnings.extend(checked.findings.warnings().iter().map(|found| format!("{}: {found}", place(found.place))));
-    let soa = checked.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == checked.apex);
-    let serial = soa.and_then(|soa| serial_of(&soa.rdata)).unwrap_or(0);
+    let soa =
+        checked.records.iter().find(|record| record.rtype == wire::Rtype::SOA && record.owner == checked.apex.as_ref());
+    let serial = soa.and_then(|soa| serial_of(soa.rdata)).unwrap_or(0);
     Ok(LoadedZone { apex: checked.apex.as_ref().to_canonical(), serial, records: checked.records, warnings })
 }
 
@@ -134,6 +148,21 @@ mod tests {
         let again = load_text(&zone.text(), "printed").unwrap();
         assert_eq!(again.text(), zone.text());
         assert_eq!(again.records.len(), zone.records.len());
+    }
+
+    #[test]
+    fn records_are_taken_whole_or_not_at_all() {
+        let zone = load_text(include_str!("../cli/up/example.test.zone"), "built-in").unwrap();
+        let octets = zone.records.octets();
+        assert_eq!(load_records(octets.to_vec()).unwrap().text(), zone.text());
+        let mut end = 0;
+        for index in 0..zone.records.len() {
+            for len in end + 1..end + zone.records.octets_of(index) {
+                assert!(load_records(octets[..len].to_vec()).unwrap_err().why.contains("cut off"), "{len}");
+            }
+            end += zone.records.octets_of(index);
+        }
+        assert!(load_records(Vec::new()).unwrap_err().why.contains("no SOA"));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use crate::file::Place;
 use crate::limits::{NSEC3_ITERATIONS_MAX, RRSET_RECORDS_MAX, WARNINGS_MAX};
-use crate::record::Record;
+use crate::record::RecordRef;
 use crate::text::{print_name, print_rtype};
 use core::fmt;
-use wire::name::Name;
+use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
 /// One thing that was found.
@@ -123,11 +123,11 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, kind: FindingKind, record: &Record, place: Option<&Place>) {
-        self.add_at(kind, &record.owner, record.rtype, place);
+    pub(super) fn add(&mut self, kind: FindingKind, record: RecordRef<'_>, place: Option<&Place>) {
+        self.add_at(kind, record.owner, record.rtype, place);
     }
 
-    pub(super) fn add_at(&mut self, kind: FindingKind, owner: &Name, rtype: Rtype, place: Option<&Place>) {
+    pub(super) fn add_at(&mut self, kind: FindingKind, owner: NameRef<'_>, rtype: Rtype, place: Option<&Place>) {
         let (kept, count) = if kind.is_error() {
             (&mut self.errors, &mut self.error_count)
         } else {
@@ -135,7 +135,7 @@ impl Findings {
         };
         *count += 1;
         if kept.len() < WARNINGS_MAX {
-            kept.push(Finding { kind, owner: owner.clone(), rtype, place: place.copied() });
+            kept.push(Finding { kind, owner: owner.to_name(), rtype, place: place.copied() });
         }
     }
 

@@ -1,6 +1,8 @@
 //! Records by owner and type, without moving them: zones are large, and most are sorted already.
 
-use crate::record::Record;
+use crate::limits::{DISORDER_SHARE, SEARCHES_MAX};
+use crate::record::{RecordList, RecordRef};
+use core::cell::{Cell, OnceCell};
 use core::ops::Range;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
@@ -20,27 +22,44 @@ fn hash(name: NameRef<'_>) -> u64 {
     hash ^ hash >> 32
 }
 
-/// The owners of a zone by name: open addressing. A slot holds half of the hash and one more than the number of an
+/// The owners of a zone by name.
+///
+/// Where their order is canonical (RFC 4034 6.1) it is all that is needed to find one. A table is made when it is not,
+/// or when many are looked for: open addressing, where a slot holds half of the hash and one more than the number of an
 /// owner; 0 is free.
 struct Names {
-    slots: Vec<u64>,
     /// The first record of each owner.
     firsts: Vec<u32>,
+    is_sorted: bool,
+    /// How often one was looked for without the table.
+    searches: Cell<usize>,
+    slots: OnceCell<Vec<u64>>,
 }
 
 impl Names {
-    fn new(records: usize) -> Self {
-        Self { slots: vec![0; (records * 2).next_power_of_two()], firsts: Vec::new() }
+    fn new(is_sorted: bool, owners_max: usize) -> Self {
+        let slots = if is_sorted { OnceCell::new() } else { vec![0; (owners_max * 2).next_power_of_two()].into() };
+        Self { firsts: Vec::new(), is_sorted, searches: Cell::new(0), slots }
+    }
+
+    /// The table of owners that were sorted.
+    fn table(&self, records: &RecordList) -> Vec<u64> {
+        let mut slots = vec![0; (self.firsts.len() * 2).next_power_of_two()];
+        for (number, &first) in self.firsts.iter().enumerate() {
+            let (slot, tag) = self.slot(&slots, records, records.get(first as usize).owner);
+            slots[slot] = tag | (number as u64 + 1);
+        }
+        slots
     }
 
     /// The slot that holds the name, or the free one where it would go, and what is stored there of the hash.
-    fn slot(&self, records: &[Record], name: NameRef<'_>) -> (usize, u64) {
+    fn slot(&self, slots: &[u64], records: &RecordList, name: NameRef<'_>) -> (usize, u64) {
         let hash = hash(name);
-        let (tag, mask) = (hash & 0xFFFF_FFFF_0000_0000, self.slots.len() - 1);
+        let (tag, mask) = (hash & 0xFFFF_FFFF_0000_0000, slots.len() - 1);
         let mut slot = hash as usize & mask;
         loop {
-            let held = self.slots[slot];
-            let is_name = || records[self.firsts[held as u32 as usize - 1] as usize].owner.as_ref() == name;
+            let held = slots[slot];
+            let is_name = || records.get(self.firsts[held as u32 as usize - 1] as usize).owner == name;
             if held == 0 || (held & 0xFFFF_FFFF_0000_0000 == tag && is_name()) {
                 return (slot, tag);
             }
@@ -48,19 +67,49 @@ impl Names {
         }
     }
 
-    fn find(&self, records: &[Record], name: NameRef<'_>) -> Option<u32> {
-        (self.slots[self.slot(records, name).0] as u32).checked_sub(1)
+    fn find(&self, records: &RecordList, name: NameRef<'_>) -> Option<u32> {
+        if self.slots.get().is_none() && self.searches.get() < SEARCHES_MAX {
+            self.searches.set(self.searches.get() + 1);
+            let order = |first: &u32| records.get(*first as usize).owner.cmp(&name);
+            return self.firsts.binary_search_by(order).ok().map(|number| number as u32);
+        }
+        let slots = self.slots.get_or_init(|| self.table(records));
+        (slots[self.slot(slots, records, name).0] as u32).checked_sub(1)
     }
 
-    /// The number of the owner of a record, a new one if need be.
-    fn number(&mut self, records: &[Record], index: u32) -> u32 {
-        let (slot, tag) = self.slot(records, records[index as usize].owner.as_ref());
-        if self.slots[slot] == 0 {
+    /// The number of the owner of a record, a new one if need be. Of sorted owners, the last or one behind it.
+    fn number(&mut self, records: &RecordList, index: u32) -> u32 {
+        let name = records.get(index as usize).owner;
+        let Some(mut slots) = self.slots.take() else {
+            if self.firsts.last().is_none_or(|&last| records.get(last as usize).owner != name) {
+                self.firsts.push(index);
+            }
+            return self.firsts.len() as u32 - 1;
+        };
+        let (slot, tag) = self.slot(&slots, records, name);
+        if slots[slot] == 0 {
             self.firsts.push(index);
-            self.slots[slot] = tag | self.firsts.len() as u64;
+            slots[slot] = tag | self.firsts.len() as u64;
         }
-        self.slots[slot] as u32 - 1
+        let number = slots[slot] as u32 - 1;
+        self.slots = slots.into();
+        number
     }
+}
+
+/// Brings the numbers of records into the canonical order of their owners, unless that is a long way; says whether it
+/// was done.
+fn sort(inside: &mut [u32], records: &RecordList) -> bool {
+    let owner = |index: u32| records.get(index as usize).owner;
+    let descents = inside.windows(2).filter(|pair| owner(pair[0]).cmp(&owner(pair[1])).is_gt()).count();
+    if descents > inside.len() / DISORDER_SHARE {
+        return false;
+    }
+    if descents > 0 {
+        // Stable, and as quick as there are few runs.
+        inside.sort_by(|&a, &b| owner(a).cmp(&owner(b)));
+    }
+    true
 }
 
 /// The records of a zone by owner and type.
@@ -77,21 +126,20 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(apex: &Name, records: &[Record]) -> Self {
-        let mut names = Names::new(records.len());
-        let (mut keyed, mut outside) = (Vec::with_capacity(records.len()), Vec::new());
-        let mut before: Option<(&Name, u32)> = None;
-        for (index, record) in records.iter().enumerate() {
+    pub(super) fn new(apex: &Name, records: &RecordList) -> Self {
+        let is_outside = |index: &u32| !records.get(*index as usize).owner.is_at_or_below(apex.as_ref());
+        let (outside, mut inside): (Vec<u32>, Vec<u32>) = (0..records.len() as u32).partition(is_outside);
+        let mut names = Names::new(sort(&mut inside, records), records.len());
+        let mut keyed = Vec::with_capacity(inside.len());
+        let mut before: Option<(NameRef<'_>, u32)> = None;
+        for index in inside {
+            let record = records.get(index as usize);
             let owner = match before {
                 Some((name, number)) if name.octets() == record.owner.octets() => number,
-                _ if !record.owner.as_ref().is_at_or_below(apex.as_ref()) => {
-                    outside.push(index as u32);
-                    continue;
-                }
-                _ => names.number(records, index as u32),
+                _ => names.number(records, index),
             };
-            before = Some((&record.owner, owner));
-            keyed.push((u64::from(owner) << 32 | u64::from(kind(record)), index as u32));
+            before = Some((record.owner, owner));
+            keyed.push((u64::from(owner) << 32 | u64::from(kind(record)), index));
         }
         // Stable, and next to nothing for what is sorted.
         keyed.sort_by_key(|&(key, _)| key);
@@ -124,13 +172,18 @@ impl Groups {
         0..self.names.firsts.len() as u32
     }
 
-    pub(super) fn owner_name<'r>(&self, records: &'r [Record], owner: u32) -> &'r Name {
-        &records[self.names.firsts[owner as usize] as usize].owner
+    pub(super) fn owner_name<'r>(&self, records: &'r RecordList, owner: u32) -> NameRef<'r> {
+        records.get(self.names.firsts[owner as usize] as usize).owner
     }
 
     /// The number of a name that owns records.
-    pub(super) fn find(&self, records: &[Record], name: NameRef<'_>) -> Option<u32> {
+    pub(super) fn find(&self, records: &RecordList, name: NameRef<'_>) -> Option<u32> {
         self.names.find(records, name)
+    }
+
+    /// Whether a name comes before all that is below it, and these before all others.
+    pub(super) const fn is_sorted(&self) -> bool {
+        self.names.is_sorted
     }
 
     /// The number of the apex, if it owns records.
@@ -146,24 +199,28 @@ impl Groups {
     }
 
     /// The first record of an owner's RRset of a type.
-    pub(super) fn find_type<'r>(&self, records: &'r [Record], owner: u32, rtype: Rtype) -> Option<(&'r Record, u32)> {
-        let mut firsts = self.rrsets(owner).map(|rrset| (&records[rrset[0] as usize], rrset[0]));
+    pub(super) fn find_type<'r>(
+        &self,
+        records: &'r RecordList,
+        owner: u32,
+        rtype: Rtype,
+    ) -> Option<(RecordRef<'r>, u32)> {
+        let mut firsts = self.rrsets(owner).map(|rrset| (records.get(rrset[0] as usize), rrset[0]));
         firsts.find(|(record, _)| record.rtype == rtype)
     }
 
     /// The records by owner and type, but for those that `dropped` names in order.
-    pub(super) fn into_served(mut self, records: Vec<Record>, dropped: &[bool]) -> Vec<Record> {
+    pub(super) fn into_served(mut self, records: RecordList, dropped: &[bool]) -> RecordList {
         self.order.retain(|&index| !dropped.get(index as usize).is_some_and(|&is_dropped| is_dropped));
         if self.order.len() == records.len() && self.order.is_sorted() {
             return records;
         }
-        let mut records: Vec<Option<Record>> = records.into_iter().map(Some).collect();
-        self.order.into_iter().filter_map(|index| records[index as usize].take()).collect()
+        records.pick(self.order.into_iter().map(|index| index as usize))
     }
 }
 
 /// What makes records of one owner one set: the type, and for signatures the type they cover (RFC 4035 2.2).
-fn kind(record: &Record) -> u32 {
+fn kind(record: RecordRef<'_>) -> u32 {
     match (record.rtype, record.rdata.first_chunk::<2>()) {
         (Rtype::RRSIG, Some(covered)) => u32::from(Rtype::RRSIG.0) << 16 | u32::from(u16::from_be_bytes(*covered)),
         (rtype, _) => u32::from(rtype.0) << 16,

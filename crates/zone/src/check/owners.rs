@@ -3,8 +3,8 @@
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
 use crate::file::Place;
-use crate::record::Record;
-use wire::name::Name;
+use crate::record::{RecordList, RecordRef};
+use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use wire::rdata::rdata_eq;
 
@@ -16,14 +16,14 @@ enum Above {
     Dname,
 }
 
-pub(super) fn check(apex: &Name, records: &[Record], groups: &Groups, places: &[Place], findings: &mut Findings) {
+pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) {
     let Some(apex_number) = groups.apex() else {
-        findings.add_at(FindingKind::SoaMissing, apex, Rtype::SOA, None);
+        findings.add_at(FindingKind::SoaMissing, apex.as_ref(), Rtype::SOA, None);
         return;
     };
     for (rtype, kind) in [(Rtype::SOA, FindingKind::SoaMissing), (Rtype::NS, FindingKind::NsMissing)] {
         if groups.find_type(records, apex_number, rtype).is_none() {
-            findings.add_at(kind, apex, rtype, None);
+            findings.add_at(kind, apex.as_ref(), rtype, None);
         }
     }
     let mut above = vec![Above::Nothing; groups.owners().len()];
@@ -41,17 +41,17 @@ pub(super) fn check(apex: &Name, records: &[Record], groups: &Groups, places: &[
 fn check_owner(
     owner: u32,
     is_apex: bool,
-    records: &[Record],
+    records: &RecordList,
     groups: &Groups,
     places: &[Place],
     findings: &mut Findings,
 ) -> Above {
     let (mut cname, mut dname, mut ns, mut ds, mut other) = (None, None, None, None, None);
     for rrset in groups.rrsets(owner) {
-        let record = &records[rrset[0] as usize];
+        let record = records.get(rrset[0] as usize);
         let place = places.get(rrset[0] as usize);
         let is_many = || {
-            let equal = |&index: &u32| rdata_eq(record.rtype, &record.rdata, &records[index as usize].rdata);
+            let equal = |&index: &u32| rdata_eq(record.rtype, record.rdata, records.get(index as usize).rdata);
             !rrset[1..].iter().all(equal)
         };
         let (single, slot) = match record.rtype {
@@ -72,7 +72,7 @@ fn check_owner(
             findings.add(FindingKind::SoaBelowApex, record, place);
         }
     }
-    let mut found = |kind, what: Option<(&Record, Option<&Place>)>| {
+    let mut found = |kind, what: Option<(RecordRef<'_>, Option<&Place>)>| {
         if let Some((record, place)) = what {
             findings.add(kind, record, place);
         }
@@ -86,7 +86,7 @@ fn check_owner(
         found(FindingKind::DsWithoutNs, ds.filter(|_| ns.is_none()));
         found(FindingKind::NsBesideDname, ns.filter(|_| dname.is_some()));
     }
-    found(FindingKind::NsOfWildcard, ns.filter(|(record, _)| record.owner.as_ref().is_wildcard()));
+    found(FindingKind::NsOfWildcard, ns.filter(|(record, _)| record.owner.is_wildcard()));
     match (dname, ns) {
         (Some(_), _) => Above::Dname,
         (None, Some(_)) if !is_apex => Above::ZoneCut,
@@ -97,34 +97,54 @@ fn check_owner(
 /// Names below a zone cut that are no glue, and names below a DNAME (RFC 6672 2.3).
 fn check_occluded(
     apex: &Name,
-    records: &[Record],
+    records: &RecordList,
     groups: &Groups,
     above: &[Above],
     places: &[Place],
     findings: &mut Findings,
 ) {
     let apex_labels = apex.as_ref().label_count();
+    // Of sorted owners: the highest above those that come, as long as they are below it.
+    let mut highest: Option<(NameRef<'_>, Above)> = None;
     for owner in groups.owners() {
-        let name = groups.owner_name(records, owner).as_ref();
-        let mut ancestor = name;
-        let mut occluder = Above::Nothing;
-        for _ in apex_labels..name.label_count() {
-            let Some(parent) = ancestor.parent() else { break };
-            ancestor = parent;
-            if let Some(number) = groups.find(records, ancestor) {
-                match above[number as usize] {
-                    Above::Nothing => {}
-                    what => occluder = what,
-                }
-            }
-        }
+        let name = groups.owner_name(records, owner);
+        let occluder = if groups.is_sorted() {
+            highest = highest.filter(|(above, _)| name.is_at_or_below(*above));
+            let occluder = highest.map_or(Above::Nothing, |(_, what)| what);
+            highest = highest.or(Some((name, above[owner as usize])).filter(|(_, what)| *what != Above::Nothing));
+            occluder
+        } else {
+            highest_above(name, apex_labels, records, groups, above)
+        };
         let is_glue = |rtype| occluder == Above::ZoneCut && matches!(rtype, Rtype::A | Rtype::AAAA | Rtype::RRSIG);
         if occluder == Above::Nothing {
             continue;
         }
-        let mut rrsets = groups.rrsets(owner).map(|rrset| (&records[rrset[0] as usize], rrset[0]));
+        let mut rrsets = groups.rrsets(owner).map(|rrset| (records.get(rrset[0] as usize), rrset[0]));
         if let Some((record, index)) = rrsets.find(|(record, _)| !is_glue(record.rtype)) {
             findings.add(FindingKind::Occluded, record, places.get(index as usize));
         }
     }
+}
+
+/// What the highest of a name's ancestors that is something to the names below it is.
+fn highest_above(
+    name: NameRef<'_>,
+    apex_labels: usize,
+    records: &RecordList,
+    groups: &Groups,
+    above: &[Above],
+) -> Above {
+    let (mut ancestor, mut highest) = (name, Above::Nothing);
+    for _ in apex_labels..name.label_count() {
+        let Some(parent) = ancestor.parent() else { break };
+        ancestor = parent;
+        if let Some(number) = groups.find(records, ancestor) {
+            match above[number as usize] {
+                Above::Nothing => {}
+                what => highest = what,
+            }
+        }
+    }
+    highest
 }

@@ -4,23 +4,23 @@ use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
 use crate::file::Place;
 use crate::limits::{NSEC3_ITERATIONS_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
-use crate::record::Record;
+use crate::record::RecordList;
 use wire::number::Rtype;
 use wire::rdata::{rdata_eq, rdata_lowercase};
 
 /// Sets one TTL for each RRset; says which records are duplicates.
-pub(super) fn check(records: &mut [Record], groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
+pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
     let mut dropped = Vec::new();
     for owner in groups.owners() {
         for rrset in groups.rrsets(owner) {
-            let first = &records[rrset[0] as usize];
+            let first = records.get(rrset[0] as usize);
             if matches!(first.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) {
                 check_iterations(records, rrset, places, findings);
             }
             if rrset.len() > 1 {
                 drop_duplicates(records, rrset, places, findings, &mut dropped);
                 level_ttls(records, rrset, places, findings);
-                let first = &records[rrset[0] as usize];
+                let first = records.get(rrset[0] as usize);
                 if rrset.len() > RRSET_RECORDS_MAX {
                     findings.add(FindingKind::RrsetLarge, first, places.get(rrset[0] as usize));
                 }
@@ -31,9 +31,9 @@ pub(super) fn check(records: &mut [Record], groups: &Groups, places: &[Place], f
 }
 
 /// RFC 9276 3.2 lets a server refuse what takes too much work; 150 is what most validators take.
-fn check_iterations(records: &[Record], rrset: &[u32], places: &[Place], findings: &mut Findings) {
+fn check_iterations(records: &RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
     for &index in rrset {
-        let record = &records[index as usize];
+        let record = records.get(index as usize);
         let iterations = record.rdata.get(2..4).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]));
         if iterations > NSEC3_ITERATIONS_MAX {
             findings.add(FindingKind::Nsec3Iterations, record, places.get(index as usize));
@@ -42,7 +42,7 @@ fn check_iterations(records: &[Record], rrset: &[u32], places: &[Place], finding
 }
 
 fn drop_duplicates(
-    records: &[Record],
+    records: &RecordList,
     rrset: &[u32],
     places: &[Place],
     findings: &mut Findings,
@@ -51,13 +51,13 @@ fn drop_duplicates(
     let mut drop = |index: u32| {
         dropped.resize(records.len(), false);
         if !core::mem::replace(&mut dropped[index as usize], true) {
-            findings.add(FindingKind::Duplicate, &records[index as usize], places.get(index as usize));
+            findings.add(FindingKind::Duplicate, records.get(index as usize), places.get(index as usize));
         }
     };
-    let record = |index: u32| &records[index as usize];
+    let record = |index: u32| records.get(index as usize);
     if rrset.len() <= PAIRS_MAX {
         for (at, &later) in rrset.iter().enumerate() {
-            let is_equal = |&before: &u32| rdata_eq(record(later).rtype, &record(before).rdata, &record(later).rdata);
+            let is_equal = |&before: &u32| rdata_eq(record(later).rtype, record(before).rdata, record(later).rdata);
             if rrset[..at].iter().any(is_equal) {
                 drop(later);
             }
@@ -65,7 +65,7 @@ fn drop_duplicates(
         return;
     }
     let canonical = |index: u32| {
-        let mut rdata = record(index).rdata.clone();
+        let mut rdata: Box<[u8]> = record(index).rdata.into();
         rdata_lowercase(record(index).rtype, &mut rdata);
         (rdata, index)
     };
@@ -78,12 +78,12 @@ fn drop_duplicates(
 
 /// RFC 2181 5.2: the TTLs of an RRset must be the same; a client that sees others takes the lowest, so that is what
 /// is served. Of the peers BIND takes the first and NSD serves them as they are.
-fn level_ttls(records: &mut [Record], rrset: &[u32], places: &[Place], findings: &mut Findings) {
-    let ttl = rrset.iter().map(|&index| records[index as usize].ttl).min().unwrap_or_default();
-    let mut differing = rrset.iter().filter(|&&index| records[index as usize].ttl != ttl);
+fn level_ttls(records: &mut RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
+    let ttl = rrset.iter().map(|&index| records.get(index as usize).ttl).min().unwrap_or_default();
+    let mut differing = rrset.iter().filter(|&&index| records.get(index as usize).ttl != ttl);
     let Some(&first) = differing.next() else { return };
-    findings.add(FindingKind::TtlDiffers, &records[first as usize], places.get(first as usize));
+    findings.add(FindingKind::TtlDiffers, records.get(first as usize), places.get(first as usize));
     for &index in rrset {
-        records[index as usize].ttl = ttl;
+        records.set_ttl(index as usize, ttl);
     }
 }

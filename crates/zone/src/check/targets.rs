@@ -3,21 +3,21 @@
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
 use crate::file::Place;
-use crate::record::Record;
+use crate::record::{RecordList, RecordRef};
 use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::rdata_names;
 
-pub(super) fn check(records: &[Record], groups: &Groups, places: &[Place], findings: &mut Findings) {
+pub(super) fn check(records: &RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) {
     for owner in groups.owners() {
         for rrset in groups.rrsets(owner) {
-            let rtype = records[rrset[0] as usize].rtype;
+            let rtype = records.get(rrset[0] as usize).rtype;
             if !matches!(rtype, Rtype::NS | Rtype::MX | Rtype::SRV) {
                 continue;
             }
             for &index in rrset {
-                let record = &records[index as usize];
-                let Some(target) = rdata_names(rtype, &record.rdata).next() else { continue };
+                let record = records.get(index as usize);
+                let Some(target) = rdata_names(rtype, record.rdata).next() else { continue };
                 if let Some(kind) = judge(record, target, records, groups) {
                     findings.add(kind, record, places.get(index as usize));
                 }
@@ -27,12 +27,12 @@ pub(super) fn check(records: &[Record], groups: &Groups, places: &[Place], findi
 }
 
 /// What is wrong with the target of a record, as far as this zone can tell.
-fn judge(record: &Record, target: NameRef<'_>, records: &[Record], groups: &Groups) -> Option<FindingKind> {
+fn judge(record: RecordRef<'_>, target: NameRef<'_>, records: &RecordList, groups: &Groups) -> Option<FindingKind> {
     // A root target says that there is no such service (RFC 2782, RFC 7505 3).
     if target.is_root() {
         return None;
     }
-    let missing = if record.rtype == Rtype::NS && target.is_at_or_below(record.owner.as_ref()) {
+    let missing = if record.rtype == Rtype::NS && target.is_at_or_below(record.owner) {
         FindingKind::GlueMissing
     } else {
         FindingKind::AddressMissing
@@ -50,14 +50,20 @@ fn judge(record: &Record, target: NameRef<'_>, records: &[Record], groups: &Grou
         }
         None => {
             // Not there, unless a wildcard, a zone cut or a DNAME above speaks for it; or it is another zone's.
-            let apex = groups.owner_name(records, groups.apex()?).as_ref();
+            let apex = groups.owner_name(records, groups.apex()?);
             (target.is_at_or_below(apex) && !is_covered(record, target, apex, records, groups)).then_some(missing)
         }
     }
 }
 
 /// Whether something above the target answers for it.
-fn is_covered(record: &Record, target: NameRef<'_>, apex: NameRef<'_>, records: &[Record], groups: &Groups) -> bool {
+fn is_covered(
+    record: RecordRef<'_>,
+    target: NameRef<'_>,
+    apex: NameRef<'_>,
+    records: &RecordList,
+    groups: &Groups,
+) -> bool {
     let mut name = target;
     while let Some(parent) = name.parent().filter(|parent| parent.is_at_or_below(apex)) {
         name = parent;
@@ -67,7 +73,7 @@ fn is_covered(record: &Record, target: NameRef<'_>, apex: NameRef<'_>, records: 
             return true;
         }
         let Some(owner) = groups.find(records, name).filter(|_| name != apex) else { continue };
-        let is_own_cut = record.rtype == Rtype::NS && record.owner.as_ref() == name;
+        let is_own_cut = record.rtype == Rtype::NS && record.owner == name;
         let has = |rtype| groups.find_type(records, owner, rtype).is_some();
         if has(Rtype::DNAME) || (has(Rtype::NS) && !is_own_cut) {
             return true;

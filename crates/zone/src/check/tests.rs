@@ -98,8 +98,10 @@ fn what_is_as_it_should_be() {
 fn what_is_served_is_one_set_with_one_ttl_and_no_duplicates() {
     let text = "b TXT x\na 9 A 1.2.3.4\nA 7 A 1.2.3.5\na 8 A 1.2.3.4\nb TXT X\nx.other. A 1.2.3.4\na TXT y\n";
     let served = checked(text).unwrap();
-    let lines: Vec<String> = served.records[3..]
+    let lines: Vec<String> = served
+        .records
         .iter()
+        .skip(3)
         .map(|record| {
             let mut line = String::new();
             print_record(record, &mut line);
@@ -124,4 +126,41 @@ fn duplicates_in_large_sets_are_found_too() {
     let many: String = (0..200).map(|number| format!("a MX {} Mx.test.\n", number % 150)).collect();
     let served = checked(&many.replacen("Mx", "mX", 20)).unwrap();
     assert_eq!((served.records.len(), served.findings.counts()), (3 + 150, (0, 50)));
+}
+
+/// What a zone is does not hang on the order of its file: sorted, nearly so, and far from it, which are three ways
+/// through the check.
+#[test]
+fn the_order_of_a_file_changes_nothing() {
+    let mut lines: Vec<String> = (0..200).map(|number| format!("h{number:03} A 10.0.0.{number}")).collect();
+    lines.extend(
+        ["cut NS ns.cut", "ns.cut A 1.2.3.4", "x.cut TXT glue", "deep.er.cut NS ns.x", "y.deep.er.cut A 1.2.3.4"]
+            .map(str::to_owned),
+    );
+    lines.extend(
+        ["d DNAME e", "a.d A 1.2.3.4", "h001 MX 1 nowhere", "h002 NS h003", "h004 SRV 1 1 1 h005"].map(str::to_owned),
+    );
+    lines.extend(["H003 A 10.0.0.4", "h003 3 A 10.0.0.5", "h006 A 10.0.0.6", "z.other. A 1.2.3.4"].map(str::to_owned));
+    let found = |lines: &[String]| {
+        let Checked { records, findings, .. } = checked(&lines.join("\n")).unwrap();
+        let mut served: Vec<String> = Vec::new();
+        for record in records.iter() {
+            let mut line = String::new();
+            print_record(record, &mut line);
+            served.push(line.to_lowercase());
+        }
+        served.sort();
+        let mut warnings: Vec<String> =
+            findings.warnings().iter().map(|found| found.to_string().to_lowercase()).collect();
+        warnings.sort();
+        (served, warnings)
+    };
+    let nearly_sorted = found(&lines);
+    assert_eq!((nearly_sorted.0.len(), nearly_sorted.1.len()), (215, 8), "{:?}", nearly_sorted.1);
+    for step in [7, 101, lines.len() - 1] {
+        // Coprime to the number of lines: each comes once.
+        let places = (0..lines.len()).map(|place| place * step % lines.len());
+        let shuffled: Vec<String> = places.map(|place| lines[place].clone()).collect();
+        assert_eq!(found(&shuffled), nearly_sorted, "every {step}th line");
+    }
 }

@@ -1,12 +1,13 @@
 //! A whole zone file.
 
 use super::error::{FileErrors, Place, Reason, Warning};
-use super::scanner::{LoadOptions, Scanner};
+use super::scanner::{LoadOptions, Scanner, rtype_is_meta};
 use super::source::Source;
-use crate::limits::FILE_ERRORS_MAX;
-use crate::record::Record;
+use crate::limits::{FILE_ERRORS_MAX, TTL_MAX};
+use crate::record::{RecordList, RecordRef};
 use wire::name::Name;
 use wire::number::Rtype;
+use wire::rdata::{layout, rdata_check};
 
 /// What a zone file says.
 #[derive(Clone, Debug)]
@@ -14,8 +15,8 @@ pub struct Loaded {
     /// The owner of the zone: the origin that was given, or else the owner of the first SOA. Case kept.
     pub apex: Name,
     /// The records in the order of the file; owners absolute, case kept.
-    pub records: Vec<Record>,
-    /// Where each of the records stands.
+    pub records: RecordList,
+    /// Where each of the records stands; none for records that came without a file.
     pub places: Vec<Place>,
     /// What the files are called that places are in.
     pub files: Vec<String>,
@@ -25,6 +26,23 @@ pub struct Loaded {
     pub warning_count: usize,
 }
 
+/// Records that come as such, held to what the reading of a zone file sees to.
+///
+/// # Errors
+/// The number of the first record that no zone file could hold.
+pub fn from_records(records: RecordList) -> Result<Loaded, usize> {
+    let could_be_read = |record: RecordRef<'_>| {
+        let RecordRef { rtype, ttl, rdata, .. } = record;
+        !rtype_is_meta(rtype) && ttl <= TTL_MAX && (layout(rtype).is_none() || rdata_check(rtype, rdata).is_ok())
+    };
+    if let Some(index) = records.iter().position(|record| !could_be_read(record)) {
+        return Err(index);
+    }
+    let soa = records.iter().find(|record| record.rtype == Rtype::SOA);
+    let apex = soa.map(|record| record.owner.to_name()).ok_or(records.len())?;
+    Ok(Loaded { apex, records, places: Vec::new(), files: Vec::new(), warnings: Vec::new(), warning_count: 0 })
+}
+
 /// Reads all records of a zone file. `origin` is what relative names count from until `$ORIGIN`, and the apex;
 /// without it, the apex is the owner of the first SOA, and names have to be absolute until `$ORIGIN`.
 ///
@@ -32,16 +50,13 @@ pub struct Loaded {
 /// [`FileErrors`]: each names file, line and reason.
 pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOptions) -> Result<Loaded, FileErrors> {
     let mut scanner = Scanner::new(source, origin, options).map_err(|error| FileErrors::new(vec![error]))?;
-    let (mut records, mut places, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(result) = scanner.next_record() {
+    let (mut records, mut places, mut errors) = (RecordList::new(), Vec::new(), Vec::new());
+    while let Some(result) = scanner.next_into(&mut records) {
         match result {
-            Ok(scanned) if errors.is_empty() => {
-                records.push(scanned.record);
-                places.push(scanned.place);
-            }
-            Ok(_) => {}
+            Ok(place) if errors.is_empty() => places.push(place),
+            Ok(_) => records = RecordList::new(),
             Err(error) => {
-                records = Vec::new();
+                records = RecordList::new();
                 errors.push(error);
                 if errors.len() == FILE_ERRORS_MAX {
                     break;
@@ -50,7 +65,7 @@ pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOption
         }
     }
     let soa = records.iter().find(|record| record.rtype == Rtype::SOA);
-    let Some(apex) = origin.or(soa.map(|record| &record.owner)).cloned() else {
+    let Some(apex) = origin.cloned().or(soa.map(|record| record.owner.to_name())) else {
         if errors.is_empty() {
             errors.push(scanner.error(Place::default(), Reason::SoaMissing));
         }

@@ -4,8 +4,8 @@ use super::error::{FileError, Place, Reason, Warning, WarningKind};
 use super::generate::{GenerateError, Range, expand, rhs_template};
 use super::reader::{Entry, Reader};
 use super::source::Source;
-use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, WARNINGS_MAX};
-use crate::record::Record;
+use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX};
+use crate::record::{Record, RecordList, RecordRef};
 use crate::text::token::{Step, Token, Word, tokenize};
 use crate::text::words::Words;
 use crate::text::{TextError, scan_name, scan_period, scan_rdata, scan_rtype};
@@ -111,11 +111,17 @@ impl<'s> Scanner<'s> {
     /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a
     /// directive, a parenthesis left open, a file that cannot be read) the next call returns `None`.
     pub fn next_record(&mut self) -> Option<Result<Scanned, FileError>> {
+        let mut one = RecordList::new();
+        Some(self.next_into(&mut one)?.map(|place| Scanned { record: one.get(0).to_record(), place }))
+    }
+
+    /// As [`Self::next_record`], with the record appended to a list.
+    pub fn next_into(&mut self, out: &mut RecordList) -> Option<Result<Place, FileError>> {
         loop {
             if self.generating.is_some() {
-                match self.generated() {
+                match self.generated(out) {
                     Ok(None) => continue,
-                    Ok(Some(scanned)) => return Some(Ok(scanned)),
+                    Ok(Some(place)) => return Some(Ok(place)),
                     Err(error) => return Some(Err(error)),
                 }
             }
@@ -126,7 +132,7 @@ impl<'s> Scanner<'s> {
                     self.files.pop();
                 }
                 Ok(Some(entry)) => {
-                    if let Some(result) = self.entry(&entry, index) {
+                    if let Some(result) = self.entry(&entry, index, out) {
                         return Some(result);
                     }
                 }
@@ -185,7 +191,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// One entry that has tokens: a directive or a record.
-    fn entry(&mut self, entry: &Entry, file: u16) -> Option<Result<Scanned, FileError>> {
+    fn entry(&mut self, entry: &Entry, file: u16, out: &mut RecordList) -> Option<Result<Place, FileError>> {
         let place = Place { file, line: entry.line };
         let file = self.files.last().expect("an entry comes from a file");
         let first = self.tokens[0].word(file.reader.octets());
@@ -202,9 +208,9 @@ impl<'s> Scanner<'s> {
         // Taken out and put back, so that records may be scanned while all of `self` is at hand.
         let tokens = core::mem::take(&mut self.tokens);
         let mut line = 0;
-        let result = self.record(&tokens, entry.owner_omitted, place, &mut line);
+        let result = self.record(&tokens, entry.owner_omitted, place, &mut line, out);
         self.tokens = tokens;
-        Some(result.map_err(|reason| {
+        Some(result.map(|()| place).map_err(|reason| {
             if reason == Reason::RecordsMany {
                 self.files.clear();
             }
@@ -218,7 +224,8 @@ impl<'s> Scanner<'s> {
         owner_omitted: bool,
         place: Place,
         line: &mut u32,
-    ) -> Result<Scanned, Reason> {
+        out: &mut RecordList,
+    ) -> Result<(), Reason> {
         let Self { files, rdata, owner, .. } = self;
         let file = files.last_mut().expect("a record comes from a file");
         let mut words = Words::new(file.reader.octets(), tokens);
@@ -237,13 +244,26 @@ impl<'s> Scanner<'s> {
         if file.owner.is_empty() {
             return Err(Reason::OwnerMissing);
         }
-        let name = NameRef::from_octets(&file.owner).map_err(TextError::Name)?.to_name();
-        let rdata = core::mem::take(rdata);
-        let ttl = self.ttl(head.ttl, Some((head.rtype, &rdata)), place)?;
-        self.count()?;
-        let record = Record { owner: name, rtype: head.rtype, ttl, rdata: rdata.as_slice().into() };
+        let (owner, rdata) = (core::mem::take(&mut file.owner), core::mem::take(rdata));
+        let result = self.push(&owner, &head, &rdata, place, out);
         self.rdata = rdata;
-        Ok(Scanned { record, place })
+        self.files.last_mut().expect("a record comes from a file").owner = owner;
+        result
+    }
+
+    fn push(
+        &mut self,
+        owner: &[u8],
+        head: &Head,
+        rdata: &[u8],
+        place: Place,
+        out: &mut RecordList,
+    ) -> Result<(), Reason> {
+        let owner = NameRef::from_octets(owner).map_err(TextError::Name)?;
+        let ttl = self.ttl(head.ttl, Some((head.rtype, rdata)), place)?;
+        self.count()?;
+        out.push(RecordRef { owner, rtype: head.rtype, ttl, rdata });
+        Ok(())
     }
 
     fn count(&mut self) -> Result<(), Reason> {
@@ -282,7 +302,7 @@ impl<'s> Scanner<'s> {
 
     /// RFC 2181 8: a TTL with the most significant bit set counts as 0.
     fn bounded(&mut self, ttl: u32, place: Place) -> u32 {
-        if ttl <= i32::MAX as u32 {
+        if ttl <= TTL_MAX {
             return ttl;
         }
         self.warn(place, WarningKind::TtlHigh);
@@ -353,14 +373,14 @@ impl<'s> Scanner<'s> {
     }
 
     /// The next record of a `$GENERATE`; `None` behind its last one.
-    fn generated(&mut self) -> Result<Option<Scanned>, FileError> {
+    fn generated(&mut self, out: &mut RecordList) -> Result<Option<Place>, FileError> {
         let Some(mut generating) = self.generating.take() else { return Ok(None) };
         let Some(number) = generating.range.next() else { return Ok(None) };
-        match self.generate(&generating, number) {
-            Ok(record) => {
+        match self.generate(&generating, number, out) {
+            Ok(()) => {
                 let place = generating.place;
                 self.generating = Some(generating);
-                Ok(Some(Scanned { record, place }))
+                Ok(Some(place))
             }
             // What is wrong with one is wrong with most of them: one error is enough.
             Err(reason) => {
@@ -372,14 +392,13 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    fn generate(&mut self, generating: &Generating, number: i32) -> Result<Record, Reason> {
+    fn generate(&mut self, generating: &Generating, number: i32, out: &mut RecordList) -> Result<(), Reason> {
         self.count()?;
         let origin = self.files.last().and_then(|file| file.origin.as_ref()).map(Name::as_ref);
         let mut text = Vec::new();
         expand(&generating.lhs, number, &mut text)?;
         self.owner.clear();
         scan_name(Word::unquoted(&text), origin, &mut self.owner)?;
-        let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?.to_name();
         expand(&generating.rhs, number, &mut text)?;
         match tokenize(&text, 0, true, &mut self.tokens).map_err(|(_, error)| error)? {
             Step::Entry { next, .. } if next < text.len() => return Err(TextError::LeftOver.into()),
@@ -387,7 +406,9 @@ impl<'s> Scanner<'s> {
         }
         self.rdata.clear();
         scan_rdata(generating.rtype, &mut Words::new(&text, &self.tokens), origin, &mut self.rdata)?;
-        Ok(Record { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: self.rdata.as_slice().into() })
+        let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;
+        out.push(RecordRef { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: &self.rdata });
+        Ok(())
     }
 }
 
@@ -411,14 +432,18 @@ impl Head {
                 has_class = true;
             } else {
                 let rtype = scan_rtype(text).ok_or(TextError::Rtype)?;
-                // RFC 6895 3.1: 128 to 255 are for questions and messages, and so is OPT.
-                if matches!(rtype.0, 41 | 128..=255) {
+                if rtype_is_meta(rtype) {
                     return Err(Reason::RtypeMeta);
                 }
                 return Ok(Self { ttl, rtype });
             }
         }
     }
+}
+
+/// RFC 6895 3.1: 128 to 255 are for questions and messages, and so is OPT.
+pub(super) const fn rtype_is_meta(rtype: Rtype) -> bool {
+    matches!(rtype.0, 41 | 128..=255)
 }
 
 fn is_class(text: &[u8]) -> bool {

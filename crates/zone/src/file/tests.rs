@@ -266,3 +266,29 @@ proptest! {
         prop_assert_eq!(whole, pieces);
     }
 }
+
+#[test]
+fn records_without_a_file_are_held_to_the_same() {
+    use crate::file::from_records;
+    use crate::record::{Record, RecordList};
+    let text = "@ 5 SOA . . 1 2 3 4 5\na 5 A 1.2.3.4\nb 5 TYPE65300 \\# 1 00\n";
+    let mut source = files(&[("zone", text)]);
+    let loaded = load(&mut source, Some(&"example.".parse().unwrap()), &LoadOptions::default()).unwrap();
+    let again = from_records(RecordList::from_octets(loaded.records.octets().to_vec()).unwrap()).unwrap();
+    assert_eq!((&again.records, &again.apex), (&loaded.records, &loaded.apex));
+    let with = |rtype, ttl, rdata: &[u8]| {
+        let mut records = loaded.records.to_records();
+        records.push(Record {
+            owner: "c.example.".parse().unwrap(),
+            rtype: wire::Rtype(rtype),
+            ttl,
+            rdata: rdata.into(),
+        });
+        from_records(records.into()).map(|loaded| loaded.records.len())
+    };
+    assert_eq!(with(1, i32::MAX as u32, &[1, 2, 3, 4]), Ok(4));
+    for (rtype, ttl, rdata) in [(1, 1 << 31, &[1, 2, 3, 4][..]), (1, 5, &[1, 2, 3]), (41, 5, &[]), (252, 5, &[])] {
+        assert_eq!(with(rtype, ttl, rdata), Err(3), "type {rtype}");
+    }
+    assert_eq!(from_records(RecordList::new()).map(|_| ()), Err(0), "no SOA");
+}

@@ -5,7 +5,7 @@ use super::error::{ApplyError, RecordFault};
 use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
 use crate::limits::LEAF_OCTETS_MAX;
-use crate::record::{Changeset, Record};
+use crate::record::{Changeset, Record, RecordRef};
 use crate::vertex::build::{Misfit, VertexDraft, kept_with};
 use crate::vertex::{LeafNames, Vertex};
 use crate::{key, vertex};
@@ -56,7 +56,7 @@ impl Step<'_> {
     }
 
     fn hashed(&self) -> bool {
-        is_hashed(self.record)
+        is_hashed(self.record.into())
     }
 
     fn place_cmp(&self, other: &Self) -> Ordering {
@@ -105,12 +105,12 @@ fn apply_to_owner(base: &Base<'_>, steps: &[Step<'_>], effect: &mut Effect) -> R
 ///
 /// An import takes records as they come: what is there already is left out (RFC 2181 5), and where the TTLs of an RRset
 /// differ, the lowest holds for all (RFC 2181 5.2).
-pub(super) fn import_owner(base: &Base<'_>, records: &[Record], effect: &mut Effect) -> Result<(), RecordFault> {
-    let owner = records[0].owner.as_ref();
-    let hashed = is_hashed(&records[0]);
+pub(super) fn import_owner(base: &Base<'_>, records: &[RecordRef<'_>], effect: &mut Effect) -> Result<(), RecordFault> {
+    let owner = records[0].owner;
+    let hashed = is_hashed(records[0]);
     let key = key::of(owner);
     let mut draft = base.draft(&key, owner, hashed);
-    for &Record { rtype, ttl, ref rdata, .. } in records {
+    for &RecordRef { rtype, ttl, rdata, .. } in records {
         let rdataset = draft.rdataset(rtype, rdata);
         let Err(at) = rdataset.find(rtype, rdata) else {
             continue;
@@ -132,8 +132,8 @@ pub(super) fn import_owner(base: &Base<'_>, records: &[Record], effect: &mut Eff
 }
 
 /// Whether a record is kept in the tree of hashed owner names.
-pub(super) fn is_hashed(record: &Record) -> bool {
-    kept_with(record.rtype, &record.rdata) == Rtype::NSEC3
+pub(super) fn is_hashed(record: RecordRef<'_>) -> bool {
+    kept_with(record.rtype, record.rdata) == Rtype::NSEC3
 }
 
 impl<'a> Base<'a> {

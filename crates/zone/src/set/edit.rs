@@ -7,7 +7,7 @@ use super::view_record::ViewRecord;
 use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
 use crate::key;
-use crate::record::{Changeset, Record, ZoneId};
+use crate::record::{Changeset, RecordRef, ZoneId};
 use crate::vertex::leaf::write_view_key;
 use crate::vertex::{LeafNames, Vertex};
 use store::{Full, Key, Store, Tree, Version};
@@ -97,15 +97,21 @@ impl<'s> Edit<'s> {
     ///
     /// # Errors
     /// [`ImportError`] names the record at fault.
-    pub fn add_records(&mut self, id: &ZoneId, records: &[Record]) -> Result<(), ImportError> {
+    pub fn add_records<'r, R: Into<RecordRef<'r>>>(
+        &mut self,
+        id: &ZoneId,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<(), ImportError> {
+        let records: Vec<RecordRef<'r>> = records.into_iter().map(Into::into).collect();
         let apex = id.apex.as_ref();
-        if let Some(index) = records.iter().position(|record| !record.owner.as_ref().is_at_or_below(apex)) {
+        if let Some(index) = records.iter().position(|record| !record.owner.is_at_or_below(apex)) {
             return Err(ImportError::Record { index, fault: RecordFault::OutOfZone });
         }
         let hasher = hasher(id);
         let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
         let (mut done, mut result) = (0, Ok(()));
-        let same_leaf = |a: &Record, b: &Record| a.owner == b.owner && change::is_hashed(a) == change::is_hashed(b);
+        let same_leaf =
+            |a: &RecordRef<'_>, b: &RecordRef<'_>| a.owner == b.owner && change::is_hashed(*a) == change::is_hashed(*b);
         for of_owner in records.chunk_by(same_leaf) {
             let base = Base { store: self.store.view(), apex, record, hasher: &hasher };
             let mut effect = Effect::default();

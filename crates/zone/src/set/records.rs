@@ -1,33 +1,12 @@
 //! All records of a zone, one after the other.
 
+use crate::record::RecordRef;
 use crate::vertex::{LeafNames, Rdatas, RrsetRef, Rrsets, Vertex};
 use core::cmp::Ordering;
 use core::iter::Peekable;
 use store::{Key, Tree, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
-
-/// One record, borrowed from a version.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecordRef<'a> {
-    /// The owner; case kept.
-    pub owner: NameRef<'a>,
-    /// The type.
-    pub rtype: Rtype,
-    /// The TTL in seconds.
-    pub ttl: u32,
-    /// The rdata in wire form, names uncompressed.
-    pub rdata: &'a [u8],
-}
-
-impl RecordRef<'_> {
-    /// An owned copy.
-    #[must_use]
-    pub fn to_record(&self) -> crate::record::Record {
-        let Self { owner, rtype, ttl, rdata } = *self;
-        crate::record::Record { owner: owner.to_name(), rtype, ttl, rdata: rdata.into() }
-    }
-}
 
 /// Iterator over the records of a zone: owners in canonical order (RFC 4034 6.1), types in ascending order, rdatas in
 /// canonical order, the RRSIGs of an RRset behind it.

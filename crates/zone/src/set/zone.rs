@@ -1,10 +1,11 @@
 //! One zone of one version.
 
-use super::records::{RecordRef, Records};
+use super::records::Records;
 use super::zone_record::{Denial, ZoneRecord, nsec3_params};
 use crate::hash::StateHash;
 use crate::key;
 use crate::nsec3::Nsec3Params;
+use crate::record::RecordRef;
 use crate::record::ZoneId;
 use crate::vertex::{LeafNames, RrsetRef, Vertex};
 use store::{Key, Tree, View};

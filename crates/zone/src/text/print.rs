@@ -8,18 +8,19 @@ use super::names::print_name;
 use super::numbers::{print, print_time32, separate};
 use super::octets::{print_base32, print_base64, print_hex, print_text};
 use super::parameters::print_parameters;
-use crate::record::Record;
+use crate::record::RecordRef;
 use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout, rdata_check, rdata_fields};
 
 /// Appends a record on one line without its end: owner, TTL, class, type and rdata, a tab between each.
-pub fn print_record(record: &Record, out: &mut String) {
-    print_name(record.owner.as_ref(), out);
+pub fn print_record<'r>(record: impl Into<RecordRef<'r>>, out: &mut String) {
+    let record = record.into();
+    print_name(record.owner, out);
     print(format_args!("\t{}\tIN\t", record.ttl), out);
     print_rtype(record.rtype, out);
     out.push('\t');
-    print_rdata(record.rtype, &record.rdata, out);
+    print_rdata(record.rtype, record.rdata, out);
 }
 
 /// Appends uncompressed rdata in presentation format. What has no form of its own, be it that the type has none or

@@ -128,8 +128,9 @@ fn every_zone_printed_again_is_the_same_zone() {
     let (mut zones, mut count) = (0, 0);
     for zone in super::zones::all(&folder) {
         let Ok(loaded) = scan(&zone.octets, zone.origin) else { continue };
-        let again = records(print(&loaded.records).as_bytes(), zone.origin);
-        assert_eq!(loaded.records, again, "{}", zone.name);
+        let loaded_records = loaded.records.to_records();
+        let again = records(print(&loaded_records).as_bytes(), zone.origin);
+        assert_eq!(loaded_records, again, "{}", zone.name);
         (zones, count) = (zones + 1, count + again.len());
     }
     println!("{zones} zones, {count} records");

@@ -56,7 +56,7 @@ pub(crate) fn scan(octets: &[u8], origin: Option<&str>) -> Result<Loaded, FileEr
 
 /// The records of a zone that scans.
 pub(crate) fn records(octets: &[u8], origin: Option<&str>) -> Vec<Record> {
-    scan(octets, origin).unwrap_or_else(|errors| panic!("{errors}")).records
+    scan(octets, origin).unwrap_or_else(|errors| panic!("{errors}")).records.to_records()
 }
 
 /// Hexadecimal to octets.

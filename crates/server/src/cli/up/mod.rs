@@ -37,7 +37,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     stop.on_signals()?;
     let mut children = Children::start(&plan, args.supervise)?;
     let mut watch = Watch::new(&plan);
-    let result = bring_up(&plan, &zones, &mut children, &mut watch, &stop)
+    let result = bring_up(&plan, zones, &mut children, &mut watch, &stop)
         .and_then(|()| look_after(&plan, &mut children, &mut watch, &stop));
     if result.is_ok() {
         say("stopping all nodes");
@@ -50,13 +50,13 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
 /// Waits until there is a leader, sets up key and zones, waits until all nodes answer.
 fn bring_up(
     plan: &Plan,
-    zones: &[setup::ZoneToServe],
+    zones: Vec<setup::ZoneToServe>,
     children: &mut Children,
     watch: &mut Watch,
     stop: &Stop,
 ) -> Result<(), Problem> {
     let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
-    let mut done = None;
+    let (mut done, mut zones) = (None, Some(zones));
     while !stop.wait(Duration::from_millis(LOOK_MS)) {
         let ended = children.look();
         watch.look(children);
@@ -74,7 +74,10 @@ fn bring_up(
         if Instant::now() > deadline {
             return Err(watch.not_ready());
         }
-        if done.is_none() && watch.all_agree_on_leader(children) {
+        if done.is_none()
+            && watch.all_agree_on_leader(children)
+            && let Some(zones) = zones.take()
+        {
             // A node that was removed would take a change and end before it has an answer.
             let members = watch.expected(children).map(|node| node.api).collect();
             done = Some(setup::apply(&Client::for_plan(plan, members)?, plan, zones)?);

@@ -49,8 +49,8 @@ pub(crate) struct Done {
 /// Zones that are asked for before the cluster is called ready.
 const PROBES_MAX: usize = 16;
 
-/// Makes what is missing.
-pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Result<Done, Problem> {
+/// Makes what is missing. The zones' memory is given back as soon as the cluster has them.
+pub(crate) fn apply(client: &Client, plan: &Plan, zones: Vec<ZoneToServe>) -> Result<Done, Problem> {
     grant_update_key(client, plan)?;
     let there: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     let mut lines = Vec::new();
@@ -72,6 +72,7 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Resu
             add(client, &asked.zone)?;
         }
     }
+    crate::memory::give_back();
     let all: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     lines.extend(to_try(plan, &all));
     Ok(Done { lines, probes: all.into_iter().take(PROBES_MAX).map(|zone| zone.zone).collect() })
@@ -79,7 +80,7 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: &[ZoneToServe]) -> Resu
 
 fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {
     let path = format!("/v1/zone?{}", query("zone", &zone.apex.to_string()));
-    match client.change("POST", &path, zone.text().as_bytes()) {
+    match client.change_zone("POST", &path, &zone.records) {
         Ok(_) => Ok(()),
         Err(problem) => Err(Problem { what: format!("zone {} cannot be added", zone.apex), ..problem }),
     }
