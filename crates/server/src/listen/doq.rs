@@ -5,6 +5,7 @@
 //! migration is switched off, and a client whose address changes connects anew.
 
 mod exchange;
+mod stream;
 
 use super::Responder;
 use super::clients::Place;
