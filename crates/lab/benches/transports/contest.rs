@@ -173,6 +173,7 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
         let (rate, least, most) = median(|turn| turn.rate);
         let (cost, resident) = (median(|turn| turn.cost_us).0, median(|turn| turn.resident).0 / f64::from(1 << 20));
         let (tool, busy) = (median(|turn| turn.used.tool).0 * 100.0, median(|turn| turn.used.server).0 * 100.0);
+        let cost = if cost > 0.0 { format!("{cost:.2} us") } else { "an unknown time".to_owned() };
         let what = if transport == Transport::Udp {
             format!("beside {} x {}: UDP: {name}", thousands(cell.connections as f64), cell.depth)
         } else {
@@ -184,7 +185,7 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
             budget: String::new(),
             verdict: Verdict::Informs,
             note: format!(
-                "{cost:.2} us of the server's processor an answer; with the opening of connections: tool {tool:.0} % \
+                "{cost} of the server's processor an answer; with the opening of connections: tool {tool:.0} % \
                  of its core, server {busy:.0} %; {resident:.0} MiB resident"
             ),
         });

@@ -227,7 +227,7 @@ impl Here<'_> {
             "server:\n  ip-address: {ip}@{}\n  ip-address: {ip}@{dot}\n  server-count: 1\n  username: \"\"\n\
              \x20 chroot: \"\"\n  zonesdir: \"{folder}\"\n  database: \"\"\n  zonelistfile: \"{folder}/zone.list\"\n\
              \x20 xfrdfile: \"{folder}/xfrd.state\"\n  xfrdir: \"{folder}\"\n  pidfile: \"{folder}/nsd.pid\"\n\
-             \x20 minimal-responses: yes\n  rrl-ratelimit: 0\n  tcp-count: {CONNECTIONS_MAX}\n  tcp-timeout: 60\n\
+             \x20 minimal-responses: yes\n  rrl-ratelimit: 0\n  tcp-count: {CONNECTIONS_MAX}\n  tcp-timeout: 120\n\
              \x20 tls-port: {dot}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"\n\
              remote-control:\n  control-enable: no\nzone:\n  name: \"{APEX}\"\n  zonefile: \"{}\"\n",
             self.dns.port(),
@@ -250,7 +250,8 @@ impl Here<'_> {
              listen-on port {} {{ {ip}; }}; listen-on port {} tls local {{ {ip}; }};\n\
              listen-on port {} tls local http local {{ {ip}; }}; listen-on-v6 {{ none; }};\n\
              recursion no; dnssec-validation no; notify no; minimal-responses yes; empty-zones-enable no;\n\
-             zone-statistics no; querylog no; tcp-clients {CONNECTIONS_MAX}; tcp-idle-timeout 600;\n\
+             zone-statistics no; querylog no; tcp-clients {CONNECTIONS_MAX}; tcp-initial-timeout 1200;\n\
+             tcp-idle-timeout 1200;\n\
              check-names primary ignore; check-integrity no; }};\ncontrols {{ }};\n\
              zone \"{APEX}\" {{ type primary; file \"{}\"; }};\n",
             chain.display(),
