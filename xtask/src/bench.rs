@@ -16,11 +16,16 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
 
 /// Builds and runs a bench of the laboratory with all optimisations.
 fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
-    let programs: &[&str] = if what == "read" { &["taskset"] } else { &["taskset", "dnsperf"] };
+    let of_server = matches!(what, "read" | "transports" | "calm");
+    let programs: &[&str] = match what {
+        "calm" => &["taskset", "dig"],
+        _ if of_server => &["taskset"],
+        _ => &["taskset", "dnsperf"],
+    };
     if let Some(missing) = programs.iter().find(|program| !has(program)) {
-        return Err(format!("{missing} is not installed; apt-get install util-linux dnsperf"));
+        return Err(format!("{missing} is not installed; apt-get install util-linux dnsperf bind9-dnsutils"));
     }
-    if what == "read" {
+    if of_server {
         // The server that is measured lies beside the program that measures.
         cargo(&["build", "--quiet", "--release", "-p", "catamaran-server"])?;
     }

@@ -24,7 +24,10 @@ cargo xtask COMMAND
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
-  bench read      answers a second, memory and load time, ours and the peers in turn
+  bench read      answers a second, memory and load time, ours and the peers in turn; what our guards cost
+  bench transports
+                  answers a second over TCP, DoT, DoH and DoQ, beside our own UDP and the peers
+  bench calm      whether the slowest queries are slower while zones change
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
@@ -41,7 +44,9 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
-        ["bench", what @ ("load" | "measuring" | "read" | "instructions"), options @ ..] => bench::run(what, options),
+        ["bench", what @ ("load" | "measuring" | "read" | "transports" | "calm" | "instructions"), options @ ..] => {
+            bench::run(what, options)
+        }
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -6,6 +6,7 @@ use crate::command::{command, has, run};
 const PEERS: &[(&str, &str)] = &[
     ("named", "bind9"),
     ("dig", "bind9-dnsutils"),
+    ("delv", "bind9-dnsutils"),
     ("nsupdate", "bind9-dnsutils"),
     ("named-checkzone", "bind9-utils"),
     ("knotd", "knot"),
@@ -14,6 +15,7 @@ const PEERS: &[(&str, &str)] = &[
     ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
     ("unbound", "unbound"),
+    ("curl", "curl"),
     ("xz", "xz-utils"),
     // Namespaces, and what a thread asks of the kernel.
     ("ip", "iproute2"),

@@ -14,6 +14,8 @@ pub(crate) const UDP_WAIT_MS: i32 = 100;
 pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// UDP workers of a node.
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
+/// By how much threads that answer queries lower themselves (`nice`), so that the replica has its time in a flood.
+pub(crate) const PACKET_NICE_STEP: i32 = 5;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 

@@ -10,9 +10,13 @@ mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
+mod guards;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
+#[path = "../support/own.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod own;
 mod rivals;
 #[path = "../support/table.rs"]
 mod table;
@@ -31,12 +35,13 @@ use std::process::ExitCode;
 use table::Row;
 
 const HELP: &str = "\
-cargo xtask bench read [--rounds N] [--seconds N] [--only udp,weight] [--servers NAME,NAME..]
+cargo xtask bench read [--rounds N] [--seconds N] [--only udp,guards,weight] [--servers NAME,NAME..]
                        [--names N,N..] [--write DOCUMENT]
 
   --rounds N      turns of each server; the medians count (5)
   --seconds N     length of a turn (4)
-  --only PARTS    not everything: udp (answers a second), weight (memory and time to load)
+  --only PARTS    not everything: udp (answers a second), guards (what rate limit and cookies cost), weight (memory
+                  and time to load)
   --servers LIST  not all of echo, catamaran, knot, nsd, bind, powerdns, coredns
   --names LIST    how many names the zone has (100000,1000000)
   --write FILE    put the tables between the marks of this document
@@ -62,7 +67,7 @@ impl Options {
         let mut options = Self {
             rounds: 5,
             seconds: 4,
-            parts: ["udp", "weight"].map(str::to_owned).into(),
+            parts: ["udp", "guards", "weight"].map(str::to_owned).into(),
             servers: rivals::NAMES.map(str::to_owned).into(),
             names: vec![100_000, 1_000_000],
             document: None,
@@ -134,6 +139,7 @@ fn bench(options: &Options) -> Result<bool, String> {
     for part in &options.parts {
         rows.extend(match part.as_str() {
             "udp" => contest::udp(options)?,
+            "guards" => guards::of_all(options)?,
             "weight" => weight::of_all(options)?,
             _ => return Err(HELP.into()),
         });

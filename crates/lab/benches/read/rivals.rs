@@ -1,6 +1,6 @@
 //! The servers that take turns, each with one thread for packets on one core.
 
-use super::machine::{SERVER_CORE, role};
+use super::machine::{SERVER_CORE, bind_process, family, on_cores, role};
 use super::zones::{APEX, Zone};
 use lab::peers::{self, Kind, Peer, ServedZone, Setup};
 use std::fs::File;
@@ -34,17 +34,10 @@ enum Process {
 impl Rival {
     /// The processes that serve: the one that was started and its children.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        let first = match &self.process {
-            Process::Peer(peer) => peer.pid(),
-            Process::Own(child) => child.id(),
-        };
-        let mut pids = vec![first];
-        let mut at = 0;
-        while at < pids.len() {
-            pids.extend(children(pids[at]));
-            at += 1;
+        match &self.process {
+            Process::Peer(peer) => family(peer.pid()),
+            Process::Own(child) => family(child.id()),
         }
-        pids
     }
 }
 
@@ -61,12 +54,6 @@ impl Drop for Process {
         let _killed = child.kill();
         let _ended = child.wait();
     }
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let text = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-    tasks.map(text).flat_map(|text| text.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
 /// Starts a server with the zone; `None`, said plainly, when it is not installed.
@@ -90,7 +77,7 @@ pub(crate) fn start(name: &'static str, zone: &Zone, folder: &Path) -> Result<Op
             }
             let zones = vec![ServedZone { apex: APEX.into(), file: zone.file.clone() }];
             let setup = Setup { zones, key: None, address, folder };
-            let peer = on_core(SERVER_CORE, || peers::start(kind, &setup)).map_err(|error| error.to_string())?;
+            let peer = on_cores(&[SERVER_CORE], || peers::start(kind, &setup)).map_err(|error| error.to_string())?;
             (Process::Peer(peer), address)
         }
         None => {
@@ -108,17 +95,8 @@ pub(crate) fn start(name: &'static str, zone: &Zone, folder: &Path) -> Result<Op
     };
     let rival = Rival { name, address, process, ready_after: began.elapsed() };
     // Some bind their threads to cores of their own choice.
-    rival.pids().into_iter().for_each(|pid| super::machine::bind_process(pid, SERVER_CORE));
+    rival.pids().into_iter().for_each(|pid| bind_process(pid, SERVER_CORE));
     Ok(Some(rival))
-}
-
-/// Whatever is started meanwhile stays on this core.
-fn on_core<T>(core: usize, start: impl FnOnce() -> T) -> T {
-    let own = super::machine::affinity();
-    super::machine::set_affinity(&[core]);
-    let started = start();
-    super::machine::set_affinity(&own);
-    started
 }
 
 fn spawn(
@@ -132,7 +110,7 @@ fn spawn(
     let is_echo = name == "echo";
     command.current_dir(folder).stdin(Stdio::piped()).stderr(log.try_clone().map_err(|error| error.to_string())?);
     command.stdout(if is_echo { Stdio::piped() } else { log.into() });
-    let child = on_core(SERVER_CORE, || command.spawn()).map_err(|error| format!("{name}: {error}"))?;
+    let child = on_cores(&[SERVER_CORE], || command.spawn()).map_err(|error| format!("{name}: {error}"))?;
     let mut process = Process::Own(child);
     let Process::Own(child) = &mut process else { unreachable!("made just above") };
     if is_echo {

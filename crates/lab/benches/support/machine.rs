@@ -193,6 +193,31 @@ pub(crate) fn description() -> String {
     format!("{cores} cores, {}, Linux {}", model.trim_start_matches([' ', '\t', ':']), kernel.trim())
 }
 
+/// A process and all that descend from it.
+pub(crate) fn family(pid: u32) -> Vec<u32> {
+    let children = |pid: u32| -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let texts = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+        texts.flat_map(|text| text.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    };
+    let mut pids = vec![pid];
+    let mut at = 0;
+    while at < pids.len() {
+        pids.extend(children(pids[at]));
+        at += 1;
+    }
+    pids
+}
+
+/// What is started meanwhile stays on these cores.
+pub(crate) fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> T) -> T {
+    let own = affinity();
+    set_affinity(cores);
+    let started = start();
+    set_affinity(&own);
+    started
+}
+
 /// Octets of a process that are in memory.
 pub(crate) fn resident_bytes(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -17,6 +17,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
     let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
     let metrics = NodeMetrics {
         connections: Default::default(),
+        drops: Default::default(),
         certificate: Default::default(),
         transports: Vec::new(),
         listen: Vec::new(),

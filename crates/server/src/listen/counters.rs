@@ -133,10 +133,8 @@ impl AllConnections {
         family("catamaran_connections_open", gauge, "Connections open now.", &mut all(), |of| of.open.get());
         let help = "Handshakes of TLS that ended well.";
         family("catamaran_handshakes_total", counter, help, &mut encrypted(), |of| of.handshakes.get());
-        let help = "Handshakes over TCP that resumed a session.";
-        // Which of QUIC did is known to rustls only.
-        let mut over_tcp = [Transport::Dot, Transport::Doh].into_iter();
-        family("catamaran_handshakes_resumed_total", counter, help, &mut over_tcp, |of| of.resumed.get());
+        let help = "Handshakes of TLS that resumed a session.";
+        family("catamaran_handshakes_resumed_total", counter, help, &mut encrypted(), |of| of.resumed.get());
         let help = "Clients that were asked to show that their address is theirs.";
         let mut doq = [Transport::Doq].into_iter();
         family("catamaran_quic_retries_total", counter, help, &mut doq, |of| of.retries.get());

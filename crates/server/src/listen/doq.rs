@@ -5,12 +5,14 @@
 //! migration is switched off, and a client whose address changes connects anew.
 
 mod exchange;
+mod stream;
 
 use super::Responder;
 use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open};
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
+use crate::tls::quic::Handshake;
 use exchange::{Exchange, exchange};
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
 use std::future::{Future, poll_fn};
@@ -92,6 +94,10 @@ impl<R: Responder + 'static> DoqService<R> {
         let why = match outcome {
             Ok(Ok(connection)) => {
                 counters.handshakes.one_shared();
+                let data = connection.handshake_data().and_then(|data| data.downcast::<Handshake>().ok());
+                if data.is_some_and(|data| data.resumed) {
+                    counters.resumed.one_shared();
+                }
                 return Some(connection);
             }
             Ok(Err(error)) => {

@@ -1,5 +1,6 @@
 //! All of the node's metrics on one page.
 
+use super::drops::SocketDrops;
 use super::handle::Shared;
 use super::replica_thread::ReplicaCounters;
 use crate::listen::counters::{AllConnections, ListenCounters};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 pub(crate) struct NodeMetrics {
     pub(crate) transports: Vec<TransportCounters>,
     pub(crate) connections: AllConnections,
+    pub(crate) drops: Arc<SocketDrops>,
     pub(crate) certificate: Arc<CertificateCounters>,
     pub(crate) listen: Vec<Arc<ListenCounters>>,
     pub(crate) peer: Arc<PeerCounters>,
@@ -60,6 +62,7 @@ impl NodeMetrics {
                 ("panics", "Panics that were caught; each is a bug.", sum(|of| of.panics.get())),
             ],
         );
+        self.drops.write(page);
         self.connections.write(page);
         let help = "Times that the certificate for clients was read.";
         let mut family = page.family("catamaran_certificate_loads_total", Kind::Counter, help);

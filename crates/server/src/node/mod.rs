@@ -12,7 +12,8 @@
 //!   peers      connections between nodes
 //!   api        HTTP
 //! ```
-//! No packet worker ever waits for one of the others.
+//! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
+//! the replica has its time first.
 
 // Who this node is, and how it ends when it is a member no more.
 mod identity;
@@ -32,9 +33,10 @@ pub(crate) mod rights;
 mod rounds;
 // The disk of the replica.
 pub(crate) mod disk;
-// All metrics on one page.
+// All metrics on one page, and what the kernel counts for them.
+mod drops;
 pub(crate) mod metrics;
-// Clocks and limits of the system.
+// Clocks, limits and precedence, of the system.
 mod system;
 
 use crate::api::Api;
@@ -56,6 +58,7 @@ use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
+use drops::SocketDrops;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
@@ -120,6 +123,7 @@ struct Node {
     tls: Option<Arc<PublicTls>>,
     cookies: SecretSource,
     connections: AllConnections,
+    drops: Arc<SocketDrops>,
     started_at: Instant,
     handle: ReplicaHandle,
     stop_workers: Stop,
@@ -141,6 +145,7 @@ struct Counters {
     listen: Vec<Arc<ListenCounters>>,
     workers: [Vec<Arc<WorkerCounters>>; Transport::ALL.len()],
     connections: AllConnections,
+    drops: Arc<SocketDrops>,
     certificate: Arc<CertificateCounters>,
     peer: Arc<PeerCounters>,
     replica: Arc<ReplicaCounters>,
@@ -174,6 +179,7 @@ impl Counters {
         NodeMetrics {
             transports: transports.map(transport).collect(),
             connections: self.connections,
+            drops: self.drops,
             certificate: self.certificate,
             listen: self.listen,
             peer: self.peer,
@@ -197,7 +203,8 @@ impl Node {
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         let cookies = cookie_secrets(config, &identity)?;
         threads::updates(&service, reader, &cookies, &handle, &mut counters, desk_queues)?;
-        let (tls, connections) = (public_tls(config, &identity, &counters)?, counters.connections.clone());
+        let tls = public_tls(config, &identity, &counters)?;
+        let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
         let count = sockets::worker_count(config);
         let limiter = limiters(config, count)?;
         let worker = |transport| {
@@ -238,7 +245,6 @@ impl Node {
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
         };
-        let runtimes = vec![peers, threads::api(sockets.api, api)?];
         Ok(Self {
             config: config.clone(),
             serving,
@@ -247,12 +253,13 @@ impl Node {
             tls,
             cookies,
             connections,
+            drops,
             started_at,
             handle,
             stop_workers,
             replica_ended,
             writers,
-            runtimes,
+            runtimes: vec![peers, threads::api(sockets.api, api)?],
         })
     }
 
@@ -271,6 +278,7 @@ impl Node {
     /// Begins to answer clients.
     fn listen(&mut self) -> Result<(), Problem> {
         let sockets = ClientSockets::bind(&self.config)?;
+        self.drops.watch(&sockets);
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
         let (tls, workers) = (self.tls.as_ref(), std::mem::take(&mut self.streams));
         if let SecretSource::File(secrets) = &self.cookies {
@@ -287,6 +295,8 @@ impl Node {
         tracing::info!(node = self.config.id, uptime_s = self.started_at.elapsed().as_secs(), "stopping");
         self.handle.send(Event::Input(Input::Stop));
         let ended = self.replica_ended.recv_timeout(Duration::from_millis(STOP_MS));
+        // A port that nobody reads any more must not be held open.
+        self.drops.forget();
         self.stop_workers.order();
         if ended.is_err() {
             // Nothing is lost by that: what was acknowledged is durable.

@@ -2,6 +2,7 @@
 
 use super::Worker;
 use super::sockets::StreamSockets;
+use super::system::give_way;
 use super::threads::{runtime_failed, spawn};
 use crate::config::Config;
 use crate::listen::Transport;
@@ -52,6 +53,7 @@ pub(super) fn start(
         let (limits, connections, tls, stop) = (limits.clone(), connections.clone(), tls.cloned(), stop.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {
+            give_way();
             let desk = |transport, Worker { responder, listen }| {
                 Desk::new(transport, responder, &limits, &connections, listen)
             };

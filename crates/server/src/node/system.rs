@@ -1,7 +1,11 @@
-//! What a node asks of the system that std has no name for: a clock that counts sleep, and the limit on open files.
-#![expect(unsafe_code, reason = "two plain system calls; each block argues its safety")]
+//! What a node asks of the system that std has no name for: a clock that counts sleep, the limit on open files, the
+//! precedence of a thread, and what a socket has dropped.
+#![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
+use crate::limits::PACKET_NICE_STEP;
 use replica::io::Now;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the clocks say now.
@@ -32,9 +36,61 @@ pub(crate) fn raise_file_limit() -> u64 {
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 { limit.rlim_cur } else { before }
 }
 
+/// Lowers the calling thread: it gives way to the others of the process when cores are scarce. A flood of queries then
+/// leaves the replica its time, and nobody needs the privilege to raise that one. Threads that it starts inherit it.
+pub(crate) fn give_way() {
+    // SAFETY: the call has no pointers. The system call gives 20 less the nice value, which is never negative; the
+    // function of libc gives the value itself, and -1 of it may be one or an error.
+    let precedence = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+    let nice = if precedence > 0 { 20 - precedence as libc::c_int } else { 0 };
+    // SAFETY: the call has no pointers. 0 is the calling thread: on Linux each has a nice value of its own.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice.saturating_add(PACKET_NICE_STEP)) } != 0 {
+        let error = io::Error::last_os_error();
+        tracing::warn!(%error, "a thread that answers queries cannot be lowered; the replica competes with it");
+    }
+}
+
+/// How many datagrams the kernel has dropped at this socket, since there was no room for them or their checksum was
+/// wrong; it counts round at 32 bits.
+///
+/// # Errors
+/// On Linux before 4.12, which does not say.
+pub(crate) fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+    let mut info = [0u32; DROPS + 1];
+    let mut octets = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: `info` is live and as long as `octets` says; the kernel writes no more than that, and the true length.
+    let done = unsafe {
+        let to = info.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut octets)
+    };
+    match done {
+        0 if octets as usize == size_of_val(&info) => Ok(info[DROPS]),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_socket_without_room_counts_what_it_drops() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&socket).set_recv_buffer_size(4_096).unwrap();
+        assert_eq!(dropped_datagrams(socket.as_fd()).unwrap(), 0);
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..1_000 {
+            client.send_to(&[0; 512], socket.local_addr().unwrap()).unwrap();
+        }
+        socket.set_nonblocking(true).unwrap();
+        let taken = std::iter::from_fn(|| socket.recv(&mut [0; 512]).ok()).count() as u32;
+        assert!(taken < 1_000);
+        assert_eq!(dropped_datagrams(socket.as_fd()).unwrap(), 1_000 - taken);
+    }
 
     #[test]
     fn the_file_limit_is_known() {

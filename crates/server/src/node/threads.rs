@@ -5,6 +5,7 @@ use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
+use super::system::give_way;
 use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
@@ -77,7 +78,11 @@ pub(super) fn updates(
 pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &Stop) -> Result<(), Problem> {
     for (index, (sockets, Worker { responder, listen })) in sockets.into_iter().zip(workers).enumerate() {
         let (worker, stop) = (UdpWorker::new(sockets, responder, listen), stop.clone());
-        spawn(format!("udp-{index}"), move || worker.run(&stop))?;
+        let work = move || {
+            give_way();
+            worker.run(&stop);
+        };
+        spawn(format!("udp-{index}"), work)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ pub(crate) mod session;
 // Towards clients: the certificate of the operator, sessions that resume on any node.
 pub(crate) mod certificate;
 pub(crate) mod public;
+pub(crate) mod quic;
 mod tickets;
 
 /// The name in a node's certificate; both sides of a connection check it.

@@ -1,6 +1,7 @@
 //! What clients of DNS over TLS, HTTPS and QUIC agree on with this node.
 
 use super::certificate::{Certificate, CertificateCounters};
+use super::quic::QuicTls;
 use super::tickets::Tickets;
 use crate::config::tls::{Tls, Version};
 use crate::files::data_key::DATA_KEY_OCTETS;
@@ -80,7 +81,7 @@ fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn:
     let crypto = Arc::new(QuicServerConfig::try_from(tls).map_err(io::Error::other)?);
     // All nodes and runtimes take the address tokens of each other (RFC 9000 8.1.3).
     let tokens = hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic token key 1").extract(data_key);
-    let mut config = quinn::ServerConfig::new(crypto, Arc::new(tokens));
+    let mut config = quinn::ServerConfig::new(Arc::new(QuicTls(crypto)), Arc::new(tokens));
     config
         .transport_config(Arc::new(transport))
         .migration(false)

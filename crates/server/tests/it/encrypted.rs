@@ -8,6 +8,7 @@ mod dot;
 mod renewal;
 // Clients that want to do harm.
 mod floods;
+mod rates;
 mod unread;
 // Clients that others made.
 mod clients;

@@ -9,7 +9,8 @@ mod hostile;
 mod metrics;
 mod order_of_answers;
 mod scenarios;
-// What packet workers ask of the kernel.
+// What packet workers ask of the kernel, and what it says of them.
+mod packets;
 mod steady;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
@@ -27,6 +28,8 @@ mod consistent;
 mod refused_updates;
 // Debian's clients, through each node.
 mod real_clients;
+// A client that checks signatures.
+mod validating;
 // Debian's servers that take a zone from a node.
 mod secondaries;
 // The commands that talk to a cluster.

@@ -1,12 +1,15 @@
 //! A run in blocks, ready to be drawn from thousands of times.
 
 use super::BLOCKS_MIN;
-use crate::report::{Row, Run};
+use crate::report::{Distribution, Row, Run};
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
 /// Blocks of a run; a longer one has longer blocks.
 const BLOCKS_MAX: usize = 120;
+
+/// Which times of a second.
+pub(super) type Times = fn(&Row) -> &Distribution;
 
 /// Values are turned into places in one list, so that a draw adds up short lists of counts.
 pub(super) struct Blocks {
@@ -56,22 +59,29 @@ impl Blocks {
     /// When that is too little, or no latency was measured.
     pub(super) fn of(run: &Run, skip_seconds: f64) -> Result<Self, String> {
         let rows: Vec<&Row> = run.sending().filter(|row| row.start_seconds >= skip_seconds).collect();
+        Self::of_rows(&run.label, &rows, |row| &row.latency)
+    }
+
+    /// Of seconds that were chosen, of one run or of several, and one of their distributions.
+    ///
+    /// # Errors
+    /// As [`Blocks::of`].
+    pub(super) fn of_rows(label: &str, rows: &[&Row], times: Times) -> Result<Self, String> {
         if rows.len() < BLOCKS_MIN {
             return Err(format!(
-                "{} has {} seconds to compare; at least {BLOCKS_MIN} are needed, 30 or more are better",
-                run.label,
+                "{label} has {} seconds to compare; at least {BLOCKS_MIN} are needed, 30 or more are better",
                 rows.len()
             ));
         }
-        if rows.iter().all(|row| row.latency.is_empty()) {
-            return Err(format!("{} has no latency of each second to compare", run.label));
+        if rows.iter().all(|row| times(row).is_empty()) {
+            return Err(format!("{label} has no latency of each second to compare"));
         }
-        let mut values: Vec<u64> = rows.iter().flat_map(|row| row.latency.entries()).map(|&(value, _)| value).collect();
+        let mut values: Vec<u64> = rows.iter().flat_map(|row| times(row).entries()).map(|&(value, _)| value).collect();
         values.sort_unstable();
         values.dedup();
         let each = rows.len().div_ceil(BLOCKS_MAX);
         // A shorter block at the end would weigh as much as the others.
-        let blocks: Vec<_> = rows.chunks_exact(each).map(|rows| Block::of(rows, &values)).collect();
+        let blocks: Vec<_> = rows.chunks_exact(each).map(|rows| Block::of(rows, &values, times)).collect();
         let seconds_each = blocks[0].seconds;
         Ok(Self { counts: vec![0; values.len()], values, blocks, seconds_each })
     }
@@ -116,15 +126,15 @@ fn add_up<'a, 'b>(values: &'a [u64], counts: &'a mut [u64], blocks: impl Iterato
 }
 
 impl Block {
-    fn of(rows: &[&Row], values: &[u64]) -> Self {
+    fn of(rows: &[&Row], values: &[u64], times: Times) -> Self {
         let row = Row::sum(&rows.iter().map(|&row| row.clone()).collect::<Vec<_>>());
         let place = |value: &u64| values.binary_search(value).unwrap_or_else(|place| place) as u32;
         Self {
             sent: row.sent,
             right: row.right(),
             lost: row.timed_out + row.connection_lost,
-            seconds: row.span_seconds,
-            latency: row.latency.entries().iter().map(|(value, count)| (place(value), *count)).collect(),
+            seconds: rows.iter().map(|row| row.span_seconds).sum(),
+            latency: times(&row).entries().iter().map(|(value, count)| (place(value), *count)).collect(),
         }
     }
 }
@@ -137,6 +147,11 @@ impl Whole {
 }
 
 impl Totals<'_> {
+    /// How many times there are.
+    pub(super) const fn n(&self) -> u64 {
+        self.n
+    }
+
     pub(super) fn latency_ns(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.n as f64).ceil() as u64).max(1);
         let mut seen = 0;

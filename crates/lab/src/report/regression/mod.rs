@@ -10,8 +10,12 @@
 
 // Seconds together, ready to be drawn often.
 mod blocks;
+// One quantile of sides that took turns.
+mod quantile;
 // Quantiles of the normal distribution and of Student's.
 mod student;
+
+pub use quantile::{QuantileRatio, Since, compare_quantile};
 
 use super::Run;
 use blocks::{Blocks, Totals};

@@ -129,3 +129,18 @@ fn the_same_seed_says_the_same() {
     let [one, other] = [0, 1].map(|_| compare(&a, &b, &TERMS).unwrap().text());
     assert_eq!(one, other);
 }
+
+#[test]
+fn a_quantile_of_sides_that_took_turns() {
+    let mut random = ChaCha8Rng::seed_from_u64(13);
+    let mut side = |scale: f64| -> Vec<Run> { (0..3).map(|_| run(&mut random, scale, 0.0)).collect() };
+    let (still, same, slower) = (side(1.0), side(1.0), side(1.3));
+    let none = compare_quantile(&still, &same, 0.99, Since::Planned, 1).unwrap();
+    assert_eq!(none.queries, [(3 * SECONDS * QUERIES) as u64; 2], "the seconds of all three runs");
+    assert!(none.interval[0] < 1.0 && none.interval[1] > 1.0 && none.interval[1] < 1.1, "{none:?}");
+    let found = compare_quantile(&still, &slower, 0.99, Since::Planned, 1).unwrap();
+    assert!(found.interval[0] > 1.2 && found.interval[1] < 1.4, "{found:?}");
+    assert!((found.ratio - found.b_us / found.a_us).abs() < 1e-9);
+    // What was not recorded is not compared.
+    assert!(compare_quantile(&still, &same, 0.99, Since::Sent, 1).unwrap_err().contains("no latency"));
+}

@@ -34,6 +34,11 @@ impl BatchSocket {
         Ok(Self { socket, tells_local, segments: AtomicBool::new(true) })
     }
 
+    /// The socket itself.
+    pub(crate) const fn udp(&self) -> &UdpSocket {
+        &self.socket
+    }
+
     /// Whether the kernel takes several datagrams as one message.
     pub(super) fn segments(&self) -> bool {
         self.segments.load(Ordering::Relaxed)

@@ -85,6 +85,50 @@ fn has_media_type(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// As the fuzz target `doh_request`, for as long as a test may take: whatever a target says, it names a message
+    /// that was in it, or a status of the client's mistakes.
+    fn check(method: &[u8], target: &str, content_type: &str, length: &str) -> Result<(), TestCaseError> {
+        let request = Request::builder().method(method).uri(target);
+        let request = request.header("content-type", content_type).header("content-length", length).body(());
+        let Ok(request) = request else { return Ok(()) };
+        match source(&request) {
+            Ok(Source::Target(message)) => {
+                prop_assert_eq!(request.method(), Method::GET);
+                prop_assert!(message.len() <= HTTP_GET_OCTETS_MAX * 3 / 4);
+                prop_assert!(request.uri().query().unwrap().contains(&BASE64URL_NOPAD.encode(&message)));
+            }
+            Ok(Source::Body) => {
+                prop_assert_eq!(request.method(), Method::POST);
+                prop_assert!(content_type.to_ascii_lowercase().contains(MEDIA_TYPE));
+            }
+            Err(bad) => prop_assert!(bad.status.is_client_error() && bad.why.ends_with('\n')),
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked(
+            method in "GET|POST|HEAD|[A-Z]{1,5}",
+            path in "/dns-query|/dns-query/?|/[a-z%/]{0,12}",
+            parameters in prop::collection::vec("dns=[A-Za-z0-9_=+/-]{0,40}|[a-z]{0,4}=?[!-~]{0,8}", 0..4),
+            content_type in "(application/dns-message|Application/DNS-Message|[ -~]{0,20})(; ?[a-z=]{0,9})?",
+            length in "[0-9]{0,20}|[ -~]{0,6}"
+        ) {
+            let target = format!("{path}?{}", parameters.join("&"));
+            check(method.as_bytes(), &target, &content_type, &length)?;
+        }
+
+        #[test]
+        fn a_message_in_the_target_is_found(
+            message in prop::collection::vec(any::<u8>(), 0..600), before in "[a-c=&]{0,9}"
+        ) {
+            let target = format!("/dns-query?{before}&dns={}", BASE64URL_NOPAD.encode(&message));
+            prop_assert_eq!(ask(Method::GET, &target, &[]), Ok(Source::Target(message)));
+        }
+    }
 
     fn ask(method: Method, target: &str, headers: &[(&str, &str)]) -> Result<Source, u16> {
         let mut request = Request::builder().method(method).uri(format!("https://dns.example{target}"));

@@ -8,16 +8,15 @@ use crate::limits::RATE_LIMIT_ACCOUNTS;
 /// Accounts that a key may have.
 const WAYS: usize = 4;
 
-#[derive(Clone, Copy, Default)]
-struct Account {
-    tag: u32,
-    /// In nanoseconds from the start on; what has passed is as good as never used.
-    empty_at: u64,
-}
+/// The tag of a key, and the time at which the account is empty again, in nanoseconds from the start on: what has
+/// passed is as good as never used.
+///
+/// Plain integers: a table of zeroes comes from the kernel as it is, and a page of it takes memory when an account on
+/// it is first used. A node whose clients are all exempt has none of it.
+type Account = [u64; 2];
 
-#[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Line([Account; WAYS]);
+/// 64 octets; so large a table begins where a cache line does.
+type Line = [Account; WAYS];
 
 /// See the module.
 pub(super) struct Table {
@@ -33,7 +32,7 @@ impl Table {
     pub(super) fn new(per_second: f64, burst: f64) -> Self {
         let pause_ns = (1e9 / per_second) as u64;
         let ahead_ns_max = (pause_ns as f64 * burst.max(1.0)) as u64;
-        Self { lines: vec![Line::default(); RATE_LIMIT_ACCOUNTS / WAYS], pause_ns, ahead_ns_max }
+        Self { lines: vec![[[0; 2]; WAYS]; RATE_LIMIT_ACCOUNTS / WAYS], pause_ns, ahead_ns_max }
     }
 
     /// Takes one response from the account of a key; false when there is none left.
@@ -41,23 +40,23 @@ impl Table {
         let now_ns = now_us * 1_000;
         // The upper half finds the line, the lower tells keys of a line apart.
         let index = (key >> 32) as usize % self.lines.len();
-        let Line(accounts) = &mut self.lines[index];
-        let tag = key as u32;
-        let way = match accounts.iter().position(|account| account.tag == tag) {
+        let accounts = &mut self.lines[index];
+        let tag = key & u64::from(u32::MAX);
+        let way = match accounts.iter().position(|[of, _]| *of == tag) {
             Some(way) => way,
             None => {
                 // The one with the most left is forgotten: of it least is lost.
-                let way = (0..WAYS).min_by_key(|&way| accounts[way].empty_at).unwrap_or(0);
-                accounts[way] = Account { tag, empty_at: 0 };
+                let way = (0..WAYS).min_by_key(|&way| accounts[way][1]).unwrap_or(0);
+                accounts[way] = [tag, 0];
                 way
             }
         };
-        let account = &mut accounts[way];
-        let next = account.empty_at.max(now_ns) + self.pause_ns;
+        let [_, empty_at] = &mut accounts[way];
+        let next = (*empty_at).max(now_ns) + self.pause_ns;
         if next - now_ns > self.ahead_ns_max {
             return false;
         }
-        account.empty_at = next;
+        *empty_at = next;
         true
     }
 }

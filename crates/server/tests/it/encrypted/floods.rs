@@ -3,11 +3,11 @@
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
+use crate::support::legitimate::{Legitimate, Phase};
 use crate::support::nodes::resident_kib;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::number::Rtype;
 
@@ -18,43 +18,12 @@ const IDLE_TLS: usize = 300;
 const HALF_OPEN: usize = 600;
 /// First packets of QUIC whose senders are never heard of again.
 const FORGED: usize = 200;
+/// How long others are looked at before.
+const STILL: Duration = Duration::from_secs(1);
+/// The rate that is left to them.
+const LEFT_MIN: f64 = 0.9;
 /// What all of that may cost the node.
 const GROWTH_KIB_MAX: u64 = 128 << 10;
-
-/// Asks over UDP all the time; counts what was asked and what was answered.
-struct Legitimate {
-    stop: Arc<AtomicBool>,
-    counts: Arc<[AtomicU64; 2]>,
-    thread: std::thread::JoinHandle<()>,
-}
-
-impl Legitimate {
-    fn start(server: SocketAddr) -> Self {
-        let (stop, counts) = (Arc::<AtomicBool>::default(), Arc::<[AtomicU64; 2]>::default());
-        let (their_stop, theirs) = (stop.clone(), counts.clone());
-        let message = query("www.example.test.", Rtype::A).build();
-        let thread = std::thread::spawn(move || {
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-            socket.connect(server).unwrap();
-            while !their_stop.load(Ordering::Relaxed) {
-                socket.send(&message).unwrap();
-                theirs[0].fetch_add(1, Ordering::Relaxed);
-                if socket.recv(&mut [0; 512]).is_ok() {
-                    theirs[1].fetch_add(1, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
-        });
-        Self { stop, counts, thread }
-    }
-
-    fn finish(self) -> [u64; 2] {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap();
-        [0, 1].map(|index| self.counts[index].load(Ordering::Relaxed))
-    }
-}
 
 /// How many files this process may have open.
 fn files_max() -> u64 {
@@ -99,7 +68,9 @@ fn floods_cost_the_flooder_only() {
     let message = query("www.example.test.", Rtype::A).build();
     let config = Arc::new(trust(&cluster, &["dot"]));
     let before = resident_kib(pid);
-    let legitimate = Legitimate::start(cluster.dns(1));
+    let legitimate = Legitimate::start(cluster.dns(1), message.clone());
+    std::thread::sleep(STILL);
+    legitimate.next();
 
     // Idle connections, from six clients: one alone may not have so many.
     let address = |index: usize| Ipv4Addr::new(127, 0, 1, (index % 6) as u8);
@@ -142,8 +113,11 @@ fn floods_cost_the_flooder_only() {
     drop((half_open, sockets));
     wait_for("the end of idle connections", || (cluster.metric(1, "catamaran_connections_open") <= 10).then_some(()));
     drop((idle, idle_tls));
-    let [asked, answered] = legitimate.finish();
-    assert!(asked > 500 && answered * 1_000 >= asked * 999, "{answered} of {asked} queries were answered");
+    let phases = legitimate.finish();
+    let (still, phase) = (phases[0].rate(), phases[1]);
+    let (left, Phase { asked, answered, .. }) = (phase.rate() / still, phase);
+    println!("{left:.3} of {still:.0} answers/s are left, {answered} of {asked} queries were answered");
+    assert!(left >= LEFT_MIN && asked > 500, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
     assert!(peak - before.min(peak) < GROWTH_KIB_MAX, "{before} KiB grew to {peak} KiB");
     println!("{before} KiB before, {peak} KiB with {IDLE_TCP} + {IDLE_TLS} idle connections and the floods");
     assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);

@@ -4,6 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod encrypted;
 pub(crate) mod http;
+pub(crate) mod legitimate;
 pub(crate) mod message;
 pub(crate) mod nodes;
 pub(crate) mod relay;

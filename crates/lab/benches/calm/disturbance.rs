@@ -1,0 +1,134 @@
+//! What goes on beside the queries: updates, zones that come and go, transfers. Each ends with its turn.
+
+use super::Options;
+use super::machine::pinned;
+use super::own::Own;
+use super::sides::APEX;
+use lab::report::Run;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Connections that updates come over.
+const WRITERS: usize = 4;
+/// Zones that come and go in one turn, at most.
+const ZONES_MAX: usize = 1_000;
+/// The zone that comes and goes.
+const VISITOR: &str = "visitor.test.";
+
+/// A kind of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Names of the zone change, one update each.
+    Updates,
+    /// A zone as large as the other is added and removed, again and again; the log that it makes leads to checkpoints.
+    Load,
+    /// The whole zone is transferred, again and again.
+    Transfer,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Updates, Self::Load, Self::Transfer];
+
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Updates => "updates",
+            Self::Load => "load",
+            Self::Transfer => "transfer",
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.label() == text);
+        kind.ok_or_else(|| format!("--sides {text}: write updates, load or transfer"))
+    }
+}
+
+/// What was done meanwhile: updates acknowledged, zones added and removed, transfers that ended.
+pub(crate) fn disturb(
+    kind: Kind,
+    options: &Options,
+    own: &Own,
+    zone: &Path,
+    round: u64,
+    seconds: u64,
+    stop: &AtomicBool,
+) -> Result<u64, String> {
+    match kind {
+        Kind::Updates => updates(options, own, round, seconds),
+        Kind::Load => {
+            let arguments = format!("{VISITOR}={}", zone.display());
+            repeat(stop, || {
+                one(options, own.command(&["zone", "add", &arguments]))?;
+                one(options, own.command(&["zone", "remove", VISITOR, "--yes"]))
+            })
+        }
+        Kind::Transfer => repeat(stop, || {
+            let server = own.dns();
+            let mut dig = Command::new("dig");
+            dig.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string(), "-k"]);
+            dig.arg(own.cluster().join("update.key")).args([APEX, "AXFR", "+noall", "+time=60"]).stdout(Stdio::null());
+            one(options, dig)
+        }),
+    }
+}
+
+/// Names drawn from all of the zone's, spread evenly over the turn.
+fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64, String> {
+    let out: PathBuf = options.folder.join("updates");
+    let rate = options.changes as f64 / options.rounds as f64 / seconds as f64;
+    let mut command = background(&pinned(options.writer_core, options.catlab()));
+    command.args(["load", "--quiet", "--workers", "1", "--transport", "tcp", "--server", &own.dns().to_string()]);
+    command.arg("--tsig").arg(own.cluster().join("update.key"));
+    command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);
+    command.args(["--seed", &(round + 1).to_string(), "--rate", &format!("{rate:.0}")]);
+    command.args(["--duration", &format!("{seconds}s"), "--connections", &WRITERS.to_string(), "--lag-limit", "10s"]);
+    command.arg("--out").arg(&out).stdout(Stdio::null());
+    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(format!("updates: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let run = Run::read(&out).map_err(|error| error.to_string())?;
+    Ok(run.figures().rcodes.get("NOERROR").copied().unwrap_or(0))
+}
+
+/// Again and again until the turn is over; gives how often.
+fn repeat(stop: &AtomicBool, mut one: impl FnMut() -> Result<(), String>) -> Result<u64, String> {
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) && count < ZONES_MAX as u64 {
+        one()?;
+        count += 1;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(count)
+}
+
+fn one(options: &Options, command: Command) -> Result<(), String> {
+    let mut command = bound(options, &command);
+    let shown = format!("{command:?}");
+    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The same on the writer's core, behind everything else there.
+fn bound(options: &Options, command: &Command) -> Command {
+    let mut bound = pinned(options.writer_core, Path::new(command.get_program()));
+    bound.args(command.get_args()).stdin(Stdio::null()).stdout(Stdio::null());
+    background(&bound)
+}
+
+fn background(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    nice.stdin(Stdio::null()).stdout(Stdio::null());
+    nice
+}

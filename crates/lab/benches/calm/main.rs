@@ -1,0 +1,140 @@
+//! `cargo xtask bench calm`: whether clients notice that zones change (docs/experiments/calm.md).
+//!
+//! ```text
+//!   tool core: catlab load at half of what the server can  --queries-->  server cores: catamaran, a cluster of one
+//!   writer core: updates | zone add, zone remove | dig AXFR  ----------->
+//! ```
+
+#[path = "../support/conclusion.rs"]
+mod conclusion;
+mod disturbance;
+#[path = "../support/document.rs"]
+mod document;
+#[path = "../support/machine.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod machine;
+#[path = "../support/own.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod own;
+mod sides;
+#[path = "../support/table.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod table;
+
+use conclusion::Beginning;
+use disturbance::Kind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
+                       [--changes N] [--server-cores N,..] [--tool-core N] [--writer-core N] [--write DOCUMENT]
+
+  --rounds N        turns of each side, still and disturbed by turns (5)
+  --queries N       queries of each side, over all of its turns (5000000)
+  --rate N          queries a second; half of what a closed loop reaches otherwise
+  --sides LIST      not all of updates, load (zones come and go, checkpoints are written), transfer (AXFR)
+  --names N         how many names the zone has, and each that comes and goes (1000000)
+  --changes N       names that change while a side is disturbed by updates (100000)
+  --server-cores L  those of the server; all but the others' otherwise
+  --tool-core N     that of the generator (0)
+  --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
+  --write FILE      put the table between the marks of this document
+CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
+Exit code 1: a budget is missed.
+";
+
+/// What the command line says.
+pub(crate) struct Options {
+    rounds: u64,
+    queries: u64,
+    rate: Option<f64>,
+    sides: Vec<Kind>,
+    names: u64,
+    changes: u64,
+    server_cores: Vec<usize>,
+    tool_core: usize,
+    writer_core: usize,
+    document: Option<PathBuf>,
+    /// For what programs leave behind.
+    folder: PathBuf,
+    catlab: PathBuf,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut server_cores = None;
+        let mut options = Self {
+            rounds: 5,
+            queries: 5_000_000,
+            rate: None,
+            sides: Kind::ALL.into(),
+            names: 1_000_000,
+            changes: 100_000,
+            server_cores: Vec::new(),
+            tool_core: 0,
+            writer_core: if cores >= 4 { cores - 1 } else { 0 },
+            document: None,
+            folder: std::env::temp_dir().join(format!("catlab-bench-calm-{}", std::process::id())),
+            catlab: env!("CARGO_BIN_EXE_catlab").into(),
+        };
+        while let Some(word) = words.next() {
+            // Cargo's own, to harnesses.
+            if word == "--bench" {
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
+            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
+            match word.as_str() {
+                "--rounds" => options.rounds = number(&value)?.max(1),
+                "--queries" => options.queries = number(&value)?.max(1),
+                "--rate" => options.rate = Some(number(&value)?.max(1) as f64),
+                "--sides" => options.sides = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "--names" => options.names = number(&value)?.clamp(1_000, 10_000_000),
+                "--changes" => options.changes = number(&value)?.max(1),
+                "--server-cores" => {
+                    let all = value.split(',').map(|word| number(word).map(|core| core as usize));
+                    server_cores = Some(all.collect::<Result<Vec<_>, _>>()?);
+                }
+                "--tool-core" => options.tool_core = number(&value)? as usize,
+                "--writer-core" => options.writer_core = number(&value)? as usize,
+                "--write" => options.document = Some(value.into()),
+                _ => return Err(HELP.into()),
+            }
+        }
+        let others = [options.tool_core, options.writer_core];
+        options.server_cores = server_cores.unwrap_or_else(|| (0..cores).filter(|one| !others.contains(one)).collect());
+        if options.server_cores.is_empty() { Err("no core is left for the server".into()) } else { Ok(options) }
+    }
+
+    /// The load generator.
+    pub(crate) fn catlab(&self) -> &Path {
+        &self.catlab
+    }
+}
+
+fn main() -> ExitCode {
+    let done = Options::parse(std::env::args().skip(1)).and_then(|options| {
+        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
+        let done = bench(&options);
+        // A folder that stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&options.folder);
+        done
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench calm: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Gives whether every budget was met.
+fn bench(options: &Options) -> Result<bool, String> {
+    let beginning = Beginning::now();
+    let rows = sides::of_all(options)?;
+    beginning.conclude("cargo xtask bench calm", &rows, options.document.as_deref())
+}

@@ -1,0 +1,209 @@
+//! Turns without and with something going on beside the queries, and how the slowest ones compare.
+
+use super::Options;
+use super::disturbance::{Kind, disturb};
+use super::machine::pinned;
+use super::own::Own;
+use super::table::{Row, Verdict, spread, thousands};
+use lab::report::Run;
+use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The zone's apex.
+pub(crate) const APEX: &str = "example.";
+/// How much longer the slowest in ten thousand may take (DESIGN.md, Speed budgets).
+const RATIO_MAX: f64 = 1.2;
+/// Of queries that wait while the limit is looked for.
+const IN_FLIGHT: usize = 512;
+/// Runs that look for it, and how long each takes.
+const PROBES: usize = 3;
+const PROBE_SECONDS: u64 = 3;
+/// Shorter turns have too few whole seconds.
+const SECONDS_MIN: u64 = 3;
+
+/// What one side did over all turns.
+#[derive(Default)]
+struct Side {
+    runs: Vec<Run>,
+    done: u64,
+    checkpoints: f64,
+}
+
+/// Each disturbance against the same server when nothing goes on.
+pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
+    let zone = make_zone(&options.folder, options.names)?;
+    let own = Own::start(
+        &options.folder.join("server"),
+        &[(APEX, &zone)],
+        &options.server_cores,
+        // As soon as there is as much log as the last checkpoint was large.
+        &[("[api]", "[log]\ncheckpoint_bytes = 65536\n\n[api]")],
+    )?;
+    let rate = match options.rate {
+        Some(rate) => rate,
+        None => limit(options, &own)? / 2.0,
+    };
+    let seconds = (options.queries as f64 / rate / options.rounds as f64).ceil().max(SECONDS_MIN as f64) as u64;
+    eprintln!("{} queries/s, turns of {seconds} s", thousands(rate));
+    let mut rows = Vec::new();
+    for &kind in &options.sides {
+        let [mut still, mut disturbed] = [Side::default(), Side::default()];
+        for round in 0..options.rounds {
+            // Neither side always comes first.
+            let order = if round % 2 == 0 { [None, Some(kind)] } else { [Some(kind), None] };
+            for what in order {
+                let side = if what.is_some() { &mut disturbed } else { &mut still };
+                turn(options, &own, &zone, what, round, seconds, rate, side)?;
+            }
+        }
+        rows.extend(figures(options, kind, rate, &still, &disturbed)?);
+    }
+    Ok(rows)
+}
+
+/// One turn of one side.
+#[expect(clippy::too_many_arguments, reason = "what a turn is made of")]
+fn turn(
+    options: &Options,
+    own: &Own,
+    zone: &Path,
+    what: Option<Kind>,
+    round: u64,
+    seconds: u64,
+    rate: f64,
+    side: &mut Side,
+) -> Result<(), String> {
+    let checkpoints = own.metric("catamaran_checkpoints_written_total ")?;
+    let stop = AtomicBool::new(false);
+    let (run, done) = std::thread::scope(|scope| {
+        let stop = &stop;
+        let writer = what.map(|kind| scope.spawn(move || disturb(kind, options, own, zone, round, seconds, stop)));
+        let run = queries(options, own, seconds, &["--rate", &format!("{rate:.0}")], round);
+        stop.store(true, Ordering::Relaxed);
+        let done = writer.map_or(Ok(0), |writer| writer.join().expect("what disturbs does not panic"));
+        (run, done)
+    });
+    let (run, done) = (run?, done?);
+    let figures = run.figures();
+    if figures.unexpected + figures.mismatched + figures.stray > 0 {
+        return Err(format!("wrong answers: {figures:?}"));
+    }
+    let quantile = |quantile| run.total.latency.quantile(quantile) as f64 / 1e3;
+    eprintln!(
+        "round {}, {}: p50 {:.0} us, p99.99 {:.0} us, {} lost, {done} done meanwhile",
+        round + 1,
+        what.map_or("still", Kind::label),
+        quantile(0.5),
+        quantile(0.9999),
+        figures.timed_out
+    );
+    side.checkpoints += own.metric("catamaran_checkpoints_written_total ")? - checkpoints;
+    side.done += done;
+    side.runs.push(run);
+    Ok(())
+}
+
+/// Asks for names all over the zone.
+fn queries(options: &Options, own: &Own, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
+    let out = options.folder.join("run");
+    let catlab = pinned(options.tool_core, options.catlab());
+    // Where that is not allowed, `nice` says so and goes on.
+    let mut command = Command::new("nice");
+    command.args(["-n", "-10"]).arg(catlab.get_program()).args(catlab.get_args());
+    command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
+    command.args(["--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string(), "--types", "A"]);
+    command.args(["--seed", &(1_000 + seed).to_string(), "--duration", &format!("{seconds}s")]).args(pace);
+    command.args(["--expect-rcode", "NOERROR", "--timeout", "1s"]).arg("--out").arg(&out);
+    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
+    // 1 is a run that is not valid; its lag is told beside its latency.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Run::read(&out).map_err(|error| error.to_string())
+}
+
+/// Answers a second in a closed loop: the median of some.
+fn limit(options: &Options, own: &Own) -> Result<f64, String> {
+    let mut rates = Vec::new();
+    for probe in 0..PROBES {
+        let in_flight = IN_FLIGHT.to_string();
+        let run = queries(options, own, PROBE_SECONDS, &["--closed-loop", "--in-flight", &in_flight], probe as u64)?;
+        let whole = run.sending().count().max(1);
+        rates.push(run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64);
+    }
+    Ok(spread(&rates).0)
+}
+
+fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
+    let file = folder.join("zone");
+    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
+    let mut out = BufWriter::new(File::create(&file).map_err(wrong)?);
+    // Relative names: the same file is another zone's, too.
+    out.write_all(b"$TTL 300\n@ SOA ns host 1 7200 900 99999 300\n@ NS ns\nns A 192.0.2.1\n").map_err(wrong)?;
+    for number in 0..names {
+        let address = Ipv4Addr::from(0x0A00_0000 | (number as u32 & 0x00FF_FFFF));
+        writeln!(out, "q{number} A {address}").map_err(wrong)?;
+    }
+    out.flush().map_err(wrong)?;
+    Ok(file)
+}
+
+/// What one kind of disturbance did to latency.
+fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &Side) -> Result<Vec<Row>, String> {
+    let done = match kind {
+        Kind::Updates => format!("{} updates acknowledged", thousands(disturbed.done as f64)),
+        Kind::Load => format!(
+            "{} zones of {} names added and removed, {:.0} checkpoints written",
+            disturbed.done,
+            thousands(options.names as f64),
+            disturbed.checkpoints
+        ),
+        Kind::Transfer => {
+            format!("{} transfers of {} names", disturbed.done, thousands(options.names as f64))
+        }
+    };
+    let lost = |side: &Side| side.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
+    let lag = |side: &Side| {
+        let of = side.runs.iter().map(|run| run.total.send_lag.quantile(0.9999) as f64 / 1e3);
+        spread(&of.collect::<Vec<_>>()).0
+    };
+    let mut rows = Vec::new();
+    for (name, quantile, since) in [
+        ("p50", 0.5, Since::Planned),
+        ("p99", 0.99, Since::Planned),
+        ("p99.9", 0.999, Since::Planned),
+        ("p99.99", 0.9999, Since::Planned),
+        ("p99.99 from the sending on", 0.9999, Since::Sent),
+    ] {
+        let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
+        let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
+        let is_judged = quantile == 0.9999 && since == Since::Planned;
+        let note = if is_judged {
+            format!(
+                "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
+                thousands(queries[0] as f64),
+                thousands(queries[1] as f64),
+                thousands(rate),
+                lost(still),
+                lost(disturbed),
+                lag(still),
+                lag(disturbed)
+            )
+        } else {
+            String::new()
+        };
+        rows.push(Row {
+            what: format!("{}: {name}", kind.label()),
+            figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
+            budget: if is_judged { format!("<= {RATIO_MAX}") } else { String::new() },
+            verdict: if is_judged { Verdict::of(ratio <= RATIO_MAX) } else { Verdict::Informs },
+            note,
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,157 @@
+//! What rate limiting and cookies cost: our own server with each against itself without, in turns.
+//!
+//! Loopback is exempt as the server comes; here nobody is. The names are so many that no client is over the limit: each
+//! response is counted, and each goes out.
+
+use super::machine::{Meter, SERVER_CORE, TOOL_CORE, pinned};
+use super::own::Own;
+use super::table::{Row, Verdict, spread, thousands};
+use super::zones::{APEX, Lengths, Zone};
+use super::{Options, answers};
+use lab::report::Run;
+
+/// Queries that wait, and the sockets they are on.
+const IN_FLIGHT: usize = 512;
+const SOCKETS: usize = 8;
+/// Ours with a guard to ours without (issue: <= 3 % of throughput).
+const RATIO_MIN: f64 = 0.97;
+/// So that all that is counted goes out.
+const NAMES_MIN: u32 = 100_000;
+
+/// A turn of this kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Guard {
+    /// No limit, plain queries.
+    None,
+    /// Every response is counted.
+    Limit,
+    /// No limit, queries with EDNS.
+    Edns,
+    /// No limit, queries with EDNS and the cookie that the server gave.
+    Cookie,
+    /// Every response of a client without a cookie would be counted; the cookie is checked instead.
+    Both,
+}
+
+impl Guard {
+    const ALL: [Self; 5] = [Self::None, Self::Limit, Self::Edns, Self::Cookie, Self::Both];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::None => "no guard",
+            Self::Limit => "rate limit",
+            Self::Edns => "no guard, EDNS",
+            Self::Cookie => "cookies",
+            Self::Both => "rate limit and cookies",
+        }
+    }
+
+    /// What it is held against.
+    const fn without(self) -> Option<Self> {
+        match self {
+            Self::None | Self::Edns => None,
+            Self::Limit => Some(Self::None),
+            Self::Cookie | Self::Both => Some(Self::Edns),
+        }
+    }
+
+    const fn is_limited(self) -> bool {
+        matches!(self, Self::Limit | Self::Both)
+    }
+
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::None | Self::Limit => &[],
+            Self::Edns => &["--edns", "1232"],
+            Self::Cookie | Self::Both => &["--edns", "1232", "--cookie"],
+        }
+    }
+}
+
+struct Turn {
+    guard: Guard,
+    rate: f64,
+    cost_us: f64,
+}
+
+/// Two servers with the same zone, one without a limit.
+pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
+    let names = options.names.iter().copied().min().unwrap_or(NAMES_MIN).max(NAMES_MIN);
+    let zone = Zone::make(&options.folder, names)?;
+    let start = |name: &str, edit: (&str, &str)| {
+        Own::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], &[edit])
+    };
+    let free = start("free", ("per_second = 50", "per_second = 0"))?;
+    let limited = start("limited", ("exempt = [\"127.0.0.0/8\", \"::1/128\"]", "exempt = []"))?;
+    for own in [&free, &limited] {
+        answers::check("catamaran", own.dns(), &zone)?;
+    }
+    let mut turns = Vec::new();
+    // The first round warms up.
+    for round in 0..=options.rounds {
+        for guard in Guard::ALL {
+            let turn = run(options, &zone, if guard.is_limited() { &limited } else { &free }, guard)?;
+            eprintln!("guards {round}: {} {:.0} answers/s", guard.label(), turn.rate);
+            turns.extend((round > 0).then_some(turn));
+        }
+    }
+    let held = limited.metric("catamaran_rate_limited_total{")?;
+    if held > 0.0 {
+        return Err(format!("{held} responses were held back: the names are too few for this rate"));
+    }
+    Ok(figures(names, &turns))
+}
+
+fn run(options: &Options, zone: &Zone, own: &Own, guard: Guard) -> Result<Turn, String> {
+    let out = options.folder.join("run");
+    let mut command = pinned(TOOL_CORE, options.catlab());
+    command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
+    command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
+    command.args(["--expect-rcode", "NOERROR", "--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]);
+    command.args(guard.arguments()).arg("--queries").arg(zone.queries(Lengths::Mixed)?).arg("--out").arg(&out);
+    let meter = Meter::start(own.pids());
+    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
+    let used = meter.stop();
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let run = Run::read(&out).map_err(|error| error.to_string())?;
+    let figures = run.figures();
+    // A truncated response is one that was held back.
+    if figures.unexpected + figures.mismatched + figures.truncated > 0 || figures.answered == 0 {
+        return Err(format!("{}: wrong answers: {figures:?}", guard.label()));
+    }
+    let whole = run.sending().count().max(1);
+    let rate = run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64;
+    Ok(Turn { guard, rate, cost_us: 1e6 * used.server / rate })
+}
+
+fn figures(names: u32, turns: &[Turn]) -> Vec<Row> {
+    let of = |guard| turns.iter().filter(move |turn| turn.guard == guard);
+    let mut rows = Vec::new();
+    for guard in Guard::ALL {
+        let (rate, least, most) = spread(&of(guard).map(|turn| turn.rate).collect::<Vec<_>>());
+        let (cost, ..) = spread(&of(guard).map(|turn| turn.cost_us).collect::<Vec<_>>());
+        let what = format!("{} names, closed loop: {}", thousands(f64::from(names)), guard.label());
+        rows.push(Row {
+            what,
+            figure: format!("{} answers/s ({} to {})", thousands(rate), thousands(least), thousands(most)),
+            budget: String::new(),
+            verdict: Verdict::Informs,
+            note: format!("{cost:.2} us of the server's processor an answer"),
+        });
+    }
+    for (guard, without) in Guard::ALL.into_iter().filter_map(|guard| Some((guard, guard.without()?))) {
+        let pairs = || of(guard).zip(of(without));
+        let (ratio, least, most) = spread(&pairs().map(|(with, less)| with.rate / less.rate).collect::<Vec<_>>());
+        let (cost, ..) = spread(&pairs().map(|(with, less)| less.cost_us / with.cost_us).collect::<Vec<_>>());
+        rows.push(Row {
+            what: format!("{} to {}", guard.label(), without.label()),
+            figure: format!("{ratio:.3} ({least:.3} to {most:.3})"),
+            budget: format!(">= {RATIO_MIN}"),
+            verdict: Verdict::of(ratio >= RATIO_MIN),
+            note: format!("median of {} rounds; by processor time of the server {cost:.3}", pairs().count()),
+        });
+    }
+    rows
+}

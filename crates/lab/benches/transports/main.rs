@@ -1,0 +1,150 @@
+//! `cargo xtask bench transports`: how fast servers answer over connections, ours and the others in turn, beside our
+//! own UDP (docs/experiments/transports.md).
+//!
+//! ```text
+//!   core 0: catlab load --transport T --connections C  --queries-->  core 1: catamaran | knot | nsd | bind | unbound
+//! ```
+
+#[path = "../read/answers.rs"]
+mod answers;
+#[path = "../support/conclusion.rs"]
+mod conclusion;
+mod contest;
+#[path = "../support/document.rs"]
+mod document;
+#[path = "../support/machine.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod machine;
+#[path = "../support/own.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod own;
+mod servers;
+#[path = "../support/table.rs"]
+mod table;
+#[path = "../read/zones.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod zones;
+
+use conclusion::Beginning;
+use lab::engine::Transport;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask bench transports [--rounds N] [--seconds N] [--transports tcp,dot,doh,doq] [--cells CxD,..]
+                             [--servers NAME,..] [--names N] [--write DOCUMENT]
+
+  --rounds N      turns of each server; the medians count (5)
+  --seconds N     length of a turn, after its connections are open (4)
+  --transports L  not all of tcp, dot, doh, doq
+  --cells LIST    connections, and queries in flight on each (10x1,10x50,1000x1,1000x16,15000x1)
+  --servers LIST  not all of catamaran, knot, nsd, bind, unbound
+  --names N       how many names the zone has (100000)
+  --write FILE    put the table between the marks of this document
+CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
+Exit code 1: a budget is missed.
+";
+
+/// How many connections, and how many queries wait on each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cell {
+    connections: usize,
+    depth: usize,
+}
+
+/// What the command line says.
+pub(crate) struct Options {
+    rounds: usize,
+    seconds: u64,
+    transports: Vec<Transport>,
+    cells: Vec<Cell>,
+    servers: Vec<String>,
+    names: u32,
+    document: Option<PathBuf>,
+    /// For what programs leave behind.
+    folder: PathBuf,
+    catlab: PathBuf,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            rounds: 5,
+            seconds: 4,
+            transports: vec![Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq],
+            cells: cells("10x1,10x50,1000x1,1000x16,15000x1")?,
+            servers: servers::NAMES.map(str::to_owned).into(),
+            names: 100_000,
+            document: None,
+            folder: std::env::temp_dir().join(format!("catlab-bench-transports-{}", std::process::id())),
+            catlab: env!("CARGO_BIN_EXE_catlab").into(),
+        };
+        while let Some(word) = words.next() {
+            // Cargo's own, to harnesses.
+            if word == "--bench" {
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
+            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
+            match word.as_str() {
+                "--rounds" => options.rounds = number(&value)?.max(1) as usize,
+                "--seconds" => options.seconds = number(&value)?.max(2),
+                "--transports" => {
+                    options.transports = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                }
+                "--cells" => options.cells = cells(&value)?,
+                "--servers" => options.servers = value.split(',').map(str::to_owned).collect(),
+                "--names" => options.names = number(&value)?.clamp(200, 10_000_000) as u32,
+                "--write" => options.document = Some(value.into()),
+                _ => return Err(HELP.into()),
+            }
+        }
+        let unknown = options.servers.iter().find(|name| !servers::NAMES.contains(&name.as_str()));
+        unknown.map_or(Ok(()), |name| Err(format!("--servers {name}: not one of {}", servers::NAMES.join(", "))))?;
+        if options.transports.contains(&Transport::Udp) {
+            return Err("UDP is measured anyway: the others are held against it".into());
+        }
+        Ok(options)
+    }
+
+    /// The load generator.
+    pub(crate) fn catlab(&self) -> &Path {
+        &self.catlab
+    }
+}
+
+/// Reads `10x1,1000x16`.
+fn cells(text: &str) -> Result<Vec<Cell>, String> {
+    let cell = |word: &str| {
+        let (connections, depth) = word.split_once('x')?;
+        let cell = Cell { connections: connections.parse().ok()?, depth: depth.parse().ok()? };
+        // All connections of a run are files of one process, and an ID each.
+        ((1..=15_500).contains(&cell.connections) && (1..=1_000).contains(&cell.depth)).then_some(cell)
+    };
+    text.split(',').map(|word| cell(word).ok_or_else(|| format!("--cells {word}: write 1000x16"))).collect()
+}
+
+fn main() -> ExitCode {
+    let done = Options::parse(std::env::args().skip(1)).and_then(|options| {
+        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
+        let done = bench(&options);
+        // A folder that stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&options.folder);
+        done
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench transports: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Gives whether every budget was met.
+fn bench(options: &Options) -> Result<bool, String> {
+    let beginning = Beginning::now();
+    let rows = contest::of_all(options)?;
+    beginning.conclude("cargo xtask bench transports", &rows, options.document.as_deref())
+}

@@ -1,0 +1,116 @@
+//! What is on a stream of DNS over QUIC: one message behind its length, and the rules that it keeps (RFC 9250 4.2).
+
+use crate::limits::{DATAGRAM_OCTETS_MAX, MESSAGE_PREFIX_OCTETS};
+use wire::parse::{Parsed, parse_request};
+
+/// A rule that is broken, in the words that the client gets.
+pub(super) type Broken = &'static str;
+
+const TOO_SHORT: Broken = "the stream ended before the message";
+const TOO_LONG: Broken = "more than one message on a stream";
+
+/// Takes in what has come, unless that is more than one message can be.
+pub(super) fn extend(octets: &mut Vec<u8>, more: &[u8]) -> Result<(), Broken> {
+    if octets.len() + more.len() > MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX {
+        return Err(TOO_LONG);
+    }
+    octets.extend_from_slice(more);
+    Ok(())
+}
+
+/// The message of a stream that has ended.
+pub(super) fn message(octets: &[u8]) -> Result<&[u8], Broken> {
+    let (prefix, message) = octets.split_first_chunk().ok_or(TOO_SHORT)?;
+    let len = usize::from(u16::from_be_bytes(*prefix));
+    if message.len() < len {
+        return Err(TOO_SHORT);
+    }
+    if message.len() > len {
+        return Err(TOO_LONG);
+    }
+    // RFC 9250 4.2.1: the ID is zero.
+    if message.get(..2).is_some_and(|id| id != [0, 0]) {
+        return Err("the message ID is not zero");
+    }
+    // RFC 9250 5.5.2: QUIC has its own idle time.
+    match parse_request(message) {
+        Parsed::Request(request) if request.edns.is_some_and(|edns| edns.keepalive()) => {
+            Err("edns-tcp-keepalive on QUIC")
+        }
+        _ => Ok(message),
+    }
+}
+
+/// Appends a response behind its length.
+pub(super) fn frame(response: &[u8], out: &mut Vec<u8>) {
+    let len = u16::try_from(response.len()).expect("no response is longer than a message may be");
+    out.reserve_exact(MESSAGE_PREFIX_OCTETS + response.len());
+    out.extend(len.to_be_bytes());
+    out.extend(response);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::builder::MessageBuilder;
+    use wire::number::Rtype;
+
+    #[test]
+    fn each_rule_of_a_stream_is_looked_at() {
+        let name: wire::Name = "example.test.".parse().unwrap();
+        let query = |id| MessageBuilder::query(id, name.as_ref(), Rtype::A).build();
+        let mut framed = Vec::new();
+        frame(&query(0), &mut framed);
+        assert_eq!(message(&framed), Ok(&query(0)[..]));
+        let short = &framed[..framed.len() - 1];
+        for octets in [&[][..], &[0], short] {
+            assert_eq!(message(octets), Err("the stream ended before the message"));
+        }
+        assert_eq!(message(&[&framed[..], &[0]].concat()), Err("more than one message on a stream"));
+        assert_eq!(message(&framed.repeat(2)), Err("more than one message on a stream"));
+        let mut other = Vec::new();
+        frame(&query(1), &mut other);
+        assert_eq!(message(&other), Err("the message ID is not zero"));
+        // What is no message is the responder's business.
+        assert_eq!(message(&[0, 0]), Ok(&[][..]));
+    }
+
+    // As the fuzz target of the same name, for as long as a test may take.
+    proptest! {
+        #[test]
+        fn whatever_is_on_a_stream(octets in prop::collection::vec(any::<u8>(), 0..600), piece in 1usize..70) {
+            let mut read = Vec::new();
+            for chunk in octets.chunks(piece) {
+                extend(&mut read, chunk).unwrap();
+            }
+            prop_assert_eq!(&read, &octets);
+            if let Ok(message) = message(&octets) {
+                let mut framed = Vec::new();
+                frame(message, &mut framed);
+                prop_assert_eq!(framed, octets);
+            }
+        }
+
+        #[test]
+        fn what_is_framed_is_read(mut octets in prop::collection::vec(any::<u8>(), 2..600), more in 0usize..3) {
+            octets[..2].fill(0);
+            let mut framed = Vec::new();
+            frame(&octets, &mut framed);
+            match message(&framed) {
+                Ok(message) => prop_assert_eq!(message, &octets[..]),
+                Err(rule) => prop_assert_eq!(rule, "edns-tcp-keepalive on QUIC"),
+            }
+            framed.resize(framed.len() + more, 0);
+            prop_assert!(more == 0 || message(&framed) == Err(TOO_LONG));
+        }
+    }
+
+    #[test]
+    fn no_more_is_taken_in_than_a_message_can_be() {
+        let mut octets = Vec::new();
+        extend(&mut octets, &vec![0; 65_537]).unwrap();
+        assert_eq!(extend(&mut octets, &[0]), Err(TOO_LONG));
+        assert_eq!(octets.len(), 65_537);
+    }
+}

@@ -1,0 +1,213 @@
+//! Clients that want to do harm by what they send, each kind on its own: whoever asks over UDP meanwhile keeps the rate
+//! that it had, and memory stays bounded.
+
+use super::floods::frame;
+use super::query;
+use crate::support::cluster::Cluster;
+use crate::support::dns::{Transport, exchange};
+use crate::support::encrypted::{Doh, Doq, WAIT, framed, tcp_from, tls, trust};
+use crate::support::legitimate::Legitimate;
+use crate::support::message::{name, sign};
+use crate::support::nodes::resident_kib;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+/// How long each goes on.
+const ATTACK: Duration = Duration::from_millis(1_500);
+/// The rate that is left of what there was before.
+const LEFT_MIN: f64 = 0.9;
+/// Slow readers. Each may have 1 MiB of responses waiting, in buffers that grow by doubling, and 128 being answered.
+const SLOW: usize = 16;
+/// What each kind may cost the node.
+const GROWTH_KIB_MAX: u64 = 128 << 10;
+
+type Attack = fn(&Cluster);
+
+const ATTACKS: [(&str, Attack); 8] = [
+    ("resets of TCP", resets_of_tcp),
+    ("resets of handshakes", resets_of_handshakes),
+    ("resets of HTTP/2", resets_of_http),
+    ("resets of QUIC streams", resets_of_quic),
+    ("malformed messages", malformed_messages),
+    ("malformed records and frames", malformed_frames),
+    ("malformed packets of QUIC", malformed_packets),
+    ("slow readers", slow_readers),
+];
+
+/// Again and again until the time is over.
+fn go_on(mut one: impl FnMut()) {
+    let begin = Instant::now();
+    while begin.elapsed() < ATTACK {
+        one();
+    }
+}
+
+/// Ends with RST, and what was sent before may be lost.
+fn reset(stream: TcpStream) {
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+fn resets_of_tcp(cluster: &Cluster) {
+    let message = framed(&query("www.example.test.", Rtype::A).build());
+    go_on(|| {
+        if let Ok(mut stream) = tcp_from(Ipv4Addr::new(127, 0, 0, 6), cluster.dns(1)) {
+            let _ = stream.write_all(&message.repeat(8));
+            reset(stream);
+        }
+    });
+}
+
+fn resets_of_handshakes(cluster: &Cluster) {
+    let mut turn = 0;
+    go_on(|| {
+        turn += 1;
+        let to = if turn % 2 == 0 { cluster.dot(1) } else { cluster.doh(1) };
+        if let Ok(mut stream) = tcp_from(Ipv4Addr::new(127, 0, 0, 6), to) {
+            // The head of a record with a ClientHello, and not the rest.
+            let _ = stream.write_all(&[0x16, 3, 1, 1, 0, 1, 0]);
+            reset(stream);
+        }
+    });
+}
+
+fn resets_of_http(cluster: &Cluster) {
+    let message = query("www.example.test.", Rtype::A).build();
+    go_on(|| {
+        Doh::connect(cluster.doh(1), trust(cluster, &["h2"])).reset(1_000, &message);
+    });
+    assert!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}") > 0);
+}
+
+fn resets_of_quic(cluster: &Cluster) {
+    let message = framed(&query("www.example.test.", Rtype::A).build());
+    let doq = Doq::connect(cluster.dot(1), trust(cluster, &["doq"])).unwrap();
+    go_on(|| {
+        doq.wait(async {
+            let (mut send, mut receive) = doq.connection.open_bi().await.unwrap();
+            send.write_all(&message[..10]).await.unwrap();
+            let _ = send.reset(3u32.into());
+            let _ = receive.stop(3u32.into());
+        });
+    });
+}
+
+fn malformed_messages(cluster: &Cluster) {
+    let good = query("www.example.test.", Rtype::A).build();
+    let mut turn = 0usize;
+    go_on(|| {
+        let mut stream = TcpStream::connect(cluster.dns(1)).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        for _ in 0..64 {
+            turn += 1;
+            let mut message = good.clone();
+            let at = turn % message.len();
+            message[at] ^= 1 << (turn % 8);
+            message.truncate(good.len() - turn % 3);
+            let _ = stream.write_all(&framed(&message));
+        }
+        let _ = stream.read(&mut [0; 4_096]);
+    });
+}
+
+fn malformed_frames(cluster: &Cluster) {
+    let config = Arc::new(trust(cluster, &["h2"]));
+    let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
+    go_on(|| {
+        // No TLS at all.
+        let mut stream = TcpStream::connect(cluster.dot(1)).unwrap();
+        let _ = stream.write_all(&[0xFF; 2_000]);
+        // A frame that is too long, one of an unknown stream, headers that are no HPACK.
+        for bad in [frame(0, 0, 1, &vec![0; 16_385]), frame(9, 0, 7, &[0]), frame(1, 4, 1, &[0xFF; 64])] {
+            let mut stream = tls(cluster.doh(1), &config).unwrap();
+            let _ = stream.write_all(&[&start[..], &bad].concat());
+        }
+    });
+}
+
+fn malformed_packets(cluster: &Cluster) {
+    let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 7), 0)).unwrap();
+    let mut turn = 0u32;
+    go_on(|| {
+        turn = turn.wrapping_add(1);
+        // A long header of version 1 with identifiers of all lengths, and nothing behind that could be decrypted.
+        let mut packet = vec![0xC0 | (turn as u8 & 0x3F), 0, 0, 0, 1, (turn % 21) as u8];
+        packet.extend(turn.to_be_bytes().repeat(300));
+        let _ = socket.send_to(&packet, cluster.dot(1));
+        if turn.is_multiple_of(16) {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    });
+}
+
+/// They ask for much, and take nothing.
+fn slow_readers(cluster: &Cluster) {
+    let many = framed(&query("big.example.test.", Rtype::TXT).build()).repeat(64);
+    let config = Arc::new(trust(cluster, &["dot"]));
+    let mut unread: Vec<Box<dyn Write>> = Vec::new();
+    for index in 0..SLOW {
+        if index % 4 == 0 {
+            let stream = tls(cluster.dot(1), &config).unwrap();
+            stream.sock.set_nonblocking(true).unwrap();
+            unread.push(Box::new(stream));
+        } else {
+            let stream = tcp_from(Ipv4Addr::new(127, 0, 0, 8), cluster.dns(1)).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            unread.push(Box::new(stream));
+        }
+    }
+    go_on(|| {
+        // It fails when nothing more is taken, or the server has cut the client off.
+        unread.iter_mut().for_each(|stream| _ = stream.write(&many));
+        std::thread::sleep(Duration::from_millis(5));
+    });
+}
+
+/// A name with a response of 8 KiB.
+fn add_big(cluster: &Cluster) {
+    let big = name("big.example.test.");
+    let texts = (0..32).map(|index| [&[249], format!("{index:0249}").as_bytes()].concat());
+    let update = MessageBuilder::update(0, name("example.test.").as_ref());
+    let update = texts.fold(update, |update, text| update.add(big.as_ref(), Rtype::TXT, 60, &text)).build();
+    let response = exchange(Transport::Tcp, cluster.dns(1), &sign(&cluster.client_key(), update, 0), WAIT).unwrap();
+    assert_eq!(response[3] & 0x0F, 0);
+}
+
+#[test]
+fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
+    let cluster = Cluster::start_encrypted("rates", 1);
+    add_big(&cluster);
+    let (pid, server): (u32, SocketAddr) = (cluster.pid(1).unwrap(), cluster.dns(1));
+    let legitimate = Legitimate::start(server, query("www.example.test.", Rtype::A).build());
+    std::thread::sleep(ATTACK);
+    let mut grown = Vec::new();
+    for (_, attack) in ATTACKS {
+        let before = resident_kib(pid);
+        legitimate.next();
+        attack(&cluster);
+        grown.push(resident_kib(pid).saturating_sub(before));
+    }
+    let phases = legitimate.finish();
+    let still = phases[0].rate();
+    println!("still: {still:.0} answers/s");
+    for (((what, _), phase), grown) in ATTACKS.into_iter().zip(&phases[1..]).zip(grown) {
+        let left = phase.rate() / still;
+        println!("{what}: {left:.3} of that, {} of {} answered, {grown} KiB more", phase.answered, phase.asked);
+        assert!(left >= LEFT_MIN, "{what}: {left:.3} of {still:.0} answers/s are left: {phase:?}");
+        assert!(grown < GROWTH_KIB_MAX, "{what}: {grown} KiB more");
+    }
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
+    // Nobody fills the disk from outside: what clients do is counted, not logged.
+    let log = std::fs::read_to_string(cluster.dir.join("node-1/node.log")).unwrap();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| ["h2::", "quinn", "rustls"].iter().any(|of| line.contains(of))).collect();
+    assert!(lines.is_empty(), "{} lines: {:?}", lines.len(), lines.first());
+    // Who comes after that is served over each transport.
+    let message = query("www.example.test.", Rtype::A).build();
+    assert!(exchange(Transport::Tcp, server, &message, WAIT).is_some());
+    assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
+    assert!(Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap().ask(&message).is_ok());
+}
