@@ -8,8 +8,8 @@ use gungraun::{Callgrind, CallgrindMetrics, LibraryBenchmarkConfig, library_benc
 use std::hint::black_box;
 use wire::builder::MessageBuilder;
 use wire::number::{Rtype, Serial};
-use wire::parse::{Parsed, Request, parse_request};
-use zone::answer::{AnswerContext, AnswerKind, Chaos, Servable, Transport, answer};
+use wire::parse::{FirstQuestion, Parsed, Request, parse_request};
+use zone::answer::{AnswerContext, AnswerKind, Batch, Chaos, Servable, Transport, answer};
 use zone::record::Record;
 use zone::set::{SetVersion, ZoneReader, ZoneSet};
 
@@ -79,9 +79,8 @@ fn answered(case: &mut Case) -> usize {
     respond(set, &case.query, case.kind)
 }
 
-fn respond(set: SetVersion<'_>, query: &[u8], kind: AnswerKind) -> usize {
-    let state = |_: &zone::set::Zone<'_>| Servable::Ready;
-    let context = AnswerContext {
+fn context(zone_state: &dyn Fn(&zone::set::Zone<'_>) -> Servable) -> AnswerContext<'_> {
+    AnswerContext {
         transport: Transport::Udp,
         udp_octets_max: 1232,
         payload: 1232,
@@ -90,14 +89,49 @@ fn respond(set: SetVersion<'_>, query: &[u8], kind: AnswerKind) -> usize {
         keepalive: None,
         padding_block: 0,
         chaos: Chaos::default(),
-        zone_state: &state,
+        zone_state,
         tsig_reserve: 0,
-    };
+    }
+}
+
+fn respond(set: SetVersion<'_>, query: &[u8], kind: AnswerKind) -> usize {
     let mut out = [0; 1232];
-    let answered = answer(set, &request(query), &context, &mut out);
+    let answered = answer(set, &request(query), &context(&|_| Servable::Ready), &mut out);
     assert_eq!(answered.kind, kind);
     black_box(&out);
     answered.len
+}
+
+/// Sixteen queries that came together: 10,000 names are as good as random.
+struct Together {
+    batch: Batch,
+    case: Case,
+    queries: Vec<Vec<u8>>,
+    out: Vec<u8>,
+}
+
+fn together() -> Together {
+    let case = case("host04711.example.", Rtype::A, Unsigned, Positive);
+    let qname = |number: u32| name(&format!("host{:05}.example.", number * 4_711 % HOSTS));
+    let query = |number| MessageBuilder::query(7, qname(number).as_ref(), Rtype::A).edns(1232, false).build();
+    let queries = (0..16).map(query).collect();
+    let mut together = Together { batch: Batch::new(), case, queries, out: vec![0; 1232] };
+    answered_together(&mut together);
+    together
+}
+
+/// As a worker does it: the names of all, then each for itself.
+fn answered_together(together: &mut Together) -> usize {
+    let Together { batch, case, queries, out } = together;
+    let set = case.reader.pin();
+    let mut prepared = batch.prepare(set, queries.iter().map(|query| FirstQuestion::read(query).ok()));
+    let mut octets = 0;
+    for (index, query) in queries.iter().enumerate() {
+        let answered = prepared.answer(index, &request(query), &context(&|_| Servable::Ready), out);
+        assert_eq!(answered.kind, Positive);
+        octets += answered.len;
+    }
+    octets
 }
 
 /// At most so many instructions.
@@ -110,30 +144,37 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 }
 
 #[library_benchmark(setup = case)]
-#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(6_300))]
-#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(9_650))]
-#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(12_400))]
-#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(10_850))]
-#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(13_300))]
-#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(8_250))]
-#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(12_150))]
-#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(9_200))]
-#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(12_250))]
-#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(6_950))]
-#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(21_400))]
-#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(42_050))]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(4_150))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(7_850))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(10_700))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(8_650))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(11_300))]
+#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(6_350))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(9_750))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(7_500))]
+#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(8_950))]
+#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(4_600))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(18_850))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(38_550))]
 fn whole(mut case: Case) -> (usize, Case) {
     let len = answered(black_box(&mut case));
     (len, case)
 }
 
 #[library_benchmark(setup = case)]
-#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(1_150))]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
 fn parse(case: Case) -> (bool, Case) {
     let parsed = parse_request(black_box(&case.query));
     (matches!(black_box(parsed), Parsed::Request(_)), case)
 }
 
-library_benchmark_group!(name = answers, benchmarks = [parse, whole]);
+#[library_benchmark(setup = together)]
+#[bench::sixteen(config = at_most(59_900))]
+fn batch(mut together: Together) -> (usize, Together) {
+    let octets = answered_together(black_box(&mut together));
+    (octets, together)
+}
+
+library_benchmark_group!(name = answers, benchmarks = [parse, whole, batch]);
 
 main!(library_benchmark_groups = answers);

@@ -194,7 +194,7 @@ impl Handler {
 }
 
 fn response(request: &Request<'_>, rcode: Rcode, answer: &[Record]) -> Vec<u8> {
-    let question_end = request.question.as_ref().unwrap().octets_at.end;
+    let question_end = request.question.as_ref().unwrap().end();
     let mut octets = request.octets[..question_end].to_vec();
     octets[2] |= 0x84;
     octets[3] = rcode.0 as u8;

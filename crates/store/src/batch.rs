@@ -3,6 +3,7 @@
 use crate::arena::HALF_LINE_BYTES;
 use crate::key::{Key, LeafKey};
 use crate::limits::BATCH_MAX;
+use crate::path::Trail;
 use crate::tree::Tree;
 use crate::view::View;
 
@@ -29,29 +30,46 @@ impl<'a, K: LeafKey> View<'a, K> {
     pub fn candidate_batch(self, queries: &[(Tree, Key)], out: &mut [Option<&'a [u8]>]) {
         assert!(out.len() >= queries.len(), "no room for all results");
         for (queries, out) in queries.chunks(BATCH_MAX).zip(out.chunks_mut(BATCH_MAX)) {
-            let reached = self.descend_all(queries);
-            for (out, leaf) in out.iter_mut().zip(reached).take(queries.len()) {
-                *out = (leaf != 0).then(|| self.octets(leaf));
+            let mut trails = [Trail::default(); BATCH_MAX];
+            self.trails(queries.iter().map(|(tree, key)| (*tree, key)), &mut trails);
+            for (out, trail) in out.iter_mut().zip(&trails).take(queries.len()) {
+                *out = self.reached(trail);
             }
         }
     }
 
-    /// Brings all that lookups of these keys will read into the cache, and looks nothing up.
-    pub fn warm(self, queries: &[(Tree, Key)]) {
-        for queries in queries.chunks(BATCH_MAX) {
-            self.descend_all(queries);
+    /// Goes down with all `queries` side by side, as [`View::trail`] does with one; the leaves that are reached are on
+    /// their way into the cache. What is beyond the first [`BATCH_MAX`], or has no place in `out`, is left out.
+    pub fn trails<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::arch::is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor has the instruction that this is compiled for.
+            return unsafe { self.trails_with_popcnt(queries, out) };
         }
+        self.trails_in_step(queries, out);
     }
 
-    /// The leaf that each key leads to, 0 in an empty tree.
-    fn descend_all(self, queries: &[(Tree, Key)]) -> [u32; BATCH_MAX] {
+    /// [`View::trails`] for processors that count bits in one instruction, which every branch on the way needs.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[target_feature(enable = "popcnt")]
+    fn trails_with_popcnt<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
+        self.trails_in_step(queries, out);
+    }
+
+    // Always, so that it is compiled for what the processor has.
+    #[inline(always)]
+    fn trails_in_step<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
         let arena = self.arena();
-        let mut at = [0; BATCH_MAX];
+        let mut keys = [const { None }; BATCH_MAX];
         let mut pending = [0_u8; BATCH_MAX];
         let mut pending_count = 0;
-        for (index, (tree, _)) in queries.iter().enumerate().filter(|(_, (tree, _))| !tree.is_empty()) {
-            at[index] = tree.to_bits();
-            arena.prefetch(at[index], 0);
+        for (index, ((tree, key), trail)) in queries.zip(out.iter_mut()).enumerate().take(BATCH_MAX) {
+            *trail = Trail { leaf: tree.to_bits(), ..Trail::default() };
+            if tree.is_empty() {
+                continue;
+            }
+            keys[index] = Some(key);
+            arena.prefetch(trail.leaf, 0);
             pending[pending_count] = index as u8;
             pending_count += 1;
         }
@@ -62,7 +80,9 @@ impl<'a, K: LeafKey> View<'a, K> {
             let mut kept = 0;
             for slot in 0..pending_count {
                 let index = pending[slot];
-                let (handle, key) = (at[usize::from(index)], &queries[usize::from(index)].1);
+                let trail = &mut out[usize::from(index)];
+                let Some(key) = keys[usize::from(index)] else { continue };
+                let handle = trail.leaf;
                 let word = arena.word(handle);
                 if word.is_leaf() {
                     if word.len() + 4 > LINE_BYTES {
@@ -71,15 +91,14 @@ impl<'a, K: LeafKey> View<'a, K> {
                     continue;
                 }
                 assert!(word.is_branch(), "no vertex: the tree is stale");
-                let child = arena.child(handle, word.toward(key.mark(word.offset())));
+                let child = self.step(handle, word, key, trail);
                 arena.prefetch(child, 0);
                 arena.prefetch(child, HALF_LINE_BYTES);
-                at[usize::from(index)] = child;
+                trail.leaf = child;
                 pending[kept] = index;
                 kept += 1;
             }
             pending_count = kept;
         }
-        at
     }
 }

@@ -20,6 +20,43 @@ pub struct Key {
     len: usize,
 }
 
+/// What octets are in keys: one or two symbols each.
+pub struct Alphabet {
+    /// As in a key, each symbol plus one; 0 for the second of an octet that is one symbol.
+    marks: [[u8; 2]; 256],
+}
+
+impl Alphabet {
+    /// The symbols of each octet.
+    ///
+    /// # Panics
+    /// When a symbol is not less than [`SYMBOL_COUNT`].
+    #[must_use]
+    pub const fn new(symbols: &[(u8, Option<u8>); 256]) -> Self {
+        let mut marks = [[0; 2]; 256];
+        let mut octet = 0;
+        while octet < 256 {
+            let (first, second) = symbols[octet];
+            assert!(first < SYMBOL_COUNT, "symbol out of range");
+            marks[octet][0] = first + 1;
+            if let Some(second) = second {
+                assert!(second < SYMBOL_COUNT, "symbol out of range");
+                marks[octet][1] = second + 1;
+            }
+            octet += 1;
+        }
+        Self { marks }
+    }
+
+    /// The symbols of an octet.
+    #[inline]
+    #[must_use]
+    pub const fn symbols(&self, octet: u8) -> (u8, Option<u8>) {
+        let [first, second] = self.marks[octet as usize];
+        (first - 1, second.checked_sub(1))
+    }
+}
+
 /// How the key of a leaf is found in the leaf's octets: leaves carry their keys, the tree does not.
 pub trait LeafKey {
     /// Writes the key of `leaf` into `key`, which is empty. Equal octets must always give equal keys.
@@ -67,6 +104,24 @@ impl Key {
         assert!(self.len < KEY_SYMBOLS_MAX, "key too long");
         self.marks[self.len] = symbol + 1;
         self.len += 1;
+    }
+
+    /// Appends the symbols of `octets`.
+    ///
+    /// # Panics
+    /// When that might be more than [`KEY_SYMBOLS_MAX`] symbols, two for each octet; see [`Key::push`].
+    #[inline]
+    pub fn push_octets(&mut self, octets: &[u8], alphabet: &Alphabet) {
+        let room = self.marks[..KEY_SYMBOLS_MAX].get_mut(self.len..self.len + 2 * octets.len());
+        let room = room.expect("key too long");
+        let mut len = 0;
+        for &octet in octets {
+            let marks = alphabet.marks[usize::from(octet)];
+            // The second place is that of the next octet when this one has none: it was zero, and is.
+            room[len..len + 2].copy_from_slice(&marks);
+            len += 1 + usize::from(marks[1] != 0);
+        }
+        self.len += len;
     }
 
     /// The symbol at `index`, if the key is that long.
@@ -187,6 +242,32 @@ mod tests {
         assert_eq!(reused, key(&[1]));
         assert_eq!(reused.mismatch(&key(&[1])), None);
         assert_eq!(reused.symbol(1), None);
+    }
+
+    #[test]
+    fn octets_are_pushed_as_their_symbols() {
+        let mut symbols = [(0, None); 256];
+        for octet in 0..=255 {
+            symbols[usize::from(octet)] = (octet % SYMBOL_COUNT, (octet >= 100).then_some(octet % 7));
+        }
+        let alphabet = Alphabet::new(&symbols);
+        let octets: Vec<u8> = (0..=255).collect();
+        let (mut whole, mut single) = (key(&[1; 7]), key(&[1; 7]));
+        whole.push_octets(&octets, &alphabet);
+        for octet in octets {
+            let (first, second) = alphabet.symbols(octet);
+            assert_eq!((first, second), symbols[usize::from(octet)]);
+            single.push(first);
+            second.into_iter().for_each(|second| single.push(second));
+        }
+        assert_eq!(whole, single);
+        assert_eq!(whole.mismatch(&single), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "key too long")]
+    fn the_length_of_pushed_octets_is_bounded() {
+        key(&[0; KEY_SYMBOLS_MAX - 1]).push_octets(b"a", &Alphabet::new(&[(1, None); 256]));
     }
 
     #[test]

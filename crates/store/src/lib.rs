@@ -7,7 +7,7 @@
 //! ```text
 //!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> limbo --> free
 //!                                                       `-- rewind --> free
-//!   reader   pin --> Pinned --> get, get_batch, locate, pred, succ, iter --> pin again, or offline
+//!   reader   pin --> Pinned --> get, get_batch, trail, locate, pred, succ, iter --> pin again, or offline
 //! ```
 //!
 //! A tree is a qp-trie: a branch looks at one symbol of the key and has a child for each value that occurs, found by
@@ -27,7 +27,7 @@
 //! allocation.
 //!
 //! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and
-//! writes.
+//! writes, and `batch.rs` calls what is compiled for an instruction that it has asked the processor for.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -63,10 +63,10 @@ mod path;
 mod view;
 
 pub use iter::Leaves;
-pub use key::{Key, LeafKey};
+pub use key::{Alphabet, Key, LeafKey};
 pub use ledger::Full;
 pub use mapping::ReserveError;
-pub use path::Path;
+pub use path::{Path, Trail};
 pub use reader::{Frozen, Pinned, Reader};
 pub use store::{Stats, Store, StoreConfig};
 pub use tree::{Tree, Version};

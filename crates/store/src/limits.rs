@@ -15,6 +15,10 @@ pub const KEY_SYMBOLS_MAX: usize = 576;
 /// Leaves that one [`crate::Path`] names as prefixes of its key, at most: a domain name has fewer than 128 ancestors.
 pub const PREFIXES_MAX: usize = 128;
 
+/// Leaves that one [`crate::Trail`] names as ends on its way, at most. Beyond that the way is gone again, which hardly
+/// any name needs: it would have more ancestors with records than that.
+pub const TRAIL_ENDS_MAX: usize = 6;
+
 /// Octets in one leaf, at most.
 pub const LEAF_OCTETS_MAX: usize = 16 << 20;
 

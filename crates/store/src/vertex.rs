@@ -99,12 +99,12 @@ impl Word {
         (self.0 & BITMAP & (bit(mark) - 1)).count_ones() as usize
     }
 
-    /// The index of the child for `mark`, or of one beside where it would be: the way down to a leaf that has all that
-    /// the leaves below this branch share. Counting bits is slow on processors without an instruction for it, so the
-    /// usual case counts once.
+    /// The index of the child for `mark`, or of the least: the way down to a leaf that has all that the leaves below
+    /// this branch share. Where a key ends here that is the leaf with this key, which is what often is looked for in
+    /// place of a key that goes on: the zone of a name, the delegation above it.
     #[inline]
     pub(crate) fn toward(self, mark: u8) -> usize {
-        if self.has(mark) { self.rank(mark) } else { self.rank(mark).min(self.count() - 1) }
+        if self.has(mark) { self.rank(mark) } else { 0 }
     }
 
     pub(crate) fn with(self, mark: u8) -> Self {

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use crate::arena::{Arena, HALF_LINE_BYTES};
 use crate::iter::Leaves;
 use crate::key::{Key, LeafKey};
-use crate::path::Path;
+use crate::path::{Path, Trail};
 use crate::tree::Tree;
+use crate::vertex::Word;
 
 /// Reads the trees of the versions that it was made for, as long as it lives.
 pub struct View<'a, K> {
@@ -71,13 +72,19 @@ impl<'a, K: LeafKey> View<'a, K> {
 
     /// The greatest leaf whose key is less than `key`.
     pub fn pred(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
-        let lower = self.bracket(tree, key, |_, _| ())?.lower?;
+        if tree.is_empty() {
+            return None;
+        }
+        let lower = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).lower?;
         Some(self.octets(self.outermost(lower, true)))
     }
 
     /// The least leaf whose key is greater than `key`.
     pub fn succ(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
-        let upper = self.bracket(tree, key, |_, _| ())?.upper?;
+        if tree.is_empty() {
+            return None;
+        }
+        let upper = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).upper?;
         Some(self.octets(self.outermost(upper, false)))
     }
 
@@ -92,12 +99,78 @@ impl<'a, K: LeafKey> View<'a, K> {
     }
 
     /// Everything about the place of `key` in one go: the leaf with this key, the leaves whose keys are prefixes of it,
-    /// and the predecessor. Replaces what `path` held.
+    /// the predecessor and the successor. Replaces what `path` held.
     pub fn locate(self, tree: Tree, key: &Key, path: &mut Path<'a>) {
         path.clear();
-        let Some(bracket) = self.bracket(tree, key, |_, leaf| path.push(self.octets(leaf))) else { return };
+        if !tree.is_empty() {
+            self.locate_beside(tree, key, self.nearest(tree, key), path);
+        }
+    }
+
+    /// As [`View::locate`], where the trail of the key in this tree is known.
+    pub fn locate_along(self, tree: Tree, key: &Key, trail: &Trail, path: &mut Path<'a>) {
+        path.clear();
+        if trail.leaf != 0 {
+            self.locate_beside(tree, key, trail.leaf, path);
+        }
+    }
+
+    fn locate_beside(self, tree: Tree, key: &Key, nearest: u32, path: &mut Path<'a>) {
+        let bracket = self.bracket(tree, key, nearest, |_, leaf| path.push(self.octets(leaf)));
         path.exact = bracket.exact.map(|leaf| self.octets(leaf));
         path.pred = bracket.lower.map(|lower| self.octets(self.outermost(lower, true)));
+        path.succ = bracket.upper.map(|upper| self.octets(self.outermost(upper, false)));
+    }
+
+    /// Goes down as `key` leads, once.
+    #[inline]
+    pub fn trail(self, tree: Tree, key: &Key) -> Trail {
+        let mut trail = Trail::default();
+        if tree.is_empty() {
+            return trail;
+        }
+        let (mut handle, mut floor) = (tree.to_bits(), 0);
+        loop {
+            let word = self.arena.word(handle);
+            if word.is_leaf() {
+                trail.leaf = handle;
+                return trail;
+            }
+            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
+            floor = word.offset() + 1;
+            handle = self.step(handle, word, key, &mut trail);
+            self.arena.prefetch(handle, HALF_LINE_BYTES);
+        }
+    }
+
+    /// The child of a branch that `key` leads to; the key that ends here is noted.
+    #[inline]
+    pub(crate) fn step(self, branch: u32, word: Word, key: &Key, trail: &mut Trail) -> u32 {
+        let mark = key.mark(word.offset());
+        // The end of a key is the least mark.
+        if mark != 0 && word.has(0) {
+            trail.pass(self.arena.child(branch, 0));
+        }
+        self.arena.child(branch, word.toward(mark))
+    }
+
+    /// The leaf at the end of a trail: the only one that can have the key; `None` in an empty tree.
+    #[inline]
+    pub fn reached(self, trail: &Trail) -> Option<&'a [u8]> {
+        (trail.leaf != 0).then(|| self.octets(trail.leaf))
+    }
+
+    /// Makes `path` that of a key whose leaf is at the end of its trail; false when the trail had no room for all
+    /// prefixes, and [`View::locate`] has to find them.
+    #[inline]
+    pub fn retrace(self, trail: &Trail, path: &mut Path<'a>) -> bool {
+        path.clear();
+        let Some(ends) = trail.ends.get(..trail.end_count as usize) else { return false };
+        for &end in ends {
+            path.push(self.octets(end));
+        }
+        path.exact = self.reached(trail);
+        true
     }
 
     /// All leaves in the order of their keys.
@@ -143,14 +216,11 @@ impl<'a, K: LeafKey> View<'a, K> {
         Some(Difference { offset, mark: key.mark(offset), other: symbol.map_or(0, |symbol| symbol + 1) })
     }
 
-    /// Where `key` lies; `None` in an empty tree. Calls `on_prefix` with the length and handle of each leaf whose key
-    /// is a prefix of `key` and not equal to it, shortest first.
-    pub(crate) fn bracket(self, tree: Tree, key: &Key, mut on_prefix: impl FnMut(usize, u32)) -> Option<Bracket> {
-        if tree.is_empty() {
-            return None;
-        }
+    /// Where `key` lies in a tree that is not empty, in which it leads to the leaf `nearest`. Calls `on_prefix` with
+    /// the length and handle of each leaf whose key is a prefix of `key` and not equal to it, shortest first.
+    pub(crate) fn bracket(self, tree: Tree, key: &Key, nearest: u32, mut on_prefix: impl FnMut(usize, u32)) -> Bracket {
         let arena = self.arena;
-        let difference = self.difference(self.nearest(tree, key), key);
+        let difference = self.difference(nearest, key);
         let stop = difference.map_or(usize::MAX, |difference| difference.offset);
         let mut found = Bracket { exact: None, lower: None, upper: None };
         let mut handle = tree.to_bits();
@@ -174,7 +244,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         }
         let Some(difference) = difference else {
             found.exact = Some(handle);
-            return Some(found);
+            return found;
         };
         if word.is_branch() && word.offset() == difference.offset {
             let index = word.rank(difference.mark);
@@ -195,7 +265,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         } else {
             found.upper = Some(handle);
         }
-        Some(found)
+        found
     }
 
     /// The greatest or least leaf at or below a vertex.

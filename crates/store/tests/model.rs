@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use catamaran_store::limits::{PREFIXES_MAX, SYMBOL_MAX};
-use catamaran_store::{Frozen, Full, Key, Path, Reader, Store, StoreConfig, Tree, Version, View};
+use catamaran_store::limits::{PREFIXES_MAX, SYMBOL_MAX, TRAIL_ENDS_MAX};
+use catamaran_store::{Frozen, Full, Key, Path, Reader, Store, StoreConfig, Trail, Tree, Version, View};
 use common::{Plain, key, leaf, symbols, value};
 use proptest::prelude::*;
 
@@ -291,8 +291,27 @@ fn check_tree(view: View<'_, Plain>, tree: Tree, map: &Map, probes: &[Vec<u8>]) 
         view.locate(tree, key, &mut path);
         assert_eq!(path.exact().map(value), exact);
         assert_eq!(path.pred().map(symbols), pred);
-        let prefixes = (0..probe.len()).map(|len| &probe[..len]).filter(|prefix| map.contains_key(*prefix));
-        assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes));
+        assert_eq!(path.succ().map(symbols), succ);
+        let prefixes = || (0..probe.len()).map(|len| &probe[..len]).filter(|prefix| map.contains_key(*prefix));
+        assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
+        // Its trail alone and in a batch: the same leaf, and the prefixes of a key that is there.
+        let (alone, mut together) = (view.trail(tree, key), [Trail::default(); 2]);
+        view.trails([(Tree::EMPTY, key), (tree, key)].into_iter(), &mut together);
+        let octets = |trail: &Trail| view.reached(trail).map(<[u8]>::as_ptr);
+        assert_eq!(octets(&alone), view.candidate(tree, key).map(<[u8]>::as_ptr));
+        assert_eq!((octets(&together[0]), octets(&together[1])), (None, octets(&alone)));
+        for trail in [&alone, &together[1]] {
+            view.locate_along(tree, key, trail, &mut path);
+            assert_eq!((path.pred().map(symbols), path.succ().map(symbols)), (pred, succ));
+            assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
+            if exact.is_some() {
+                assert_eq!(view.retrace(trail, &mut path), prefixes().count() <= TRAIL_ENDS_MAX);
+                if path.exact().is_some() {
+                    assert_eq!(path.exact().map(value), exact);
+                    assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
+                }
+            }
+        }
     }
 }
 

@@ -61,14 +61,13 @@ impl<'b> Composer<'b> {
 
     /// Starts the response to a request, its question as sent.
     pub fn start_response(&mut self, request: &Request<'_>, rcode: Rcode, aa: bool) {
-        let question = request.question.as_ref().map(|question| &request.octets[question.octets_at.clone()]);
+        let question = request.question.as_ref().map(|question| question.octets);
         self.start(&request.header, question, rcode, aa);
     }
 
     /// Starts the response to what was no request; OPT goes in when `reject.edns` is there.
     pub fn start_reject(&mut self, reject: &Reject<'_>) {
-        let question = reject.question_at.clone().and_then(|at| reject.octets.get(at));
-        self.start(&reject.header, question, reject.rcode, false);
+        self.start(&reject.header, reject.question, reject.rcode, false);
     }
 
     /// Starts the response to a message with this header. ID, opcode and RD are copied, QR is set; RA, AD, CD and Z are
@@ -76,15 +75,14 @@ impl<'b> Composer<'b> {
     pub fn start(&mut self, to: &Header, question: Option<&[u8]>, rcode: Rcode, aa: bool) {
         self.header = Header { id: to.id, qr: true, opcode: to.opcode, aa, rd: to.rd, ..Header::default() };
         self.rcode = rcode;
-        self.names = SentNames::new();
+        self.names.restart(0);
         self.at = HEADER_OCTETS.min(self.limit);
         if let Some(question) = question
             && self.put(question).is_ok()
         {
             self.header.counts[0] = 1;
-            if let Ok((qname, _)) = NameRef::split_from(question) {
-                self.names.remember(qname, qname.octets().len() - 1, HEADER_OCTETS);
-            }
+            // QTYPE and QCLASS stand behind the name.
+            self.names.restart(question.len().saturating_sub(4));
         }
         self.records_at = self.mark();
     }
@@ -216,6 +214,11 @@ impl<'b> Composer<'b> {
         debug_assert!(self.header.counts[section as usize + 1..].iter().all(|&count| count == 0), "sections in order");
         let is_compressible = layout(rtype)
             .is_some_and(|fields| fields.iter().any(|field| matches!(field, Field::Name(rule) if rule.compress)));
+        // The octets behind the owner: type, class, TTL and the length of the rdata.
+        let mut fixed = [0; 10];
+        fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
+        fixed[2..4].copy_from_slice(&class.0.to_be_bytes());
+        fixed[4..8].copy_from_slice(&ttl.to_be_bytes());
         let owner_at = self.at;
         let mut is_first = true;
         for rdata in rdatas {
@@ -224,20 +227,19 @@ impl<'b> Composer<'b> {
                 _ => self.put_name(owner, Case::Ignored)?,
             }
             is_first = false;
-            let mut fixed = [0; 8];
-            fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
-            fixed[2..4].copy_from_slice(&class.0.to_be_bytes());
-            fixed[4..].copy_from_slice(&ttl.to_be_bytes());
-            self.put(&fixed)?;
-            let len_at = self.at;
-            self.put(&[0, 0])?;
             if is_compressible {
-                self.put_compressed(rtype, rdata)?
+                let fixed_at = self.at;
+                self.put(&fixed)?;
+                self.put_compressed(rtype, rdata)?;
+                let len = u16::try_from(self.at - fixed_at - fixed.len()).map_err(|_| Full)?;
+                self.octets[fixed_at + 8..fixed_at + 10].copy_from_slice(&len.to_be_bytes());
             } else {
-                self.put(rdata)?
+                let len = u16::try_from(rdata.len()).map_err(|_| Full)?;
+                fixed[8..].copy_from_slice(&len.to_be_bytes());
+                let (head, tail) = self.claim(fixed.len() + rdata.len())?.split_at_mut(fixed.len());
+                head.copy_from_slice(&fixed);
+                tail.copy_from_slice(rdata);
             }
-            let len = u16::try_from(self.at - len_at - 2).map_err(|_| Full)?;
-            self.octets[len_at..len_at + 2].copy_from_slice(&len.to_be_bytes());
             let count = &mut self.header.counts[section as usize];
             *count = count.checked_add(1).ok_or(Full)?;
         }
@@ -274,6 +276,8 @@ impl<'b> Composer<'b> {
         let (literal, target) = self.names.find(&self.octets[..self.at], name, case);
         let at = self.at;
         match target {
+            // Nothing to remember: the name stands elsewhere.
+            Some(target) if literal == 0 => return self.put(&(0xC000 | target).to_be_bytes()),
             Some(target) => {
                 self.put(&octets[..literal])?;
                 self.put(&(0xC000 | target).to_be_bytes())?;
@@ -284,12 +288,20 @@ impl<'b> Composer<'b> {
         Ok(())
     }
 
+    #[inline]
     fn put(&mut self, octets: &[u8]) -> Result<(), Full> {
-        if octets.len() > self.octets_left() {
+        self.claim(octets.len())?.copy_from_slice(octets);
+        Ok(())
+    }
+
+    /// The place of the next octets, which are to be written.
+    #[inline]
+    fn claim(&mut self, octet_count: usize) -> Result<&mut [u8], Full> {
+        if octet_count > self.octets_left() {
             return Err(Full);
         }
-        self.octets[self.at..self.at + octets.len()].copy_from_slice(octets);
-        self.at += octets.len();
-        Ok(())
+        let at = self.at;
+        self.at += octet_count;
+        Ok(&mut self.octets[at..self.at])
     }
 }

@@ -13,7 +13,7 @@ pub use header::Header;
 
 // Sections: the question and the records of a message.
 mod message;
-pub use message::{Message, ParseError, Question, RecordView, Records, Section};
+pub use message::{FirstQuestion, Message, ParseError, Question, RecordView, Records, Section};
 
 // The pseudo-records: EDNS and TSIG, layout only.
 pub mod edns;

@@ -5,8 +5,8 @@
 use catamaran_zone as zone;
 use std::time::Instant;
 use wire::builder::MessageBuilder;
-use wire::parse::{Parsed, parse_request};
-use wire::{Name, NameRef, Rtype};
+use wire::parse::{FirstQuestion, Parsed, parse_request};
+use wire::{Name, Rtype};
 use zone::answer::{AnswerContext, Batch, Chaos, Servable, Transport, answer};
 use zone::record::{Record, ZoneId};
 use zone::set::{StoreConfig, ZoneReader, ZoneSet, ZoneSetConfig};
@@ -69,13 +69,14 @@ fn run(reader: &mut ZoneReader, queries: &[Vec<u8>], mut batch: Option<&mut Batc
     let start = Instant::now();
     for chunk in queries.chunks(BATCH) {
         let set = reader.pin();
-        if let Some(batch) = &mut batch {
-            let qnames = chunk.iter().filter_map(|query| NameRef::split_from(query.get(12..)?).ok());
-            batch.warm(set, qnames.map(|(qname, _)| qname));
-        }
-        for query in chunk {
+        let questions = chunk.iter().map(|query| FirstQuestion::read(query).ok());
+        let mut prepared = batch.as_mut().map(|batch| batch.prepare(set, questions));
+        for (index, query) in chunk.iter().enumerate() {
             let Parsed::Request(request) = parse_request(query) else { unreachable!("queries are well-formed") };
-            octets += answer(set, &request, &context, &mut out).len;
+            octets += match &mut prepared {
+                Some(prepared) => prepared.answer(index, &request, &context, &mut out).len,
+                None => answer(set, &request, &context, &mut out).len,
+            };
         }
     }
     let time = start.elapsed();

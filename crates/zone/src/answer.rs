@@ -15,16 +15,18 @@ mod chain;
 mod chaos;
 mod sections;
 
-pub use batch::Batch;
+use batch::Found;
+pub use batch::{Batch, Prepared};
 pub use chaos::Chaos;
 
+use crate::key;
 use crate::set::{SetVersion, Zone};
 use chain::Responder;
-use store::Path;
+use store::{Key, Path};
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
 use wire::limits::MESSAGE_OCTETS_MAX;
 use wire::number::{Class, Rcode, Rtype};
-use wire::parse::{Question, Request};
+use wire::parse::{FirstQuestion, Request};
 
 /// What carries the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +146,17 @@ pub const ALL_LABELS: usize = usize::MAX;
 /// Answers a request whose opcode is QUERY into `out`.
 #[must_use]
 pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
+    answer_found(set, request, context, None, out)
+}
+
+/// As [`answer`], where the name of the question was found ahead of its time.
+fn answer_found(
+    set: SetVersion<'_>,
+    request: &Request<'_>,
+    context: &AnswerContext<'_>,
+    found: Option<Found<'_>>,
+    out: &mut [u8],
+) -> Answered {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
@@ -152,7 +165,7 @@ pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContex
             composer.start_response(request, Rcode::NOERROR, false);
             (AnswerKind::CookieOnly, 0)
         }
-        Some(question) => answer_question(set, request, question, context, &mut composer, edns.as_mut()),
+        Some(question) => answer_question(set, request, question, context, found, &mut composer, edns.as_mut()),
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
@@ -188,8 +201,9 @@ struct Refusal {
 fn answer_question(
     set: SetVersion<'_>,
     request: &Request<'_>,
-    question: &Question,
+    question: &FirstQuestion<'_>,
     context: &AnswerContext<'_>,
+    found: Option<Found<'_>>,
     composer: &mut Composer<'_>,
     edns: Option<&mut EdnsOut<'_>>,
 ) -> (AnswerKind, usize) {
@@ -200,10 +214,21 @@ fn answer_question(
         chaos::push(composer, question, text);
         return (AnswerKind::Chaos, ALL_LABELS);
     }
+    let mut own;
+    let (qkey, trail, name) = match found {
+        Some(Found { key, zone, name }) => (key, *zone, Some(name)),
+        None => {
+            own = Key::new();
+            key::write(question.qname, &mut own);
+            let trail = set.store().trail(set.zones_tree(), &own);
+            (&mut own, trail, None)
+        }
+    };
+    debug_assert!(key::is_of(question.qname, qkey), "found for another question");
     let mut path = Path::new();
-    let mut qkey = crate::key::of(question.qname.as_ref());
-    let admitted =
-        refuse_question(question).map_or(Ok(()), Err).and_then(|()| admit(set, question, context, &qkey, &mut path));
+    let nearest = set.find_nearest(question.qname, question.qtype, &trail);
+    let mut find = || nearest.or_else(|| set.find_key(qkey, question.qtype, &mut path));
+    let admitted = refuse_question(question).map_or_else(|| admit(find(), context), Err);
     match admitted {
         Err(Refusal { rcode, kind, extended }) => {
             composer.start_response(request, rcode, false);
@@ -220,14 +245,17 @@ fn answer_question(
                 *zoneversion = version_of(&zone).unwrap_or(*zoneversion);
             }
             composer.start_response(request, Rcode::NOERROR, true);
-            let dnssec_ok = request.dnssec_ok();
-            Responder::new(composer, zone, question, dnssec_ok).respond(&mut qkey, &mut path)
+            let trail = match name {
+                Some(name) if nearest.is_some() => *name,
+                _ => set.store().trail(zone.names(), qkey),
+            };
+            Responder::new(composer, zone, *question, request.dnssec_ok()).respond(qkey, &trail, &mut path)
         }
     }
 }
 
 /// What a question is refused for before any zone is looked at.
-fn refuse_question(question: &Question) -> Option<Refusal> {
+fn refuse_question(question: &FirstQuestion<'_>) -> Option<Refusal> {
     let refused = |extended| Some(Refusal { rcode: Rcode::REFUSED, kind: AnswerKind::Refused, extended });
     if question.qclass != Class::IN {
         return refused(None);
@@ -244,16 +272,10 @@ fn refuse_question(question: &Question) -> Option<Refusal> {
     }
 }
 
-/// The zone that answers.
-fn admit<'a>(
-    set: SetVersion<'a>,
-    question: &Question,
-    context: &AnswerContext<'_>,
-    qkey: &store::Key,
-    path: &mut Path<'a>,
-) -> Result<Zone<'a>, Refusal> {
+/// The zone that answers, which was looked for.
+fn admit<'a>(zone: Option<Zone<'a>>, context: &AnswerContext<'_>) -> Result<Zone<'a>, Refusal> {
     let refusal = |rcode, kind, code| Refusal { rcode, kind, extended: Some(code) };
-    let Some(zone) = set.find_key(qkey, question.qtype, path) else {
+    let Some(zone) = zone else {
         return Err(refusal(Rcode::REFUSED, AnswerKind::Refused, ede::NOT_AUTHORITATIVE));
     };
     let state = if zone.serial().is_none() { Servable::Loading } else { (context.zone_state)(&zone) };

@@ -7,8 +7,8 @@
 //! apart.
 
 use crate::limits::KEY_RUN_OCTETS_MAX;
-use store::Key;
 use store::limits::SYMBOL_MAX;
+use store::{Alphabet, Key};
 use wire::limits::NAME_LABELS_MAX;
 use wire::name::NameRef;
 
@@ -49,8 +49,8 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
     };
     labels_from_right(name, |label| {
         label.iter().all(|&octet| {
-            let [first, second] = CODES[octet as usize];
-            matches(first) && (second == SINGLE || matches(second))
+            let (first, second) = ALPHABET.symbols(octet);
+            matches(first) && second.is_none_or(&mut matches)
         }) && matches(LABEL_END)
     });
     differs.or_else(|| (at < key.len()).then_some((at, None)))
@@ -58,13 +58,7 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
 
 /// Extends the key of a name to that of its child `label`.
 pub fn push_label(key: &mut Key, label: &[u8]) {
-    for &octet in label {
-        let [first, second] = CODES[octet as usize];
-        key.push(first);
-        if second != SINGLE {
-            key.push(second);
-        }
-    }
+    key.push_octets(label, &ALPHABET);
     key.push(LABEL_END);
 }
 
@@ -99,10 +93,9 @@ fn labels_from_right(name: NameRef<'_>, mut visit: impl FnMut(&[u8]) -> bool) ->
     })
 }
 
-/// Stands in the second place of an octet that takes one symbol.
-const SINGLE: u8 = u8::MAX;
 /// The symbols of every octet.
-static CODES: [[u8; 2]; 256] = make_codes();
+static ALPHABET: Alphabet = Alphabet::new(&CODES);
+const CODES: [(u8, Option<u8>); 256] = make_codes();
 
 /// Whether an octet, already in lower case, is among those that names are mostly made of.
 const fn is_common(octet: u8) -> bool {
@@ -110,8 +103,8 @@ const fn is_common(octet: u8) -> bool {
 }
 
 /// Deals out symbols in the order of octets.
-const fn make_codes() -> [[u8; 2]; 256] {
-    let mut of = [[0, SINGLE]; 256];
+const fn make_codes() -> [(u8, Option<u8>); 256] {
+    let mut of = [(0, None); 256];
     let mut first = LABEL_END;
     // None is open where this is the bound.
     let mut run = KEY_RUN_OCTETS_MAX;
@@ -123,14 +116,14 @@ const fn make_codes() -> [[u8; 2]; 256] {
         }
         if is_common(octet as u8) {
             first += 1;
-            of[octet] = [first, SINGLE];
+            of[octet] = (first, None);
             run = KEY_RUN_OCTETS_MAX;
         } else {
             if run == KEY_RUN_OCTETS_MAX {
                 first += 1;
                 run = 0;
             }
-            of[octet] = [first, run];
+            of[octet] = (first, Some(run));
             run += 1;
         }
         octet += 1;
@@ -182,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_symbols_fit_the_store() {
-        let highest = CODES.iter().map(|[first, _]| *first).max();
+        let highest = CODES.iter().map(|(first, _)| *first).max();
         assert_eq!(highest, Some(45));
         const { assert!(45 < SYMBOL_MAX && KEY_RUN_OCTETS_MAX <= SYMBOL_MAX) };
         // The longest key: 250 octets of two symbols each in four labels.

@@ -15,7 +15,7 @@
 use crate::key;
 use crate::set::Zone;
 use crate::vertex::{RrsetRef, Vertex};
-use store::{Key, Path};
+use store::{Key, Path, Trail};
 use wire::limits::NAME_LABELS_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
@@ -79,18 +79,21 @@ pub enum Source {
 /// Looks a name up that is at or below the apex of the zone.
 #[must_use]
 pub fn lookup<'a>(zone: &Zone<'a>, qname: NameRef<'_>, qtype: Rtype) -> Outcome<'a> {
-    lookup_key(zone, qname, &mut key::of(qname), qtype, &mut Path::new())
+    let mut key = key::of(qname);
+    let trail = zone.store().trail(zone.names(), &key);
+    lookup_key(zone, qname, &mut key, qtype, &trail, &mut Path::new())
 }
 
-/// [`lookup`] with a key that is at hand and is spent, and a path to be reused.
+/// [`lookup`] with a key that is at hand and is spent, its trail in the names of the zone, and a path to be reused.
 pub(crate) fn lookup_key<'a>(
     zone: &Zone<'a>,
     qname: NameRef<'_>,
     qkey: &mut Key,
     qtype: Rtype,
+    trail: &Trail,
     path: &mut Path<'a>,
 ) -> Outcome<'a> {
-    zone.store().locate(zone.names(), qkey, path);
+    locate(zone, qname, qkey, trail, path);
     if let Some(outcome) = above(path) {
         return outcome;
     }
@@ -102,7 +105,7 @@ pub(crate) fn lookup_key<'a>(
         return at_vertex(vertex, qtype, Source::Exact);
     }
     let label_count = qname.label_count();
-    let encloser_labels = existing_labels(zone, qname, qkey, path);
+    let encloser_labels = existing_labels(qname, path);
     if encloser_labels == label_count {
         // RFC 8020 2, RFC 4592 2.2.2: an empty non-terminal exists, so no wildcard stands for it.
         return Outcome::NoData { vertex: None, source: Source::Exact };
@@ -117,6 +120,16 @@ pub(crate) fn lookup_key<'a>(
         // RFC 4592 4.7: a source of synthesis that is an empty non-terminal makes no data.
         None if zone.has_descendant(qkey) => Outcome::NoData { vertex: None, source },
         None => Outcome::NxDomain { encloser_labels },
+    }
+}
+
+/// The place of a name, from its trail in the names of the zone. A name that has records is found without going down
+/// again; its neighbours are then not known.
+pub(crate) fn locate<'a>(zone: &Zone<'a>, name: NameRef<'_>, key: &Key, trail: &Trail, path: &mut Path<'a>) {
+    let store = zone.store();
+    let reached = store.reached(trail).map(Vertex::from_leaf);
+    if reached.is_none_or(|vertex| vertex.owner() != name) || !store.retrace(trail, path) {
+        store.locate_along(zone.names(), key, trail, path);
     }
 }
 
@@ -140,7 +153,8 @@ fn wildcard_of(name: NameRef<'_>, labels: usize, key: &mut Key) -> Option<()> {
 
 /// What a zone cut or a DNAME above the name says; that nearest the apex counts, what is below it is occluded.
 fn above<'a>(path: &Path<'a>) -> Option<Outcome<'a>> {
-    path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf)).find_map(|vertex| {
+    let occluding = path.prefixes().iter().filter(|leaf| Vertex::is_occluding(leaf));
+    occluding.map(|leaf| Vertex::from_leaf(leaf)).find_map(|vertex| {
         if vertex.is_zone_cut() {
             return Some(Outcome::Referral { cut: vertex });
         }
@@ -179,11 +193,9 @@ fn at_vertex(vertex: Vertex<'_>, qtype: Rtype, source: Source) -> Outcome<'_> {
 ///
 /// In canonical order the names below an ancestor stand together, so whatever shares most labels with a name is one of
 /// its neighbours.
-fn existing_labels(zone: &Zone<'_>, name: NameRef<'_>, key: &Key, path: &Path<'_>) -> usize {
-    let before = path.pred();
-    let behind = zone.store().succ(zone.names(), key);
+fn existing_labels(name: NameRef<'_>, path: &Path<'_>) -> usize {
     let shared = |leaf: Option<&[u8]>| leaf.map_or(0, |leaf| shared_labels(name, Vertex::from_leaf(leaf).owner()));
-    shared(before).max(shared(behind))
+    shared(path.pred()).max(shared(path.succ()))
 }
 
 /// How many labels from the right two names share.

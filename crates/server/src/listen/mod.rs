@@ -68,10 +68,16 @@ pub(crate) trait PinnedResponder {
     /// Decides about one message; a response goes to `out`.
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
 
+    /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`].
+    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        let _ = index;
+        self.respond(octets, peer, Transport::Udp, out)
+    }
+
     /// Takes a message over for the update threads; gives the response that says it could not (SERVFAIL).
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action;
 
-    /// These come next, one by one: what their responses are made from may be fetched for all of them at once.
+    /// These datagrams come next: what their responses are made from may be looked up for all of them at once.
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
 }
 

@@ -15,8 +15,8 @@ use wire::NameRef;
 use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
-use wire::parse::{DropReason, EdnsIn, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, AnswerKind, Answered, Batch, Chaos, Servable, answer, put_off};
+use wire::parse::{DropReason, EdnsIn, FirstQuestion, Header, Parsed, Reject, Request, parse_request};
+use zone::answer::{AnswerContext, AnswerKind, Answered, Batch, Chaos, Prepared, Servable, answer, put_off};
 use zone::lookup::ancestor;
 use zone::set::{SetVersion, Zone};
 
@@ -67,7 +67,9 @@ pub(crate) struct PinnedQueryResponder<'a> {
     counters: &'a WorkerCounters,
     set: SetVersion<'a>,
     serving: ServingNow<'a>,
-    batch: &'a mut Batch,
+    batch: Option<&'a mut Batch>,
+    /// Of the batch, once its names were looked up.
+    prepared: Option<Prepared<'a>>,
     cookies: Option<&'a mut Cookies>,
     limiter: Option<&'a mut Limiter>,
     started_at: Instant,
@@ -99,7 +101,8 @@ impl Responder for QueryResponder {
             counters,
             set: zones.pin(),
             serving,
-            batch,
+            batch: Some(batch),
+            prepared: None,
             cookies: cookies.as_mut(),
             limiter: limiter.as_mut(),
             started_at: *started_at,
@@ -113,6 +116,45 @@ impl Responder for QueryResponder {
 
 impl PinnedResponder for PinnedQueryResponder<'_> {
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        self.decide(None, octets, peer, transport, out)
+    }
+
+    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        self.decide(Some(index), octets, peer, Transport::Udp, out)
+    }
+
+    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
+        if let Some(batch) = self.batch.take() {
+            self.prepared = Some(batch.prepare(self.set, messages.map(question_of)));
+        }
+    }
+
+    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+        let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
+        if self.service.desk.put(deferred) {
+            self.counters.deferred.one();
+            return Action::Defer;
+        }
+        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        self.counters.refuse_for(Refusal::QueueFull);
+        self.counters.response(Rcode::SERVFAIL);
+        match Header::parse(octets) {
+            Some(header) => Action::Respond(compose_error(&header, Rcode::SERVFAIL, out)),
+            None => Action::Silent,
+        }
+    }
+}
+
+impl PinnedQueryResponder<'_> {
+    /// `index`: its place in the batch that was prepared, if it is of one.
+    fn decide(
+        &mut self,
+        index: Option<usize>,
+        octets: &[u8],
+        peer: SocketAddr,
+        transport: Transport,
+        out: &mut [u8],
+    ) -> Action {
         self.counters.received.one();
         if peer.port() == 0 {
             // Nothing can be sent there; such datagrams are made to reflect.
@@ -136,42 +178,34 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
                 Action::Defer
             }
-            Parsed::Request(request) => self.answer(&request, peer.ip(), transport, out),
+            Parsed::Request(request) => self.answer(index, &request, peer.ip(), transport, out),
         }
     }
 
-    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
-        self.batch.warm(self.set, messages.filter_map(qname_of));
-    }
-
-    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
-        let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
-        if self.service.desk.put(deferred) {
-            self.counters.deferred.one();
-            return Action::Defer;
-        }
-        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
-        self.counters.refuse_for(Refusal::QueueFull);
-        self.counters.response(Rcode::SERVFAIL);
-        match Header::parse(octets) {
-            Some(header) => Action::Respond(compose_error(&header, Rcode::SERVFAIL, out)),
-            None => Action::Silent,
-        }
-    }
-}
-
-impl PinnedQueryResponder<'_> {
-    fn answer(&mut self, request: &Request<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
+    fn answer(
+        &mut self,
+        index: Option<usize>,
+        request: &Request<'_>,
+        address: IpAddr,
+        transport: Transport,
+        out: &mut [u8],
+    ) -> Action {
         let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
         let (standing, cookie) = match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, address, now_s()),
             _ => (Standing::None, None),
         };
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        let answered = answer_query(self.service, self.set, self.serving, request, client, 0, out);
+        let answered = match (&mut self.prepared, index) {
+            (Some(prepared), Some(index)) => {
+                let zone_state = |zone: &Zone<'_>| self.serving.of(zone);
+                prepared.answer(index, request, &context(&self.service.options, client, &zone_state, 0), out)
+            }
+            _ => answer_query(self.service, self.set, self.serving, request, client, 0, out),
+        };
         if standing != Standing::Proven {
             let name = request.question.as_ref().map(|question| {
-                let qname = question.qname.as_ref();
+                let qname = question.qname;
                 ancestor(qname, answered.common_labels)
             });
             match self.judge(address, answered.kind, name) {
@@ -214,12 +248,12 @@ impl PinnedQueryResponder<'_> {
     }
 }
 
-/// The name that a message asks for, where a glance finds it: nothing is decided by it.
-fn qname_of(message: &[u8]) -> Option<NameRef<'_>> {
-    let (header, body) = message.split_at_checked(HEADER_OCTETS)?;
-    // QR and opcode are zero, and there is one question, which so begins with a name without a pointer.
+/// What a message asks for, where a glance finds it: whether it gets an answer is not decided by it.
+fn question_of(message: &[u8]) -> Option<FirstQuestion<'_>> {
+    let header: &[u8; HEADER_OCTETS] = message.first_chunk()?;
+    // QR and opcode are zero, and there is one question.
     let asks = header[2] & 0xF8 == 0 && header[4..6] == [0, 1];
-    if asks { NameRef::split_from(body).ok().map(|(qname, _)| qname) } else { None }
+    if asks { FirstQuestion::read(message).ok() } else { None }
 }
 
 /// Answers a QUERY; the response leaves `tsig_reserve` octets free behind it.
@@ -286,22 +320,47 @@ mod tests {
     use crate::metrics::text::Page;
     use crate::node::readers::Readers;
     use crate::service::counters::{self, TransportCounters};
+    use crate::service::serving::ServingState;
     use wire::builder::MessageBuilder;
     use wire::{Name, Rtype};
     use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
-    /// A responder without zones, and the counters' page.
-    fn responder() -> (QueryResponder, impl Fn() -> String) {
+    /// The zone `test.` with two addresses.
+    fn zones() -> ZoneSet {
         let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
-        let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+        let mut zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+        let record = |owner: &str, rtype, rdata: &[u8]| zone::record::Record {
+            owner: owner.parse().unwrap(),
+            rtype,
+            ttl: 60,
+            rdata: rdata.into(),
+        };
+        let records = [
+            record("test.", Rtype::SOA, &[&[0, 0][..], &[0; 20]].concat()),
+            record("first.test.", Rtype::A, &[192, 0, 2, 1]),
+            record("second.test.", Rtype::A, &[192, 0, 2, 2]),
+        ];
+        let id = zone::record::ZoneId { view: 0, apex: "test.".parse().unwrap() };
+        let mut edit = zones.edit();
+        edit.add_records(&id, &records).unwrap();
+        edit.commit_stage(&id).unwrap();
+        let version = edit.seal();
+        zones.publish(version);
+        zones
+    }
+
+    /// A responder, and the counters' page.
+    fn responder() -> (QueryResponder, impl Fn() -> String) {
+        let zones = zones();
         let counters = Arc::<WorkerCounters>::default();
         let service =
             Service { options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() }, desk: Desk::new(1).0 };
-        let readers = Arc::<Readers>::default();
+        let (readers, state) = (Arc::<Readers>::default(), Arc::<ServingState>::default());
+        state.set(replica::io::Serving::Yes);
         let responder = QueryResponder {
             service: Arc::new(service),
             zones: readers.add(zones.reader()),
-            serving: ServingReader::new(Arc::default(), Arc::default()),
+            serving: ServingReader::new(state, Arc::default()),
             counters: counters.clone(),
             batch: Batch::new(),
             cookies: None,
@@ -329,40 +388,72 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_finds_the_name_of_a_query_and_of_nothing_else() {
+    fn a_glance_finds_the_question_of_a_query_and_of_nothing_else() {
         let name: wire::Name = "www.example.test.".parse().unwrap();
         let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).edns(1232, true).build();
-        assert_eq!(qname_of(&query), Some(name.as_ref()));
+        let question = question_of(&query).unwrap();
+        assert_eq!((question.qname, question.qtype, question.end()), (name.as_ref(), Rtype::A, 12 + 18 + 4));
         for end in 0..query.len() {
-            // A name that is there whole is enough, whatever is cut off behind it.
-            assert_eq!(qname_of(&query[..end]).is_some(), end >= 12 + name.octets().len(), "{end}");
+            // A question that is there whole is enough, whatever is cut off behind it.
+            assert_eq!(question_of(&query[..end]).is_some(), end >= question.end(), "{end}");
         }
         for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
             let mut other = query.clone();
             other[at] = octet;
-            assert_eq!(qname_of(&other), None, "{octet:#x} at {at}");
+            assert_eq!(question_of(&other), None, "{octet:#x} at {at}");
         }
     }
 
     #[test]
     fn a_batch_is_answered_as_its_messages_are_alone() {
         let (mut responder, _) = responder();
-        let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
-        let messages: Vec<&[u8]> = vec![&query, b"", b"short", &query, &[0xFF; 512], &query[..14]];
+        let query =
+            |qname: &str, qtype| MessageBuilder::query(1, qname.parse::<Name>().unwrap().as_ref(), qtype).build();
+        let [soa, first, second, nowhere, none, elsewhere] = [
+            query(".", Rtype::SOA),
+            query("first.test.", Rtype::A),
+            query("SECOND.test.", Rtype::A),
+            query("third.test.", Rtype::A),
+            query("first.test.", Rtype::TXT),
+            query("first.example.", Rtype::A),
+        ];
+        let messages: Vec<&[u8]> = vec![
+            &soa,
+            &first,
+            b"",
+            &second,
+            b"short",
+            &nowhere,
+            &[0xFF; 512],
+            &none,
+            &elsewhere,
+            &first,
+            &soa[..14],
+            &second,
+        ];
         let peer = SocketAddr::from(([192, 0, 2, 1], 5));
         let mut answers = |prepared: bool| {
             let mut pinned = responder.pin();
             if prepared {
                 pinned.prepare(messages.iter().copied());
             }
-            let mut answer = |message: &&[u8]| {
+            let mut answer = |(index, message): (usize, &&[u8])| {
                 let mut out = [0; 512];
-                let action = pinned.respond(message, peer, Transport::Udp, &mut out);
+                let action = match prepared {
+                    true => pinned.respond_prepared(index, message, peer, &mut out),
+                    false => pinned.respond(message, peer, Transport::Udp, &mut out),
+                };
                 (action, out)
             };
-            messages.iter().map(&mut answer).collect::<Vec<_>>()
+            messages.iter().enumerate().map(&mut answer).collect::<Vec<_>>()
         };
-        assert_eq!(answers(true), answers(false));
+        let (alone, together) = (answers(false), answers(true));
+        assert_eq!(alone, together);
+        // Of those that are found, each has its own address.
+        for (index, last) in [(1, 1), (3, 2), (9, 1), (11, 2)] {
+            let (Action::Respond(len), octets) = &together[index] else { panic!("no response to {index}") };
+            assert_eq!(octets[len - 4..*len], [192, 0, 2, last], "{index}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let Some(question) = request.question.as_ref().filter(|zone| zone.qclass == Class::IN) else {
             return Err(unknown);
         };
-        let id = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
+        let id = ZoneId { view: 0, apex: question.qname.to_canonical() };
         let set = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
         let Some(zone) = set.zone(&id) else { return Err(unknown) };

@@ -16,7 +16,7 @@ pub(super) struct ResponseHead {
 
 impl ResponseHead {
     pub(super) fn of(request: &Request<'_>) -> Self {
-        let question = request.question.as_ref().map(|question| request.octets[question.octets_at.clone()].to_vec());
+        let question = request.question.as_ref().map(|question| question.octets.to_vec());
         Self {
             header: request.header,
             question: question.unwrap_or_default(),

@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 /// is refused there like any question that has no answer.
 pub(super) fn wanted(request: &Request<'_>, reply: &Reply) -> Option<Wanted> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
-    let zone = ZoneId { view: 0, apex: question.qname.as_ref().to_canonical() };
+    let zone = ZoneId { view: 0, apex: question.qname.to_canonical() };
     match question.qtype {
         Rtype::AXFR if reply.takes_transfers() => Some(Wanted { zone, has: None }),
         Rtype::IXFR => Some(Wanted { zone, has: client_serial(request) }),
@@ -143,7 +143,7 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(request: &Request<'_>, wanted: Wanted, signer: Signer, reply: Reply, running: Running) -> Self {
-        let question = request.question.as_ref().map(|question| request.octets[question.octets_at.clone()].to_vec());
+        let question = request.question.as_ref().map(|question| question.octets.to_vec());
         Self {
             header: request.header,
             question: question.unwrap_or_default(),

@@ -3,7 +3,7 @@
 //! A bounded table of places where a name, or the end of one, stands in the message. An entry is compared only with an
 //! end of its own length, so a name costs at most one comparison an entry, whatever the names are.
 
-use crate::limits::{COMPRESSION_ENTRIES_MAX, POINTER_TARGET_MAX};
+use crate::limits::{COMPRESSION_ENTRIES_MAX, HEADER_OCTETS, POINTER_TARGET_MAX};
 use crate::name::NameRef;
 
 /// Whether a pointer may lead to a name that differs in case (RFC 4343 4.1 allows it, and says what it costs).
@@ -18,6 +18,9 @@ pub(super) enum Case {
 /// Where names and their ends stand in the message so far.
 pub(super) struct SentNames {
     count: usize,
+    /// Octets of the question's name, which stands first; 0 without a question. Most responses have no other name, so
+    /// its ends are noted when one comes that is not it.
+    qname_len: usize,
     /// Octets of the end, uncompressed.
     lens: [u8; COMPRESSION_ENTRIES_MAX],
     /// Sum of its octets without case: tells most names apart that are of one length.
@@ -29,10 +32,17 @@ impl SentNames {
     pub(super) const fn new() -> Self {
         Self {
             count: 0,
+            qname_len: 0,
             lens: [0; COMPRESSION_ENTRIES_MAX],
             sums: [0; COMPRESSION_ENTRIES_MAX],
             offsets: [0; COMPRESSION_ENTRIES_MAX],
         }
+    }
+
+    /// Forgets all, and notes that a question's name of this length stands behind the header.
+    pub(super) const fn restart(&mut self, qname_len: usize) {
+        self.count = 0;
+        self.qname_len = qname_len;
     }
 
     pub(super) const fn count(&self) -> usize {
@@ -45,14 +55,17 @@ impl SentNames {
 
     /// The longest end of `name` that was sent: how many octets stand before it, and where it stands in `message`.
     /// Without one, all octets but the root label, and `None`.
-    pub(super) fn find(&self, message: &[u8], name: NameRef<'_>, case: Case) -> (usize, Option<u16>) {
+    pub(super) fn find(&mut self, message: &[u8], name: NameRef<'_>, case: Case) -> (usize, Option<u16>) {
         let octets = name.octets();
-        // Most owners are the name of the question, which was sent first and whole.
-        if self.count > 0 && self.lens[0] as usize == octets.len() {
-            let first = self.offsets[0];
-            if message.get(first as usize..).is_some_and(|sent| sent.starts_with(octets)) {
-                return (0, Some(first));
-            }
+        // Most owners are the name of the question. The root is no longer than a pointer to it.
+        let qname = message.get(HEADER_OCTETS..HEADER_OCTETS + self.qname_len).unwrap_or_default();
+        if qname == octets && octets.len() > 1 {
+            return (0, Some(HEADER_OCTETS as u16));
+        }
+        if self.count == 0
+            && let Ok((qname, _)) = NameRef::split_from(qname)
+        {
+            self.remember(qname, qname.octets().len() - 1, HEADER_OCTETS);
         }
         let (mut at, mut left) = (0, sum(octets));
         while octets[at] != 0 {

@@ -2,7 +2,7 @@
 
 use super::{EdnsIn, Header, NameBuf, Steps, edns, read_name, u16_at, u32_at};
 use crate::limits::HEADER_OCTETS;
-use crate::name::NameError;
+use crate::name::{NameError, NameRef};
 use crate::number::{Class, Rtype};
 use crate::rdata::{RdataError, rdata_canonical};
 use core::ops::Range;
@@ -47,23 +47,21 @@ impl Section {
     pub const ALL: [Self; 3] = [Self::Answer, Self::Authority, Self::Additional];
 }
 
-/// The question of a query, or the zone section of an UPDATE (RFC 2136 2.3).
+/// A question of any message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// QNAME, case kept.
+    /// QNAME, decompressed, case kept.
     pub qname: NameBuf,
-    /// QTYPE, or ZTYPE.
+    /// QTYPE.
     pub qtype: Rtype,
-    /// QCLASS, or ZCLASS.
+    /// QCLASS.
     pub qclass: Class,
-    /// Where the whole question stands in the message, to be echoed as sent.
+    /// Where the whole question stands in the message.
     pub octets_at: Range<usize>,
 }
 
 impl Question {
     /// Reads the question at `at`; returns it with where it ends in `octets_at`.
-    // A question is large: where this is inlined it is made where it stays.
-    #[inline]
     pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps) -> Result<Self, ParseError> {
         let mut qname = NameBuf::root();
         let end = read_name(message, at, steps, &mut qname)?;
@@ -72,11 +70,41 @@ impl Question {
         };
         Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), octets_at: at..end + 4 })
     }
+}
 
-    /// Where the QNAME stands in the message.
+/// The first question of a message, read in place: that of a query, or the zone section of an UPDATE (RFC 2136 2.3).
+/// No name stands before it that a pointer could lead to, so its name is never compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FirstQuestion<'m> {
+    /// QNAME, case kept.
+    pub qname: NameRef<'m>,
+    /// QTYPE, or ZTYPE.
+    pub qtype: Rtype,
+    /// QCLASS, or ZCLASS.
+    pub qclass: Class,
+    /// The whole question, to be echoed as sent.
+    pub octets: &'m [u8],
+}
+
+impl<'m> FirstQuestion<'m> {
+    /// Reads what stands behind the header of `message`.
+    ///
+    /// # Errors
+    /// [`ParseError`] when that is no question.
+    #[inline]
+    pub fn read(message: &'m [u8]) -> Result<Self, ParseError> {
+        let body = message.get(HEADER_OCTETS..).ok_or(ParseError::Short)?;
+        let (qname, rest) = NameRef::split_from(body)?;
+        let fixed: &[u8; 4] = rest.first_chunk().ok_or(ParseError::Short)?;
+        let octets = &body[..qname.octets().len() + fixed.len()];
+        let [qtype, qclass] = [[fixed[0], fixed[1]], [fixed[2], fixed[3]]].map(u16::from_be_bytes);
+        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), octets })
+    }
+
+    /// Where the question ends in its message.
     #[must_use]
-    pub fn qname_at(&self) -> Range<usize> {
-        self.octets_at.start..self.octets_at.end - 4
+    pub const fn end(&self) -> usize {
+        HEADER_OCTETS + self.octets.len()
     }
 }
 

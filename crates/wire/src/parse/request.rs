@@ -3,13 +3,14 @@
 use super::edns::{EdnsIn, code, is_cookie_length};
 use super::message::RecordHead;
 use super::tsig::{TsigAt, TsigView};
-use super::{DropReason, Header, Message, NameBuf, ParseError, Question, Records, RejectReason, Section, Steps};
+use super::{
+    DropReason, FirstQuestion, Header, Message, NameBuf, ParseError, Question, Records, RejectReason, Section, Steps,
+};
 use crate::limits::HEADER_OCTETS;
 use crate::number::{Class, Opcode, Rcode, Rtype};
 use core::ops::Range;
 
 /// What a received message is.
-#[expect(clippy::large_enum_variant, reason = "a box would allocate on the query path")]
 #[derive(Clone, Debug)]
 pub enum Parsed<'m> {
     /// It gets no answer.
@@ -32,7 +33,7 @@ pub struct Reject<'m> {
     /// Why.
     pub reason: RejectReason,
     /// The question to be echoed as sent; `None` for an answer that is the header only.
-    pub question_at: Option<Range<usize>>,
+    pub question: Option<&'m [u8]>,
     /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
     pub edns: Option<EdnsIn<'m>>,
 }
@@ -45,7 +46,7 @@ pub struct Request<'m> {
     /// Its header.
     pub header: Header,
     /// The question, or the zone section. `None` only for a QUERY that asks for a COOKIE alone (RFC 7873 5.4).
-    pub question: Option<Question>,
+    pub question: Option<FirstQuestion<'m>>,
     /// The EDNS, of version 0.
     pub edns: Option<EdnsIn<'m>>,
     /// The TSIG record: the last one, of class ANY, its layout checked.
@@ -87,20 +88,27 @@ pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     if header.qr {
         return Parsed::Drop(DropReason::Response);
     }
-    let mut reject =
-        Reject { octets, header, rcode: Rcode::FORMERR, reason: RejectReason::Opcode, question_at: None, edns: None };
+    let mut echo = Echo::default();
     let parsed = match header.opcode {
-        Opcode::QUERY | Opcode::UPDATE => parse_body(octets, header, &mut reject),
+        Opcode::QUERY | Opcode::UPDATE => parse_body(octets, header, &mut echo),
         // Before any look at the counts: those of DSO and IQUERY say QDCOUNT 0 (RFC 8490 5.4).
         _ => Err((Rcode::NOTIMP, RejectReason::Opcode)),
     };
     match parsed {
         Ok(request) => Parsed::Request(request),
         Err((rcode, reason)) => {
-            let edns = reject.edns.or_else(|| edns_of_refused(octets, header, reason));
-            Parsed::Reject(Reject { rcode, reason, edns, ..reject })
+            let Echo { question, edns } = echo;
+            let edns = edns.or_else(|| edns_of_refused(octets, header, reason));
+            Parsed::Reject(Reject { octets, header, rcode, reason, question, edns })
         }
     }
+}
+
+/// What an error takes over from the message, as far as it was read.
+#[derive(Default)]
+struct Echo<'m> {
+    question: Option<&'m [u8]>,
+    edns: Option<EdnsIn<'m>>,
 }
 
 /// The EDNS of a message that is refused before its records are looked at: "if an OPT record is present in a received
@@ -144,15 +152,14 @@ impl From<ParseError> for Refusal {
     }
 }
 
-/// The body of a QUERY or an UPDATE; what an error may echo is noted in `reject`.
-// Inlined so that the question is made where it stays.
+/// The body of a QUERY or an UPDATE; what an error may echo is noted.
+// Inlined so that the request is made where it stays.
 #[inline]
-fn parse_body<'m>(octets: &'m [u8], header: Header, reject: &mut Reject<'m>) -> Result<Request<'m>, Refusal> {
-    let mut steps = Steps::new();
-    let question = parse_question(octets, &header, &mut steps, reject)?;
-    let start = question.as_ref().map_or(HEADER_OCTETS, |question| question.octets_at.end);
+fn parse_body<'m>(octets: &'m [u8], header: Header, echo: &mut Echo<'m>) -> Result<Request<'m>, Refusal> {
+    let question = parse_question(octets, &header, echo)?;
+    let start = question.as_ref().map_or(HEADER_OCTETS, FirstQuestion::end);
 
-    let mut seen = PseudoRecords::default();
+    let (mut seen, mut steps) = (PseudoRecords::default(), Steps::new());
     let walked = Message::walk(octets, header, start, &mut steps, |section, at, owner, head| {
         seen.visit(section, at, owner, head);
     });
@@ -161,21 +168,20 @@ fn parse_body<'m>(octets: &'m [u8], header: Header, reject: &mut Reject<'m>) -> 
     }
     let message = walked?;
 
-    reject.question_at = question.as_ref().map(|question| question.octets_at.clone());
-    let edns = seen.check_opt(octets, reject)?;
-    reject.edns = edns;
+    echo.question = question.map(|question| question.octets);
+    let edns = seen.check_opt(octets, echo)?;
+    echo.edns = edns;
     let tsig = seen.check_tsig(octets)?;
     Ok(Request { octets, header, question, edns, tsig, message })
 }
 
 /// The question of a QUERY, the zone section of an UPDATE.
 #[inline]
-fn parse_question(
-    octets: &[u8],
+fn parse_question<'m>(
+    octets: &'m [u8],
     header: &Header,
-    steps: &mut Steps,
-    reject: &mut Reject<'_>,
-) -> Result<Option<Question>, Refusal> {
+    echo: &mut Echo<'m>,
+) -> Result<Option<FirstQuestion<'m>>, Refusal> {
     match (header.opcode, header.counts[0]) {
         (_, 1) => {}
         (Opcode::UPDATE, _) => return Err(formerr(RejectReason::ZoneCount)),
@@ -183,9 +189,9 @@ fn parse_question(
         // RFC 9619 4: a QUERY with QDCOUNT above 1 is malformed.
         _ => return Err(formerr(RejectReason::QuestionCountMany)),
     }
-    let question = Question::read(octets, HEADER_OCTETS, steps)?;
+    let question = FirstQuestion::read(octets)?;
     if header.opcode == Opcode::UPDATE && question.qtype != Rtype::SOA {
-        reject.question_at = Some(question.octets_at);
+        echo.question = Some(question.octets);
         return Err(formerr(RejectReason::ZoneType));
     }
     Ok(Some(question))
@@ -254,9 +260,9 @@ impl PseudoRecords {
     }
 
     /// Rows 7 and 8.
-    fn check_opt<'m>(&self, octets: &'m [u8], reject: &mut Reject<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
+    fn check_opt<'m>(&self, octets: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
         let Some(edns) = self.well_formed_opt(octets)? else { return Ok(None) };
-        reject.edns = Some(edns);
+        echo.edns = Some(edns);
         if edns.options().any(|(code, data)| code == code::COOKIE && !is_cookie_length(data.len())) {
             return Err(formerr(RejectReason::CookieLength));
         }

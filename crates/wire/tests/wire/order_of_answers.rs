@@ -24,7 +24,7 @@ fn describe(octets: &[u8]) -> String {
     match parse_request(octets) {
         Parsed::Drop(reason) => format!("drop {}", reason.label()),
         Parsed::Reject(reject) => {
-            let echo = if reject.question_at.is_some() { "question" } else { "header only" };
+            let echo = if reject.question.is_some() { "question" } else { "header only" };
             let opt = if reject.edns.is_some() { " opt" } else { "" };
             format!("reject {} {} {echo}{opt}", reject.rcode.mnemonic().unwrap(), reject.reason.label())
         }
@@ -38,7 +38,7 @@ fn describe_request(request: &Request<'_>) -> String {
         Some(question) => {
             text += &format!(" {} {:?} {:?}", question.qname, question.qtype, question.qclass);
             // What is echoed is what was sent.
-            assert_eq!(&request.octets[question.qname_at()], question.qname.octets());
+            assert_eq!(&request.octets[12..question.end()], question.octets);
         }
         None => text += " without question",
     }

@@ -4,7 +4,7 @@ use super::chain::{End, Responder};
 use super::sections::Signed;
 use crate::key;
 use crate::limits::{ADDITIONAL_NAMES_MAX, GLUE_NAMES_MAX};
-use crate::lookup::Outcome;
+use crate::lookup::{Outcome, locate};
 use crate::vertex::{RrsetRef, Vertex};
 use store::Path;
 use wire::compose::Full;
@@ -101,8 +101,9 @@ impl<'a> Responder<'_, '_, 'a> {
         if !owner.is_at_or_below(self.zone.apex()) {
             return Ok(());
         }
-        let mut path = Path::new();
-        self.zone.store().locate(self.zone.names(), &key::of(owner), &mut path);
+        let (key, mut path) = (key::of(owner), Path::new());
+        let trail = self.zone.store().trail(self.zone.names(), &key);
+        locate(&self.zone, owner, &key, &trail, &mut path);
         let Some(vertex) = path.exact().map(Vertex::from_leaf) else { return Ok(()) };
         let mut above = path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf));
         let occluder = above.find(|above| above.is_zone_cut() || above.has_dname());

@@ -8,18 +8,18 @@ use crate::limits::CHAIN_MAX;
 use crate::lookup::{Outcome, Source, lookup_key};
 use crate::set::Zone;
 use crate::vertex::{RrsetRef, Vertex};
-use store::{Key, Path};
+use store::{Key, Path, Trail};
 use wire::compose::{Composer, Full};
 use wire::limits::NAME_OCTETS_MAX;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype};
-use wire::parse::{NameBuf, Question, Section};
+use wire::parse::{FirstQuestion, NameBuf, Section};
 
 /// Writes the sections of one response.
 pub(super) struct Responder<'r, 'b, 'a> {
     pub(super) composer: &'r mut Composer<'b>,
     pub(super) zone: Zone<'a>,
-    pub(super) question: &'r Question,
+    pub(super) question: FirstQuestion<'r>,
     /// DO: signatures and proofs are wanted.
     pub(super) dnssec_ok: bool,
     /// What proves that the zone says no more than it does.
@@ -49,18 +49,23 @@ pub(super) enum End<'a> {
 }
 
 impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
-    pub(super) fn new(composer: &'r mut Composer<'b>, zone: Zone<'a>, question: &'r Question, dnssec_ok: bool) -> Self {
+    pub(super) const fn new(
+        composer: &'r mut Composer<'b>,
+        zone: Zone<'a>,
+        question: FirstQuestion<'r>,
+        dnssec_ok: bool,
+    ) -> Self {
         Self { composer, zone, question, dnssec_ok, proofs: None, names: None, common_labels: ALL_LABELS }
     }
 
     /// Writes all sections; gives what it was, and how many labels all names with this answer share.
-    pub(super) fn respond(mut self, qkey: &mut Key, path: &mut Path<'a>) -> (AnswerKind, usize) {
-        let kind = self.write(qkey, path);
+    pub(super) fn respond(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> (AnswerKind, usize) {
+        let kind = self.write(qkey, trail, path);
         (kind, self.common_labels)
     }
 
-    fn write(&mut self, qkey: &mut Key, path: &mut Path<'a>) -> AnswerKind {
-        let Ok(end) = self.follow(qkey, path) else {
+    fn write(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> AnswerKind {
+        let Ok(end) = self.follow(qkey, trail, path) else {
             self.composer.truncate_all();
             return match self.composer.rcode() {
                 Rcode::YXDOMAIN => AnswerKind::YxDomain,
@@ -88,16 +93,19 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         kind
     }
 
-    /// Fills the answer section.
-    fn follow(&mut self, qkey: &mut Key, path: &mut Path<'a>) -> Result<End<'a>, Full> {
+    /// Fills the answer section; `trail` is that of the question's name.
+    fn follow(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> Result<End<'a>, Full> {
         let qtype = self.question.qtype;
         for place in 0..=CHAIN_MAX {
             let outcome = {
-                let qname = current(&self.names, self.question);
-                if place > 0 {
+                let qname = current(&self.names, &self.question);
+                if place == 0 {
+                    lookup_key(&self.zone, qname, qkey, qtype, trail, path)
+                } else {
                     key::write(qname, qkey);
+                    let trail = self.zone.store().trail(self.zone.names(), qkey);
+                    lookup_key(&self.zone, qname, qkey, qtype, &trail, path)
                 }
-                lookup_key(&self.zone, qname, qkey, qtype, path)
             };
             if place == 0 {
                 self.common_labels = common_labels(&outcome, &self.zone);
@@ -130,7 +138,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 
     /// The name that the chain has come to.
     pub(super) fn qname(&self) -> NameRef<'_> {
-        current(&self.names, self.question)
+        current(&self.names, &self.question)
     }
 
     /// Puts in what was asked for: an RRset, or for QTYPE RRSIG the signatures of one.
@@ -142,7 +150,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         if self.question.qtype != Rtype::RRSIG {
             return self.push_answer(rrset, source);
         }
-        let (qname, ttl) = (current(&self.names, self.question), rrset.rrsig_ttl);
+        let (qname, ttl) = (current(&self.names, &self.question), rrset.rrsig_ttl);
         self.composer.push_rrset(Section::Answer, qname, Rtype::RRSIG, Class::IN, ttl, rrset.rrsigs())?;
         self.prove_synthesis(source);
         Ok(())
@@ -150,7 +158,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 
     /// Puts the RRset of the current name in, which is its own or synthesised from a wildcard.
     fn push_answer(&mut self, rrset: &RrsetRef<'a>, source: Source) -> Result<(), Full> {
-        let qname = current(&self.names, self.question);
+        let qname = current(&self.names, &self.question);
         let signed = Signed { owner: qname, rrset, ttl_max: u32::MAX, dnssec_ok: self.dnssec_ok };
         signed.push(self.composer, Section::Answer)?;
         self.prove_synthesis(source);
@@ -159,7 +167,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
 
     /// Notes the proof that the current name does not exist, when what stands for it is a wildcard.
     fn prove_synthesis(&mut self, source: Source) {
-        let qname = current(&self.names, self.question);
+        let qname = current(&self.names, &self.question);
         if let Source::Wildcard { encloser_labels } = source
             && self.dnssec_ok
         {
@@ -172,7 +180,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     /// long, which the RCODE says also when the DNAME does not fit.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
         let target = rrset.first().and_then(|rdata| NameRef::from_octets(rdata).ok());
-        let target = target.and_then(|target| substitute(current(&self.names, self.question), vertex.owner(), target));
+        let target = target.and_then(|target| substitute(current(&self.names, &self.question), vertex.owner(), target));
         if target.is_none() {
             self.composer.set_rcode(Rcode::YXDOMAIN);
         }
@@ -183,7 +191,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
             signed.push(self.composer, Section::Answer)?;
         }
         let Some(target) = target else { return Ok(None) };
-        let qname = current(&self.names, self.question);
+        let qname = current(&self.names, &self.question);
         // RFC 6672 3.1: the CNAME has the TTL of the DNAME. It is not signed: whoever validates makes it again.
         let rdatas = [target.octets()];
         self.composer.push_rrset(Section::Answer, qname, Rtype::CNAME, Class::IN, rrset.ttl, rdatas)?;
@@ -193,7 +201,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
     /// Goes on with another name; false when the chain ends there.
     fn go_to(&mut self, target: NameBuf) -> bool {
         let names = self.names.get_or_insert_with(Names::new);
-        let is_known = target == self.question.qname || names.names[..names.count].contains(&target);
+        let is_known = target.as_ref() == self.question.qname || names.names[..names.count].contains(&target);
         if is_known || names.count == CHAIN_MAX || !target.as_ref().is_at_or_below(self.zone.apex()) {
             return false;
         }
@@ -215,10 +223,10 @@ impl Names<'_> {
 }
 
 /// The last name of the chain.
-fn current<'n>(names: &'n Option<Names<'_>>, question: &'n Question) -> NameRef<'n> {
+fn current<'n>(names: &'n Option<Names<'_>>, question: &FirstQuestion<'n>) -> NameRef<'n> {
     match names {
         Some(Names { count: count @ 1.., names, .. }) => names[count - 1].as_ref(),
-        _ => question.qname.as_ref(),
+        _ => question.qname,
     }
 }
 

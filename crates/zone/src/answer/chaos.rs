@@ -1,9 +1,8 @@
 //! Class CH: names that identify a server (RFC 4892). Nothing is told that was not configured.
 
 use wire::compose::Composer;
-use wire::name::NameRef;
 use wire::number::{Class, Rtype};
-use wire::parse::{Question, Section};
+use wire::parse::{FirstQuestion, Section};
 
 /// What is told in class CH.
 #[derive(Clone, Copy, Default, Debug)]
@@ -19,7 +18,7 @@ const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x06server\x00", b"\x07version\x
 
 impl<'c> Chaos<'c> {
     /// The text that answers a question.
-    pub(super) fn find(&self, question: &Question) -> Option<&'c [u8]> {
+    pub(super) fn find(&self, question: &FirstQuestion<'_>) -> Option<&'c [u8]> {
         if !matches!(question.qtype, Rtype::TXT | Rtype::ANY) {
             return None;
         }
@@ -36,12 +35,12 @@ impl<'c> Chaos<'c> {
 }
 
 /// Puts the text in; what does not fit sets TC.
-pub(super) fn push(composer: &mut Composer<'_>, question: &Question, text: &[u8]) {
+pub(super) fn push(composer: &mut Composer<'_>, question: &FirstQuestion<'_>, text: &[u8]) {
     let mut rdata = [0; 256];
     rdata[0] = text.len() as u8;
     rdata[1..=text.len()].copy_from_slice(text);
     let rdatas = [&rdata[..=text.len()]];
-    let owner: NameRef<'_> = question.qname.as_ref();
+    let owner = question.qname;
     if composer.push_rrset(Section::Answer, owner, Rtype::TXT, Class::CH, 0, rdatas).is_err() {
         composer.truncate_all();
     }

@@ -6,7 +6,7 @@ use crate::hash::StateHash;
 use crate::key;
 use crate::record::ZoneId;
 use crate::vertex::LeafNames;
-use store::{Key, Path, Tree, View};
+use store::{Key, Path, Trail, Tree, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
@@ -28,13 +28,24 @@ impl<'a> SetVersion<'a> {
     /// The zone that `qname` belongs to: the one with the longest apex at or above it.
     #[must_use]
     pub fn find(&self, qname: NameRef<'_>) -> Option<Zone<'a>> {
-        self.find_key(&key::of(qname), Rtype::ANY, &mut Path::new())
+        self.find_for(qname, Rtype::ANY)
     }
 
     /// The zone that answers a query: for DS at an apex one above it, when it is served (RFC 4035 3.1.4.1).
     #[must_use]
     pub fn find_for(&self, qname: NameRef<'_>, qtype: Rtype) -> Option<Zone<'a>> {
-        self.find_key(&key::of(qname), qtype, &mut Path::new())
+        let key = key::of(qname);
+        let trail = self.store.trail(self.zones, &key);
+        self.find_nearest(qname, qtype, &trail).or_else(|| self.find_key(&key, qtype, &mut Path::new()))
+    }
+
+    /// [`SetVersion::find_for`] where the trail of the name in the tree of zones ends at a zone that it is in: that
+    /// zone then shares more with the name than any other does. `None` says that one has to look closer.
+    pub(crate) fn find_nearest(&self, qname: NameRef<'_>, qtype: Rtype, trail: &Trail) -> Option<Zone<'a>> {
+        let zone = Zone::from_leaf(self.store, 0, self.store.reached(trail)?)?;
+        let apex = zone.apex();
+        let is_of_parent = qtype == Rtype::DS && qname.octets().len() == apex.octets().len();
+        (qname.is_at_or_below(apex) && !is_of_parent).then_some(zone)
     }
 
     /// [`SetVersion::find_for`] a name whose key is known.

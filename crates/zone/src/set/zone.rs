@@ -8,7 +8,7 @@ use crate::nsec3::Nsec3Params;
 use crate::record::RecordRef;
 use crate::record::ZoneId;
 use crate::vertex::{LeafNames, RrsetRef, Vertex};
-use store::{Key, Tree, View};
+use store::{Key, Trail, Tree, View};
 use wire::name::NameRef;
 use wire::number::{Rtype, Serial};
 
@@ -25,6 +25,11 @@ impl<'a> Zone<'a> {
     pub(super) fn from_leaf(store: View<'a, LeafNames>, view: u16, leaf: &'a [u8]) -> Option<Self> {
         let (apex, record) = ZoneRecord::from_leaf(leaf)?;
         Some(Self { store, view, apex, record })
+    }
+
+    /// The names of the zone at the end of a trail in the tree of zones.
+    pub(crate) fn names_at(store: View<'_, LeafNames>, trail: &Trail) -> Tree {
+        store.reached(trail).and_then(ZoneRecord::names_of).unwrap_or(Tree::EMPTY)
     }
 
     /// The identity of the zone, copied.

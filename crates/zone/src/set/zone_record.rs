@@ -82,6 +82,12 @@ impl ZoneRecord {
         Some((apex, record))
     }
 
+    /// The names of the zone of a leaf, without a look at the rest.
+    pub(super) fn names_of(leaf: &[u8]) -> Option<Tree> {
+        let (_apex, rest) = split_owner(leaf);
+        rest.first_chunk().map(|&names| Tree::from_bits(u32::from_be_bytes(names)))
+    }
+
     pub(super) fn to_leaf(self, apex: NameRef<'_>) -> Vec<u8> {
         let mut leaf = Vec::with_capacity(1 + apex.octets().len() + FIELDS_OCTETS);
         leaf.push(KIND_ZONE);

@@ -19,6 +19,11 @@ impl<'a> Vertex<'a> {
         Self { head: leaf.first().copied().unwrap_or_default(), owner, directory }
     }
 
+    /// Whether what is below this leaf's owner is not the zone's: it is a zone cut, or has a DNAME.
+    pub(crate) fn is_occluding(leaf: &[u8]) -> bool {
+        leaf.first().is_some_and(|head| head & (HEAD_CUT | HEAD_DNAME) != 0)
+    }
+
     /// The owner name, in the case in which it was first added.
     #[must_use]
     pub const fn owner(&self) -> NameRef<'a> {

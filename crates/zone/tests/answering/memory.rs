@@ -67,7 +67,7 @@ fn a_query_allocates_nothing() {
         zone_state: &state,
         tsig_reserve: 0,
     };
-    let mut out = [0; 4096];
+    let (mut out, mut out_of_batch) = ([0; 4096], [0; 4096]);
     let mut batch = Batch::new();
     for scheme in [Scheme::Unsigned, Scheme::Nsec, Scheme::Nsec3, Scheme::Nsec3OptOut] {
         let set = set_of("example.test.", &sign(&apex, records.clone(), scheme));
@@ -89,10 +89,13 @@ fn a_query_allocates_nothing() {
             let query = MessageBuilder::query(1, name(qname).as_ref(), qtype).edns(1232, true).build();
             let before = allocations();
             let Parsed::Request(request) = parse_request(&query) else { panic!("no request") };
-            batch.warm(reader.pin(), core::iter::repeat_n(request.question.as_ref().unwrap().qname.as_ref(), 3));
             let answered = answer(reader.pin(), &request, &context, &mut out);
+            let mut prepared = batch.prepare(reader.pin(), core::iter::repeat_n(request.question, 3));
+            let again = [0, 1, 2, 2, 3].map(|index| prepared.answer(index, &request, &context, &mut out_of_batch));
             assert_eq!(allocations(), before, "{qname} {qtype:?} {scheme:?}");
             assert_eq!(answered.kind, kind, "{qname} {qtype:?} {scheme:?}");
+            assert_eq!(again, [answered; 5], "{qname} {qtype:?} {scheme:?}");
+            assert_eq!(out[..answered.len], out_of_batch[..answered.len], "{qname} {qtype:?} {scheme:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, BatchSocket, Taken, wait};
 use super::counters::ListenCounters;
-use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use super::{Action, PinnedResponder, Reply, Responder};
 use crate::limits::UDP_WAIT_MS;
 use crate::stop::Stop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +66,7 @@ impl<R: Responder> UdpWorker<R> {
             // A panic is a bug of ours; it costs the message that met it, never the worker (invariant 6).
             let action = catch_unwind(AssertUnwindSafe(|| {
                 let Some((received, out)) = batch.exchange(at) else { return Action::Silent };
-                match pinned.respond(received.octets, received.peer, Transport::Udp, out) {
+                match pinned.respond_prepared(at, received.octets, received.peer, out) {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
                         pinned.defer(received.octets, reply, out)
