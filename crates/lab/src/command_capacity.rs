@@ -207,6 +207,9 @@ impl std::fmt::Display for Try {
         let latency = &self.summary.total.latency_us;
         write!(f, "{:>10.0} a second  p50 {:>7.0} us  p99 {:>8.0} us  ", self.rate, latency.p50, latency.p99)?;
         write!(f, "{}", self.verdict)?;
+        if !self.summary.validity.valid {
+            return write!(f, ", {}", self.summary.validity);
+        }
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
     }
 }

@@ -102,10 +102,10 @@ impl Worker {
             lanes.datagrams = Some(Datagrams::open(plan, servers, StampClock::new(clock))?);
         }
         if transports.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
-            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
         }
         if transports.contains(&Transport::Doq) {
-            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
         }
         let mut watched = Vec::new();
         lanes.all().for_each(|lane| lane.watch(&mut watched));
@@ -416,7 +416,7 @@ impl Worker {
         for (index, moments) in ledger.finish() {
             let _sent = self.reports.send(Report::Second(index, moments));
         }
-        let _sent = self.reports.send(Report::Done { tail, failure, tallies, wrong_answers });
+        let _sent = self.reports.send(Report::Done { tail: Box::new(tail), failure, tallies, wrong_answers });
         Ok(())
     }
 }
