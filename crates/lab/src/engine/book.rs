@@ -23,6 +23,8 @@ pub(super) struct Book {
     checker: Option<Checker>,
     /// What clients of a population are told; without one nobody asks.
     pub(super) news: Option<Vec<News>>,
+    /// Whether the last message of a handshake waited for this thread.
+    pub(super) is_behind: bool,
     /// Why no server can be reached, as far as that is known; the last reason.
     pub(super) failure: Option<String>,
     /// Whether going on makes no sense.
@@ -53,6 +55,7 @@ impl Book {
             scribe: scribe.map(Box::new),
             checker: plan.checking.as_ref().map(|checking| Checker::new(checking, plan.seed ^ index as u64)),
             news: matches!(plan.pace, Pace::Population { .. }).then(Vec::new),
+            is_behind: false,
             failure: None,
             is_hopeless: false,
         }
@@ -166,7 +169,8 @@ impl Book {
     pub(super) fn handshake_step(&mut self, came_ns: u64, dealt_ns: u64) {
         let waited = Duration::from_nanos(dealt_ns.saturating_sub(came_ns));
         self.tail.handshake_steps += 1;
-        self.tail.handshake_steps_behind += u64::from(waited > HANDSHAKE_WAIT_MAX);
+        self.is_behind = waited > HANDSHAKE_WAIT_MAX;
+        self.tail.handshake_steps_behind += u64::from(self.is_behind);
         self.tail.handshake_wait = self.tail.handshake_wait.max(waited);
     }
 

@@ -52,6 +52,8 @@ pub struct Tail {
     pub handshake_steps: u64,
     /// Of these: waited here for longer than [`crate::limits::HANDSHAKE_WAIT_MAX`] before they were dealt with.
     pub handshake_steps_behind: u64,
+    /// How often queries had to wait since handshakes had fallen behind.
+    pub handshake_pauses: u64,
     /// The longest of these waits.
     pub handshake_wait: Duration,
     /// CPU time of the thread.

@@ -193,10 +193,14 @@ fn handshakes(outcome: &Outcome) -> Option<String> {
     let of = |count: fn(&Tail) -> u64| outcome.workers.iter().map(count).sum::<u64>();
     let (steps, behind) = (of(|tail| tail.handshake_steps), of(|tail| tail.handshake_steps_behind));
     let longest = outcome.workers.iter().map(|tail| tail.handshake_wait).max().unwrap_or_default();
+    let pauses = match of(|tail| tail.handshake_pauses) {
+        0 => String::new(),
+        count => format!("; {count} times queries waited for them"),
+    };
     (steps > 0).then(|| {
         format!(
             "{behind} of {steps} messages of handshakes ({:.1} %) waited here for more than {}, the longest {}: \
-             handshake times are longer by that",
+             handshake times are longer by that{pauses}",
             100.0 * behind as f64 / steps as f64,
             super::duration(HANDSHAKE_WAIT_MAX),
             super::duration(longest)

@@ -113,6 +113,11 @@ impl Quic {
         self.roster.next_with_room()
     }
 
+    /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
+    pub(super) fn would_overload(&mut self, client: u32) -> bool {
+        self.roster.would_overload(client)
+    }
+
     /// Queues a query on its client's connection, which is opened where there is none.
     pub(super) fn send(&mut self, book: &mut Book, sent: Sent, message: &mut [u8]) {
         book.queries(Doq, sent.sent_ns).sent(sent.sent_ns - sent.planned_ns, message.len());

@@ -115,6 +115,11 @@ impl Streams {
         self.roster.next_with_room()
     }
 
+    /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
+    pub(super) fn would_overload(&mut self, client: u32) -> bool {
+        self.roster.would_overload(client)
+    }
+
     /// Queues a query on its client's connection, which is opened where there is none.
     pub(super) fn send(
         &mut self,
