@@ -64,6 +64,9 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
 }
 
+/// Queries of a try that measures anything.
+const QUERIES_MIN: f64 = 10.0;
+
 /// One rate that was tried.
 #[derive(Serialize)]
 struct Try {
@@ -93,6 +96,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let workload = arguments.asking.workload(None)?;
     let limits = Limits {
         from: arguments.from,
+        lowest: (QUERIES_MIN / arguments.try_for.as_secs_f64()).max(1.0),
         to: arguments.to.max(arguments.from),
         precision: arguments.precision.max(0.005),
         repeats: arguments.repeats.max(1),
@@ -207,6 +211,9 @@ impl std::fmt::Display for Try {
         let latency = &self.summary.total.latency_us;
         write!(f, "{:>10.0} a second  p50 {:>7.0} us  p99 {:>8.0} us  ", self.rate, latency.p50, latency.p99)?;
         write!(f, "{}", self.verdict)?;
+        if !self.summary.validity.valid {
+            return write!(f, ", {}", self.summary.validity);
+        }
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
     }
 }

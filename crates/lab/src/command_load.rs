@@ -4,18 +4,18 @@ use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration};
 use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
-use lab::engine::{self, Outcome, Pace, Plan, Progress};
+use lab::engine::{self, Pace, Plan, Progress};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::{MONITOR_INTERVAL_MIN, RUN_MAX};
 use lab::live::{Events, Exporter, Live, Marks, View};
 use lab::monitor::Monitor;
-use lab::per_query::{PerQuery, Written};
+use lab::per_query::PerQuery;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use std::error::Error;
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +30,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 192.168.1.5 --queries queries.txt --rate 500 --duration 60s --record-answers right.jsonl
   catlab load --server 192.168.1.6 --queries queries.txt --rate 50000 --expect-answers right.jsonl
 
-Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
+Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
+acknowledged; 2: it did not take place.";
 
 #[derive(Args)]
 #[command(group(
@@ -87,6 +88,9 @@ pub(crate) struct Arguments {
     /// Serve the run so far as Prometheus metrics at this address.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
+    /// After the run: wait until these metrics have been read once more, but not for longer.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, requires = "prometheus")]
+    prometheus_wait: Duration,
     /// Lines that are appended to this file meanwhile (fault, reload, update or note, then a text) are marks on every
     /// axis of time.
     #[arg(long, value_name = "FILE")]
@@ -129,7 +133,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let out = arguments.out.as_deref().filter(|_| arguments.parquet);
     let per_query = out.map(PerQuery::create).transpose()?;
     plan.per_query = per_query.as_ref().map(PerQuery::spool);
-    let mut live = live(arguments, plan.pace.duration())?;
+    let mut live = live(arguments, plan.pace.duration(), rules)?;
     let monitor = watch(arguments)?;
     arguments.target.allow(arguments.freshness.servers())?;
     let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
@@ -144,13 +148,23 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         }
         stops()
     });
-    // A disk that is full stops neither the run nor the summary.
-    let (outcome, rows) = end_rows(per_query, outcome, &mut plan)?;
+    plan.per_query = None;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            if let Some(per_query) = per_query {
+                per_query.abandon();
+            }
+            return Err(error.into());
+        }
+    };
     let freshness = probe.map(|probe| probe.finish(outcome.start));
     let mut summary = Summary::new(&plan, &outcome, &rules);
     if let Some(checked) = &checked {
         summary.note_self_check(checked);
     }
+    // A disk that is full stops neither the run nor the summary.
+    let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));
     live.finish(&outcome.total, &summary.validity);
     summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
     let mut recording = Recording::of(&outcome, plan.timeout);
@@ -159,15 +173,10 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
     tell(arguments, &recording, &summary, freshness.as_ref());
     if let Some(out) = &arguments.out {
-        if let Some(freshness) = &freshness {
-            folder::write_json(out, "freshness.json", freshness)?;
-            folder::write_lines(out, "freshness.jsonl", &freshness.lines)?;
-        }
-        if let Some(checked) = &checked {
-            folder::write_json(out, "self-check.json", checked)?;
-        }
-        folder::write(out, &recording, &summary, &Manifest::new(outcome.started, arguments.asking.seed))?;
+        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
+        keep(out, &recording, &summary, &manifest, freshness.as_ref(), checked.as_ref())?;
     }
+    live.wait_for_reader(arguments.prometheus_wait, stops);
     rows.transpose()?;
     if let Some((path, count)) = recorded? {
         eprintln!("{count} answers recorded in {}", path.display());
@@ -175,7 +184,27 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(failure) = &outcome.failure {
         return Err(failure.clone().into());
     }
-    Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_failed = freshness.is_some_and(|freshness| freshness.has_failed());
+    Ok(if summary.validity.valid && !has_failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes the run folder.
+fn keep(
+    out: &Path,
+    recording: &Recording,
+    summary: &Summary,
+    manifest: &Manifest,
+    freshness: Option<&Freshness>,
+    checked: Option<&Summary>,
+) -> Result<(), WriteError> {
+    if let Some(freshness) = freshness {
+        folder::write_json(out, "freshness.json", freshness)?;
+        folder::write_lines(out, "freshness.jsonl", &freshness.lines)?;
+    }
+    if let Some(checked) = checked {
+        folder::write_json(out, "self-check.json", checked)?;
+    }
+    folder::write(out, recording, summary, manifest)
 }
 
 /// Has the plan keep the first answer to each question.
@@ -192,7 +221,7 @@ fn tell(arguments: &Arguments, recording: &Recording, summary: &Summary, freshne
         eprint!("{}", outline(summary));
     } else {
         if arguments.dnsperf_text {
-            println!("{}", dnsperf_text(recording, summary.duration_seconds));
+            println!("{}", dnsperf_text(recording, summary.duration_seconds, &summary.validity));
         }
         print!("{}", outline(summary));
     }
@@ -201,28 +230,7 @@ fn tell(arguments: &Arguments, recording: &Recording, summary: &Summary, freshne
     }
 }
 
-/// Ends the file of rows, if there is one, and says how that went.
-fn end_rows(
-    per_query: Option<PerQuery>,
-    outcome: io::Result<Outcome>,
-    plan: &mut Plan,
-) -> io::Result<(Outcome, Option<Result<Written, WriteError>>)> {
-    plan.per_query = None;
-    match outcome {
-        Ok(outcome) => {
-            let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout));
-            Ok((outcome, rows))
-        }
-        Err(error) => {
-            if let Some(per_query) = per_query {
-                per_query.abandon();
-            }
-            Err(error)
-        }
-    }
-}
-
-fn live(arguments: &Arguments, planned: Duration) -> Result<Live, String> {
+fn live(arguments: &Arguments, planned: Duration, rules: Rules) -> Result<Live, String> {
     let events = arguments.json_events.then(|| Events::new(Box::new(std::io::stdout())));
     let exporter = match arguments.prometheus {
         Some(address) => {
@@ -233,7 +241,7 @@ fn live(arguments: &Arguments, planned: Duration) -> Result<Live, String> {
         None => None,
     };
     let view = (!arguments.quiet).then(|| View::new(std::io::stderr().is_terminal(), planned));
-    Ok(Live::new(view, events, exporter))
+    Ok(Live::new(view, events, exporter, rules))
 }
 
 fn freshness_lines(freshness: &Freshness) -> String {
@@ -257,6 +265,9 @@ fn freshness_lines(freshness: &Freshness) -> String {
             server.server, server.resolution_us, server.unseen
         )
     };
+    if freshness.has_failed() {
+        return head + "           not one was acknowledged: there was nothing to look for\n";
+    }
     head + &freshness.servers.iter().map(server).collect::<String>()
 }
 

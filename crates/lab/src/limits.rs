@@ -19,6 +19,8 @@ pub const RESPONSE_OCTETS_CHECKED: usize = 65_535;
 pub const OVERDUE_MIN: std::time::Duration = std::time::Duration::from_secs(2);
 /// Sockets of each worker to each server: each has a table of 2.5 MB.
 pub const SOCKETS_MAX: usize = 256;
+/// A look at the witnesses of all sockets of a worker takes as many ticks of 5 ms.
+pub const WITNESS_TURNS: usize = 16;
 /// Threads that send.
 pub const WORKERS_MAX: usize = 256;
 /// Questions of which right answers are known.
@@ -71,6 +73,8 @@ pub const FRESHNESS_ROUNDS_MAX: usize = 1_000_000;
 pub const FRESHNESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(6);
 /// After how long it sends the same octets again.
 pub const FRESHNESS_RETRY: std::time::Duration = std::time::Duration::from_secs(3);
+/// A step of a handshake that waits for longer on this side is counted: the server is not to blame for it.
+pub const HANDSHAKE_WAIT_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 /// Queries of a connection that are remembered after their time-out, so that late answers are known.
 pub const CONNECTION_LATE_COUNT_MAX: usize = 1_024;
 /// Octets of one read from a connection.

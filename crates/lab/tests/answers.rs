@@ -7,6 +7,10 @@ use lab::echo::{Asked, Echo, EchoPlan, Fault, Faults};
 use lab::engine::Transport;
 use lab::peers::{Kind, ServedZone, Setup, start};
 use lab::report::{Run, Summary};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -49,6 +53,20 @@ fn errs(asked: &Asked<'_>) -> Fault {
     if asked.number % 100 == 50 { Fault::Addresses([1, 3], 60) } else { rotates(asked) }
 }
 
+/// What `queries.parquet` says that looks at answers showed, and how often; nothing, where nobody looked.
+fn looks(folder: &Path) -> BTreeMap<String, u64> {
+    let file = SerializedFileReader::new(File::open(folder.join("queries.parquet")).unwrap()).unwrap();
+    let mut looks = BTreeMap::new();
+    for row in file.get_row_iter(None).unwrap().map(Result::unwrap) {
+        let look = match row.get_column_iter().find(|(name, _)| *name == "answer_check").unwrap().1 {
+            Field::Str(look) => look.clone(),
+            _ => String::new(),
+        };
+        *looks.entry(look).or_default() += 1;
+    }
+    looks
+}
+
 #[test]
 fn one_wrong_answer_in_a_hundred_is_found_over_each_transport() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +84,7 @@ fn one_wrong_answer_in_a_hundred_is_found_over_each_transport() {
     for transport in Transport::ALL {
         let bad = echo(transport, Arc::new(errs));
         let out = folder.path().join(transport.to_string());
-        let check = ["--expect-answers", right, "--transport", &transport.to_string()];
+        let check = ["--parquet", "--expect-answers", right, "--transport", &transport.to_string()];
         let (run, text) = load(&out, bad.address(transport), &[&plan[..], &check].concat());
         let total = &summary(&run).total;
         assert_eq!((total.answered, total.checked.checked, total.checked.unknown), (COUNT, COUNT, 0), "{transport}");
@@ -84,6 +102,9 @@ fn one_wrong_answer_in_a_hundred_is_found_over_each_transport() {
             evidence.iter().any(|line| line.contains("20 of 2000 answers that were checked were wrong")),
             "{evidence:?}"
         );
+        // Query by query too.
+        let looks = looks(&out);
+        assert_eq!(looks, [("answer".to_owned(), 20), ("right".to_owned(), COUNT - 20)].into(), "{transport}");
         let page = lab::report::page(&[run], "wrong");
         assert!(page.contains("<h2 id=\"wrong\">") && page.contains("20 with another answer section"), "{transport}");
     }
@@ -112,10 +133,13 @@ fn a_share_that_is_looked_at_stands_for_all() {
     let (run, text) = load(
         &folder.path().join("both"),
         bad.address(Transport::Udp),
-        &[&check[..], &["--expect-rcode", "0"]].concat(),
+        &[&check[..], &["--expect-rcode", "0", "--parquet"]].concat(),
     );
     let total = &summary(&run).total;
     assert!(total.unexpected >= 4_900 && total.checked.wrong() == 0, "{text}");
+    let looks = looks(&folder.path().join("both"));
+    assert_eq!((looks["unexpected_rcode"], looks["right"]), (total.unexpected, total.checked.checked), "{looks:?}");
+    assert_eq!(looks[""], total.answered - total.unexpected - total.checked.checked, "{looks:?}");
 }
 
 #[test]

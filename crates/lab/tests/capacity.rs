@@ -10,7 +10,7 @@ use lab::engine::Transport;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use support::Folder;
 
@@ -146,4 +146,13 @@ fn ctrl_c_keeps_what_was_tried() {
     let tries = kept["tries"].as_array().unwrap();
     assert!(kept["estimate"].is_null() && !tries.is_empty() && tries.len() < 4, "{text}{error}");
     assert!(tries.iter().all(|tried| tried["verdict"] == "met"), "{kept}");
+}
+
+#[test]
+fn an_objective_that_no_rate_meets_is_said_to_be_met_at_none() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_echo, server) = echo(Arc::new(|_| Fault::None));
+    let more = ["--objective", "p99<=0us", "--repeats", "1", "--from", "400"];
+    let (code, text, error) = ended(&search(server, "200ms", &more).output().unwrap());
+    assert!(code == 1 && text == "the objective was met at no rate\n", "{code} {text}{error}");
 }

@@ -51,13 +51,14 @@ fn measured(folder: &Path, transport: Transport, faults: fn(&Asked<'_>) -> Fault
         ..Plan::new(vec![echo.address(transport)], workload, Pace::Open(schedule))
     };
     let outcome = run(&plan, |_| 0).unwrap();
-    let written = rows.finish(outcome.started, TIMEOUT).unwrap();
     let summary = Summary::new(&plan, &outcome, &Rules::default());
+    let written = rows.finish(outcome.started, TIMEOUT, &summary.validity).unwrap();
     assert_eq!(written, Written { rows: summary.total.sent, dropped: 0 });
     let file = SerializedFileReader::new(File::open(folder.join("queries.parquet")).unwrap()).unwrap();
     let facts = file.metadata().file_metadata().key_value_metadata().unwrap();
     let fact = |key: &str| facts.iter().find(|fact| fact.key == key).unwrap().value.clone().unwrap();
     assert_eq!((fact("catlab.timeout_ns"), fact("catlab.dropped")), ("300000000".into(), "0".into()));
+    assert_eq!(fact("catlab.validity"), summary.validity.to_string());
     let rows = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     (summary, rows)
 }

@@ -327,3 +327,26 @@ fn a_trace_that_holds_nothing_is_said() {
     let one = Observed { at: Duration::ZERO, client: Ipv4Addr::LOCALHOST.into(), port: 1, recorded };
     assert!(fit(&queries_only(vec![one])).unwrap_err().contains("same moment"));
 }
+
+#[test]
+fn handshakes_that_fall_behind_are_brought_to_an_end_before_others_begin() {
+    for transport in [Transport::Dot, Transport::Doq] {
+        // Far more than one thread can do: each query wants a connection of its own.
+        let text = format!(
+            "{QUERIES}
+[[clients]]
+count = 4000
+transports = {{ {transport} = 1.0 }}
+rate = {{ distribution = \"constant\", mean = 4.0 }}
+connections = {{ reuse = 0.0 }}
+"
+        );
+        let (outcome, _echo) = measure(&text, 2, Arc::new(|_| Fault::None));
+        let (worker, connections) = (&outcome.workers[0], &outcome.transports[&transport].connection_total);
+        assert!(worker.handshake_pauses > 0 && worker.handshake_steps_behind > 0, "{transport}: {worker:?}");
+        // The tool's own queue is no fault of the server.
+        assert!(connections.opened > 50 && connections.failed == 0, "{transport}: {worker:?}");
+        // What could not be done stands where it belongs.
+        assert!(outcome.total.send_lag.value_at_quantile(0.99) > 1_000_000, "{transport}");
+    }
+}

@@ -243,6 +243,58 @@ fn ports_that_run_out_are_said_and_what_was_measured_is_kept() {
 }
 
 #[test]
+fn ports_that_are_about_to_run_out_are_said_before_they_do() {
+    // A network of its own with a hundred ports.
+    let network = "ip link set lo up && echo '40000 40099' > /proc/sys/net/ipv4/ip_local_port_range";
+    let inside = |line: &str| Command::new("unshare").args(["-rn", "sh", "-c", line]).stdin(Stdio::null()).output();
+    if !inside(network).is_ok_and(|output| output.status.success()) {
+        println!("skipped: the right to make a network is not there");
+        return;
+    }
+    let echo = format!("{CATLAB} echo --ports tcp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let plan = "--transport tcp --rate 500 --duration 1s --name 'q{n}.example'";
+    let load = format!("{CATLAB} load --quiet --workers 2 --server 127.0.0.1:5300 {plan}");
+    let line = format!(
+        "{network}; {echo}; {load} --connections 47; {load} --connections 20 --source 127.0.0.2,127.0.0.3; \
+         {load} --connections 20 --source 127.0.0.4; kill -INT $echo; wait $echo; exit 0"
+    );
+    let (_, text, error) = ended(&inside(&line).unwrap());
+    let told: Vec<_> = text.lines().filter(|line| line.contains("local ports")).collect();
+    let towards = "were held at once towards 127.0.0.1:5300 over tcp";
+    assert!(told[0].contains(&format!("at most 94 of 100 local ports (94.0 %) {towards}")), "{text}{error}");
+    assert!(told[0].contains("they are about to run out: name more addresses with --source"), "{text}");
+    assert!(told[1].contains(&format!("at most 40 of 200 local ports (20.0 %) {towards}")), "{text}{error}");
+    assert!(told[2].contains(&format!("at most 40 of 100 local ports (40.0 %) {towards}")), "{text}{error}");
+    // Connections of the runs before, which are over and still hold their ports.
+    assert!(told[2].contains("more waited to be free") && told[2].contains("together they may run out"), "{text}");
+}
+
+/// The three figures of the line on handshakes: those that waited, all, and their share.
+fn handshakes(text: &str) -> (u64, u64) {
+    let line = text.split(';').find(|part| part.contains("messages of handshakes")).expect("a line on handshakes");
+    let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn handshakes_that_wait_for_this_tool_are_told() {
+    for transport in ["dot", "doq"] {
+        let (_echo, address) = echo(transport.parse().unwrap());
+        let more = ["--transport", transport, "--insecure", "--name", "q{n}.example", "--duration", "1s"];
+        // As many at once as one core cannot deal with in a millisecond.
+        let (_, text, _) = ended(&load(&address, &[&more[..], &["--connections", "128"]].concat()).output().unwrap());
+        let (behind, all) = handshakes(&text);
+        assert!(all >= 128 && behind >= 32 && behind <= all, "{transport}: {text}");
+        // One alone waits for nobody; the machine may hold it up.
+        let (_, text, _) = ended(&load(&address, &[&more[..], &["--connections", "1"]].concat()).output().unwrap());
+        assert!((1..10).contains(&handshakes(&text).1), "{transport}: {text}");
+    }
+    let (_echo, address) = echo(Transport::Udp);
+    let (_, text, _) = ended(&load(&address, &["--name", "q{n}.example", "--duration", "1s"]).output().unwrap());
+    assert!(!text.contains("handshakes") && text.contains("local ports"), "{text}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_is_said_before_the_run() {
     let began = Instant::now();
     let more = ["--name", "q{n}.example", "--duration", "20s", "--out", "/proc/run"];

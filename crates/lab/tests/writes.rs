@@ -36,6 +36,7 @@ fn updates_are_acknowledged_and_seen() {
         let server = servers[0].address.to_string();
         drawn_updates_and_freshness(&server, &folder);
         updates_of_a_file(&server, &folder);
+        refused_freshness(&server, &folder);
         drop(servers);
     }
     let _cleared = std::fs::remove_dir_all(&folder);
@@ -79,4 +80,18 @@ fn updates_of_a_file(server: &str, folder: &Path) {
     let (_, text) = catlab(&[arguments, files, &["--duration", "200ms"]]);
     let rcodes = &json(&run.join("summary.json"))["rcodes"];
     assert!(rcodes["NOERROR"].is_null() && rcodes.as_object().is_some_and(|rcodes| !rcodes.is_empty()), "{text}");
+}
+
+/// A probe that is refused each time has nothing to look for, and the exit code says so.
+fn refused_freshness(server: &str, folder: &Path) {
+    let run = folder.join("run");
+    let (code, text) = catlab(&[
+        &["load", "--quiet", "--server", server, "--rate", "100", "--duration", "1s", "--name", "z0.test"][..],
+        &["--lag-limit", "10s", "--out", run.to_str().unwrap()],
+        &["--freshness", server, "--freshness-zone", "z0.test"],
+    ]);
+    let freshness = json(&run.join("freshness.json"));
+    assert_eq!((&freshness["acknowledged"], &freshness["refused"]), (&0.into(), &freshness["sent"]), "{freshness}");
+    assert!(text.contains("validity   valid") && text.contains("not one was acknowledged"), "{text}");
+    assert_eq!(code, 1, "{text}");
 }

@@ -1,7 +1,7 @@
 //! Each answer of a worker, held against what is right.
 
 use super::expected::Right;
-use super::{Difference, Expected, Fingerprint, Recorder, WrongAnswer, text};
+use super::{Difference, Expected, Fingerprint, Look, Recorder, WrongAnswer, text};
 use crate::compare::Response;
 use crate::limits::{RIGHT_OCTETS_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::Checked;
@@ -61,19 +61,29 @@ impl Checker {
     }
 
     /// Looks at the answer to a query that was sent at `at_ns`, if it is one of those that are looked at.
-    pub(crate) fn look(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) {
+    pub(crate) fn look(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) -> Option<Look> {
         if !self.is_drawn() {
-            return;
+            return None;
         }
+        let look = self.judge(at_ns, message);
         checked.checked += 1;
+        match look {
+            Look::Unknown => checked.unknown += 1,
+            Look::Wrong(kind) => checked.count(kind),
+            Look::Right | Look::UnexpectedRcode => {}
+        }
+        Some(look)
+    }
+
+    fn judge(&mut self, at_ns: u64, message: &[u8]) -> Look {
         // The ID is another each time.
         let octets = crate::octet_hash::of(&message[message.len().min(2)..]);
         if self.right.contains(&octets) {
-            return;
+            return Look::Right;
         }
         let Some(response) = Response::parse(message) else {
-            self.unreadable(at_ns, message, checked);
-            return;
+            self.unreadable(at_ns, message);
+            return Look::Wrong(Difference::Unreadable);
         };
         let dnssec_ok = response.edns == Some(true);
         let got = Fingerprint::of(&response);
@@ -89,21 +99,23 @@ impl Checker {
             }
         };
         match found {
-            None => checked.unknown += 1,
-            Some((None, _)) => self.remember(octets),
+            None => Look::Unknown,
+            Some((None, _)) => {
+                self.remember(octets);
+                Look::Right
+            }
             Some((Some(kind), expected)) => {
-                checked.count(kind);
                 if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
                     let question = text::question(&response.question);
                     let (expected, got) = (expected.into(), text::of(message, &response));
                     self.wrong.push(WrongAnswer { at: at_ns as f64 / 1e9, question, kind, expected, got });
                 }
+                Look::Wrong(kind)
             }
         }
     }
 
-    fn unreadable(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) {
-        checked.count(Difference::Unreadable);
+    fn unreadable(&mut self, at_ns: u64, message: &[u8]) {
         if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
             self.wrong.push(WrongAnswer {
                 at: at_ns as f64 / 1e9,
@@ -180,7 +192,8 @@ mod tests {
         let reference = Reference::Expected(Arc::default());
         let mut checker = Checker::new(&Checking { reference, share: 0.01 }, 7);
         let mut checked = Checked::default();
-        (0..100_000).for_each(|_| checker.look(0, &answer(b'a', 1), &mut checked));
+        let looks = (0..100_000).filter_map(|_| checker.look(0, &answer(b'a', 1), &mut checked)).count() as u64;
+        assert_eq!(looks, checked.checked);
         assert!((900..1_100).contains(&checked.checked), "{}", checked.checked);
     }
 }

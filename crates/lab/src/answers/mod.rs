@@ -28,6 +28,35 @@ pub use recorder::Recorder;
 
 use serde::{Deserialize, Serialize};
 
+/// What a look at one answer showed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// It is the right one.
+    Right,
+    /// What is right is not known.
+    Unknown,
+    /// It is not the right one.
+    Wrong(Difference),
+    /// Its RCODE is none of those that were expected; no more of it was looked at.
+    UnexpectedRcode,
+}
+
+impl Look {
+    /// The word for it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Unknown => "unknown",
+            Self::Wrong(Difference::Rcode) => "rcode",
+            Self::Wrong(Difference::Answer) => "answer",
+            Self::Wrong(Difference::Authority) => "authority",
+            Self::Wrong(Difference::Unreadable) => "unreadable",
+            Self::UnexpectedRcode => "unexpected_rcode",
+        }
+    }
+}
+
 /// An answer that was not the one that was expected.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WrongAnswer {

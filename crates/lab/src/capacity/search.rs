@@ -8,6 +8,8 @@ use serde::Serialize;
 pub struct Limits {
     /// The first rate, queries a second.
     pub from: f64,
+    /// Below it a try has too few queries to measure anything.
+    pub lowest: f64,
     /// The highest that is tried.
     pub to: f64,
     /// A bracket whose ends differ by a smaller share is not halved further.
@@ -18,9 +20,6 @@ pub struct Limits {
 
 /// The bracket of a repeat begins so far to both sides of the first estimate.
 const SPREAD: f64 = 1.3;
-/// Below this many queries a second nothing is measured.
-const RATE_MIN: f64 = 1.0;
-
 /// The search, one rate at a time.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -70,7 +69,7 @@ impl Search {
             limits,
             low: 0.0,
             high: None,
-            next: Some(limits.from.clamp(RATE_MIN, limits.to)),
+            next: Some(limits.from.min(limits.to).max(limits.lowest)),
             is_checked: (true, true),
             is_tool: false,
             estimates: Vec::new(),
@@ -112,7 +111,7 @@ impl Search {
         };
         if self.low <= 0.0 {
             let rate = high / 2.0;
-            return if rate < RATE_MIN { self.close(0.0, false) } else { Some(rate) };
+            return if rate < self.limits.lowest { self.close(0.0, false) } else { Some(rate) };
         }
         if high / self.low > 1.0 + self.limits.precision {
             // The middle on the scale of ratios.
@@ -168,7 +167,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    const LIMITS: Limits = Limits { from: 1_000.0, to: 1e6, precision: 0.05, repeats: 6 };
+    const LIMITS: Limits = Limits { from: 1_000.0, lowest: 1.0, to: 1e6, precision: 0.05, repeats: 6 };
 
     fn run(limits: Limits, mut server: impl FnMut(f64) -> Verdict) -> (Estimate, usize) {
         let mut search = Search::new(limits);
@@ -233,5 +232,11 @@ mod tests {
     fn a_server_that_meets_nothing_has_none() {
         let (estimate, tries) = run(LIMITS, |_| missed());
         assert!(estimate.rate <= 0.0 && tries <= 12, "{tries}");
+        // Nor does the search go where a try measures nothing.
+        let (_, tries) = run(Limits { lowest: 50.0, ..LIMITS }, |rate| {
+            assert!(rate >= 50.0, "{rate}");
+            missed()
+        });
+        assert!(tries <= 12, "{tries}");
     }
 }

@@ -4,9 +4,12 @@ use super::clock::Clock;
 use super::collect::Tail;
 use super::matching::Arrival;
 use super::{Pace, Plan, Transport};
-use crate::answers::{Checker, WrongAnswer};
+use crate::answers::{Checker, Look, WrongAnswer};
+use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::{ConnectionSecond, Ledger, RCODE_COUNT, Second, Sent};
 use crate::per_query::{Fate, Parties, Scribe};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The account of one worker, and what follows from it.
 pub(super) struct Book {
@@ -20,6 +23,8 @@ pub(super) struct Book {
     checker: Option<Checker>,
     /// What clients of a population are told; without one nobody asks.
     pub(super) news: Option<Vec<News>>,
+    /// Whether the last message of a handshake waited for this thread.
+    pub(super) is_behind: bool,
     /// Why no server can be reached, as far as that is known; the last reason.
     pub(super) failure: Option<String>,
     /// Whether going on makes no sense.
@@ -50,6 +55,7 @@ impl Book {
             scribe: scribe.map(Box::new),
             checker: plan.checking.as_ref().map(|checking| Checker::new(checking, plan.seed ^ index as u64)),
             news: matches!(plan.pace, Pace::Population { .. }).then(Vec::new),
+            is_behind: false,
             failure: None,
             is_hopeless: false,
         }
@@ -116,7 +122,7 @@ impl Book {
         match arrival {
             Arrival::Late { sent } => {
                 second.late += 1;
-                self.note_answer(sent, at_ns, written_ns, message);
+                self.note_answer(sent, at_ns, written_ns, message, None);
             }
             Arrival::Duplicate => second.duplicate += 1,
             Arrival::Mismatch => second.mismatched += 1,
@@ -124,23 +130,25 @@ impl Book {
             Arrival::Answer { sent, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
                 second.late += 1;
                 self.timed_out(transport, sent);
-                self.note_answer(sent, at_ns, written_ns, message);
+                self.note_answer(sent, at_ns, written_ns, message, None);
             }
             Arrival::Answer { sent, rcode, is_truncated } => {
-                self.note_answer(sent, at_ns, written_ns, message);
                 let second = self.ledger.at(transport, at_ns);
                 second.arrived += 1;
                 let second = self.ledger.at(transport, sent.sent_ns);
                 second.answered += 1;
                 second.rcodes[usize::from(rcode)] += 1;
                 second.truncated += u64::from(is_truncated);
-                if self.expected.is_some_and(|right| !right[usize::from(rcode)]) {
+                let look = if self.expected.is_some_and(|right| !right[usize::from(rcode)]) {
                     second.unexpected += 1;
-                } else if let Some(checker) = &mut self.checker {
-                    checker.look(sent.sent_ns, message, &mut second.checked);
-                }
+                    Some(Look::UnexpectedRcode)
+                } else {
+                    let checker = self.checker.as_mut();
+                    checker.and_then(|checker| checker.look(sent.sent_ns, message, &mut second.checked))
+                };
                 let latency_ns = at_ns.saturating_sub(sent.planned_ns);
                 second.took(latency_ns, at_ns.saturating_sub(written_ns));
+                self.note_answer(sent, at_ns, written_ns, message, look);
                 if let Some(news) = &mut self.news {
                     let client = sent.client;
                     if is_truncated {
@@ -150,6 +158,20 @@ impl Book {
                 }
             }
         }
+    }
+
+    /// One more local port has been held towards a server, from the beginning to the end.
+    pub(super) fn hold_port(&mut self, transport: Transport, server: SocketAddr) {
+        *self.tail.ports.entry((transport, server)).or_default() += 1;
+    }
+
+    /// A message of a handshake came at `came_ns`, and was dealt with at `dealt_ns`.
+    pub(super) fn handshake_step(&mut self, came_ns: u64, dealt_ns: u64) {
+        let waited = Duration::from_nanos(dealt_ns.saturating_sub(came_ns));
+        self.tail.handshake_steps += 1;
+        self.is_behind = waited > HANDSHAKE_WAIT_MAX;
+        self.tail.handshake_steps_behind += u64::from(self.is_behind);
+        self.tail.handshake_wait = self.tail.handshake_wait.max(waited);
     }
 
     /// A query was not answered in time.
@@ -180,9 +202,9 @@ impl Book {
         }
     }
 
-    fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8]) {
+    fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], look: Option<Look>) {
         if let Some(scribe) = &mut self.scribe {
-            scribe.answered(sent, at_ns, written_ns, message);
+            scribe.answered(sent, at_ns, written_ns, message, look);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Starts the workers and makes one account of theirs.
 
+use super::port_count;
 use super::start::Start;
 use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Plan, Transport};
@@ -9,6 +10,7 @@ use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
 use crate::population::ClientTally;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -21,7 +23,7 @@ pub(super) enum Report {
     /// The worker has ended.
     Done {
         /// What it counted.
-        tail: Tail,
+        tail: Box<Tail>,
         /// Why it could not go on.
         failure: Option<String>,
         /// What its clients saw, in a population.
@@ -32,7 +34,7 @@ pub(super) enum Report {
 }
 
 /// What a worker counted over the whole run.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Tail {
     /// How often no ID was free for a query that was due.
     pub id_shortages: u64,
@@ -42,6 +44,18 @@ pub struct Tail {
     pub unstamped: u64,
     /// Datagrams that the kernel threw away because they were read too late.
     pub dropped: u64,
+    /// The first who sent something from another address than the one that was asked: the latter, then the former.
+    pub other_address: Option<(SocketAddr, SocketAddr)>,
+    /// The most local ports that were held at once, by transport and server.
+    pub ports: BTreeMap<(Transport, SocketAddr), u64>,
+    /// Messages of servers in handshakes.
+    pub handshake_steps: u64,
+    /// Of these: waited here for longer than [`crate::limits::HANDSHAKE_WAIT_MAX`] before they were dealt with.
+    pub handshake_steps_behind: u64,
+    /// How often queries had to wait since handshakes had fallen behind.
+    pub handshake_pauses: u64,
+    /// The longest of these waits.
+    pub handshake_wait: Duration,
     /// CPU time of the thread.
     pub cpu: Duration,
     /// Of it, waiting in a spin for a planned time.
@@ -82,6 +96,8 @@ pub struct Outcome {
     pub transports: BTreeMap<Transport, Account>,
     /// What each worker counted.
     pub workers: Vec<Tail>,
+    /// The most connections that this machine had in TIME-WAIT, by a look each second.
+    pub time_wait_max: u64,
     /// Whether it was broken off.
     pub is_interrupted: bool,
     /// Why it could not go on: no server was reached.
@@ -160,6 +176,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         second_count: collector.next,
         transports: collector.transports,
         workers: collector.tails,
+        time_wait_max: collector.time_wait_max,
         is_interrupted,
         failure: collector.failure,
         clients: collector.tallies,
@@ -183,6 +200,7 @@ struct Collector {
     next: u64,
     total: Second,
     tails: Vec<Tail>,
+    time_wait_max: u64,
     failure: Option<String>,
     tallies: Vec<ClientTally>,
     wrong_answers: Vec<WrongAnswer>,
@@ -203,7 +221,7 @@ impl Collector {
                     self.close(false, progress)
                 }
                 Ok(Report::Done { tail, failure, mut tallies, mut wrong_answers }) => {
-                    self.tails.push(tail);
+                    self.tails.push(*tail);
                     self.tallies.append(&mut tallies);
                     self.wrong_answers.append(&mut wrong_answers);
                     let has_failed = failure.is_some();
@@ -240,6 +258,7 @@ impl Collector {
             }
             self.total.merge(&second);
             self.next = index + 1;
+            self.time_wait_max = self.time_wait_max.max(port_count::time_wait_count());
             wish = Some(progress(Progress::Second { index, second: &second, total: &self.total }));
         }
         wish

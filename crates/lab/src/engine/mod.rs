@@ -17,6 +17,8 @@ mod endpoint;
 mod matching;
 // What is written down.
 mod book;
+// Local ports.
+mod port_count;
 // Datagrams; connections, over TCP and over QUIC.
 mod quic;
 mod roster;
@@ -35,6 +37,7 @@ mod usage;
 
 pub use collect::{Account, Outcome, Progress, Tail, run};
 pub use endpoint::{Endpoint, Habits};
+pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
 pub use system::raise_open_files;
 pub use tls::TlsPlan;

@@ -1,11 +1,50 @@
-//! What the operating system counted for this thread.
+//! What the operating system counted for a thread.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// CPU time of the calling thread, user and system; zero where the kernel does not tell.
-pub(super) fn thread_cpu() -> Duration {
-    // Nanoseconds on a CPU, nanoseconds waiting for one, and time slices.
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let on_cpu = schedstat.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok());
-    Duration::from_nanos(on_cpu.unwrap_or_default())
+/// CPU time of the thread that opened it. The file stays open: when it is asked at the end, the process may have as
+/// many files open as it is allowed to.
+#[derive(Debug)]
+pub(super) struct ThreadCpu(Option<File>);
+
+impl ThreadCpu {
+    /// Of the calling thread.
+    pub(super) fn of_this() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// So far, user and system; zero where the kernel does not tell.
+    pub(super) fn now(&self) -> Duration {
+        let mut text = [0; 64];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        // Nanoseconds on a CPU, nanoseconds waiting for one, and time slices.
+        let on_cpu = std::str::from_utf8(&text[..read.unwrap_or(0)]).ok().and_then(|text| text.split(' ').next());
+        Duration::from_nanos(on_cpu.and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn time_that_is_used_is_counted_again_and_again() {
+        let cpu = ThreadCpu::of_this();
+        let mut before = cpu.now();
+        if before.is_zero() {
+            println!("skipped: this kernel does not tell");
+            return;
+        }
+        for _ in 0..3 {
+            let start = Instant::now();
+            // A busy machine gives this thread little of that time.
+            while cpu.now() < before + Duration::from_millis(5) {
+                assert!(start.elapsed() < Duration::from_secs(20), "{:?}", cpu.now());
+            }
+            before = cpu.now();
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::quic::Quic;
 use super::stream::Streams;
 use super::system;
 use super::udp::Datagrams;
-use super::usage::thread_cpu;
+use super::usage::ThreadCpu;
 use super::{Lane, Plan, Transport};
 use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_OCTETS_MAX};
 use crate::measure::Sent;
@@ -29,6 +29,9 @@ const RECEIVE_NS: u64 = 15_000;
 const SEND_NS_MAX: u64 = 100_000;
 /// As long connections are served, even when queries are overdue.
 const RECEIVE_NS_MIN: u64 = 100_000;
+/// The same while handshakes wait for this thread: each query that is sent may begin another one, which costs less than
+/// to end one, so that with equal parts ever more would wait.
+const RECEIVE_NS_BEHIND: u64 = 300_000;
 /// The longest time that answers wait for a worker that is always about to send.
 const RECEIVE_PAUSE_NS_MAX: u64 = 200_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -102,10 +105,10 @@ impl Worker {
             lanes.datagrams = Some(Datagrams::open(plan, servers, StampClock::new(clock))?);
         }
         if transports.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
-            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
         }
         if transports.contains(&Transport::Doq) {
-            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits))?);
+            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
         }
         let mut watched = Vec::new();
         lanes.all().for_each(|lane| lane.watch(&mut watched));
@@ -135,7 +138,8 @@ impl Worker {
         self.book.clock = clock;
         self.lanes.all().for_each(|lane| lane.restart(clock));
         // Reading it takes as long as some ten queries.
-        let cpu_before = thread_cpu();
+        let cpu = ThreadCpu::of_this();
+        let cpu_before = cpu.now();
         self.book.tail.spun += clock.wait_for_start();
         let (last_send_ns, ended) = self.send_and_receive();
         if let Err(error) = ended {
@@ -144,7 +148,7 @@ impl Worker {
             self.book.is_hopeless = true;
         }
         self.book.tail.sending = Duration::from_nanos(last_send_ns);
-        self.finish(thread_cpu().saturating_sub(cpu_before))
+        self.finish(cpu.now().saturating_sub(cpu_before))
     }
 
     /// Until all is sent and answered; gives when something was to be sent last, and why it could not go on, if so.
@@ -245,8 +249,13 @@ impl Worker {
             }
             let Some(turn) = self.due.peek(now, waiting + count) else { break };
             if !self.send(turn, now)? {
-                // Nowhere an ID or a place is free. The plan runs ahead, and the send lag tells.
-                self.book.tail.id_shortages += u64::from(count == 0);
+                // Nowhere an ID or a place is free, or handshakes go first. The plan runs ahead; the send lag tells.
+                let is_first = u64::from(count == 0);
+                if self.book.is_behind {
+                    self.book.tail.handshake_pauses += is_first;
+                } else {
+                    self.book.tail.id_shortages += is_first;
+                }
                 break;
             }
             self.due.advance();
@@ -281,6 +290,9 @@ impl Worker {
             }
             (Transport::Doq, _, Some(quic), _) => {
                 let Some(client) = turn.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
+                if self.book.is_behind && quic.would_overload(client) {
+                    return Ok(false);
+                }
                 sent.client = client;
                 let length = self.workload.fill(&mut self.scratch);
                 let message = &mut self.scratch[..length];
@@ -289,6 +301,9 @@ impl Worker {
             }
             (_, Some(streams), _, _) => {
                 let Some(client) = turn.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
+                if self.book.is_behind && streams.would_overload(client) {
+                    return Ok(false);
+                }
                 sent.client = client;
                 let length = self.workload.fill(&mut self.scratch);
                 let message = &mut self.scratch[..length];
@@ -316,9 +331,11 @@ impl Worker {
         let mut has_received = false;
         for lane in self.lanes.all() {
             // A query that is due goes before answers and handshakes; one that is overdue leaves them some time.
-            let until = planned.map_or(u64::MAX, |planned| planned.max(self.book.clock.now_ns() + RECEIVE_NS_MIN));
+            let part = if self.book.is_behind { RECEIVE_NS_BEHIND } else { RECEIVE_NS_MIN };
+            let until = planned.map_or(u64::MAX, |planned| planned.max(self.book.clock.now_ns() + part));
             has_received |= lane.receive(&mut self.book, until)?;
         }
+        self.book.is_behind &= has_received;
         self.tell_clients()?;
         Ok(has_received)
     }
@@ -416,7 +433,7 @@ impl Worker {
         for (index, moments) in ledger.finish() {
             let _sent = self.reports.send(Report::Second(index, moments));
         }
-        let _sent = self.reports.send(Report::Done { tail, failure, tallies, wrong_answers });
+        let _sent = self.reports.send(Report::Done { tail: Box::new(tail), failure, tallies, wrong_answers });
         Ok(())
     }
 }

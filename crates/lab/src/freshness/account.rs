@@ -53,6 +53,14 @@ pub struct Line {
     pub visible_us: Option<f64>,
 }
 
+impl Freshness {
+    /// Whether there was nothing to look for: of the updates that were sent none was acknowledged.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.sent > 0 && self.acknowledged == 0
+    }
+}
+
 pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Watched)]) -> Freshness {
     let answered = |wanted: fn(u8) -> bool| {
         rounds.iter().filter(|round| round.answer.is_some_and(|(_, rcode)| wanted(rcode))).count() as u64

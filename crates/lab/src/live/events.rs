@@ -19,9 +19,10 @@ impl Events {
         Self { out }
     }
 
-    pub(super) fn second(&mut self, index: u64, second: &Second) {
+    pub(super) fn second(&mut self, index: u64, second: &Second, so_far: &Validity) {
         let mut event = figures("second", second);
         event["second"] = index.into();
+        event["validity_so_far"] = json!(so_far);
         self.put(&event);
     }
 
@@ -61,6 +62,8 @@ fn figures(kind: &str, second: &Second) -> Value {
         "late": second.late,
         "duplicate": second.duplicate,
         "mismatched": second.mismatched,
+        "stray": second.stray,
+        "other_address": second.other_address,
         "unexpected": second.unexpected,
         "answer_check": second.checked,
         "rcodes": rcodes,
@@ -101,7 +104,8 @@ mod tests {
         second.answered = 1;
         second.rcodes[3] = 1;
         second.took(1_000_000, 900_000);
-        events.second(4, &second);
+        let valid = Validity { valid: true, reasons: Vec::new() };
+        events.second(4, &second, &valid);
         let validity = Validity { valid: false, reasons: vec!["too late".to_owned()] };
         events.finish(&second, &validity);
         let text: Vec<u8> = lines.try_iter().flatten().collect();
@@ -111,6 +115,6 @@ mod tests {
         assert_eq!(parsed[1]["event"], "end");
         assert_eq!(parsed[1]["validity"], json!({ "valid": false, "reasons": ["too late"] }));
         drop(lines);
-        events.second(5, &second);
+        events.second(5, &second, &valid);
     }
 }

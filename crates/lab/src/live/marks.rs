@@ -37,6 +37,14 @@ impl Marks {
         // A file that cannot be read any more has no marks any more.
         let _gone = (&mut self.file).take(MARK_OCTETS_MAX).read_to_end(&mut octets);
         self.rest.extend(octets);
+        self.take_lines();
+        if self.rest.len() as u64 > MARK_OCTETS_MAX {
+            self.rest.clear();
+        }
+        &self.seen[before..]
+    }
+
+    fn take_lines(&mut self) {
         let now = Instant::now();
         while let Some(end) = self.rest.iter().position(|&octet| octet == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -45,15 +53,16 @@ impl Marks {
                 self.seen.push((now, line));
             }
         }
-        if self.rest.len() as u64 > MARK_OCTETS_MAX {
-            self.rest.clear();
-        }
-        &self.seen[before..]
     }
 
-    /// All marks, on the clock of a run that began at `start`.
+    /// All marks, on the clock of a run that began at `start`. At the end of the run a line needs no end of its own.
     #[must_use]
-    pub fn events(&self, start: Instant) -> Vec<Event> {
+    pub fn events(mut self, start: Instant) -> Vec<Event> {
+        self.poll();
+        if !self.rest.is_empty() {
+            self.rest.push(b'\n');
+            self.take_lines();
+        }
         let event = |(when, line): &(Instant, String)| {
             let (kind, text) = line.split_once(' ').unwrap_or((line, ""));
             let is_kind = KINDS.contains(&kind);
@@ -84,9 +93,11 @@ mod tests {
         assert_eq!(marks.poll().len(), 1);
         writeln!(file, " this").unwrap();
         assert_eq!(marks.poll().len(), 1);
+        write!(file, "reload at the very end").unwrap();
+        assert_eq!(marks.poll().len(), 0);
         let events = marks.events(start);
         let told: Vec<_> = events.iter().map(|event| (event.kind.as_str(), event.text.as_str())).collect();
-        assert_eq!(told, [("fault", "node 2 killed"), ("note", "what is this")]);
+        assert_eq!(told, [("fault", "node 2 killed"), ("note", "what is this"), ("reload", "at the very end")]);
         assert!(events[0].at >= 0.0 && events[0].at <= events[1].at);
         std::fs::remove_file(&path).unwrap();
     }

@@ -1,7 +1,7 @@
 //! The run as a person sees it: a few lines that change in a terminal, a line a second elsewhere.
 
 use crate::measure::Second;
-use crate::report::duration;
+use crate::report::{Validity, duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,19 +39,20 @@ impl View {
         Self { bar, seconds_planned, p99: VecDeque::with_capacity(SPARK_COUNT + 1) }
     }
 
-    pub(super) fn second(&mut self, index: u64, second: &Second, total: &Second) {
+    pub(super) fn second(&mut self, index: u64, second: &Second, total: &Second, so_far: &Validity) {
         self.p99.push_back(second.latency.value_at_quantile(0.99));
         if self.p99.len() > SPARK_COUNT {
             self.p99.pop_front();
         }
+        let warning = if so_far.valid { String::new() } else { format!("{so_far} (so far)") };
         let Some(bar) = &self.bar else {
             let left = self.seconds_planned.saturating_sub(index + 1);
-            eprintln!("{:>5} s  {}  {left} s left", index + 1, line(second));
+            eprintln!("{:>5} s  {}  {left} s left  {warning}", index + 1, line(second));
             return;
         };
         bar.set_position((index + 1).min(self.seconds_planned));
         bar.set_message(format!(
-            "this second  {}\nthe whole    {}\np99 by time  {}",
+            "this second  {}\nthe whole    {}\np99 by time  {}\n{warning}",
             line(second),
             line(total),
             self.spark()
@@ -116,7 +117,7 @@ mod tests {
             second.sent(10, 40);
             second.took(latency_ns, latency_ns);
             total.merge(&second);
-            view.second(index as u64, &second, &total);
+            view.second(index as u64, &second, &total, &Validity { valid: true, reasons: Vec::new() });
         }
         assert!(view.spark().starts_with("▁▁█▁  100 us to 50.0 ms"), "{}", view.spark());
     }

@@ -45,6 +45,8 @@ pub struct Row {
     pub mismatched: u64,
     /// With an ID that was never sent, or no message.
     pub stray: u64,
+    /// From another address or port than the one that was asked.
+    pub other_address: u64,
     /// From the planned time to the answer, time-outs among them; nanoseconds.
     pub latency: Distribution,
     /// From the sending to the answer, time-outs among them; nanoseconds.
@@ -78,6 +80,7 @@ impl Row {
             duplicate: second.duplicate,
             mismatched: second.mismatched,
             stray: second.stray,
+            other_address: second.other_address,
             latency: Distribution::from(&second.latency),
             service: Distribution::from(&second.service),
             send_lag: Distribution::from(&second.send_lag),
@@ -120,6 +123,7 @@ impl Row {
             duplicate: of(|row| row.duplicate),
             mismatched: of(|row| row.mismatched),
             stray: of(|row| row.stray),
+            other_address: of(|row| row.other_address),
             latency: Distribution::sum(rows.iter().map(|row| &row.latency)),
             service: Distribution::sum(rows.iter().map(|row| &row.service)),
             send_lag: Distribution::sum(rows.iter().map(|row| &row.send_lag)),

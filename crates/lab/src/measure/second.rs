@@ -49,6 +49,8 @@ pub struct Second {
     pub mismatched: u64,
     /// Arrived in this second: an ID that was never sent, or octets that are no message.
     pub stray: u64,
+    /// Arrived in this second: from another address or port than the one that was asked.
+    pub other_address: u64,
     /// From the planned time of each query to its answer; time-outs among them.
     pub latency: Histogram<u64>,
     /// From the actual sending of each query to its answer; time-outs among them.
@@ -77,6 +79,7 @@ impl Default for Second {
             duplicate: 0,
             mismatched: 0,
             stray: 0,
+            other_address: 0,
             latency: recycle::take(),
             service: recycle::take(),
             send_lag: recycle::take(),
@@ -125,6 +128,7 @@ impl Second {
         self.duplicate += other.duplicate;
         self.mismatched += other.mismatched;
         self.stray += other.stray;
+        self.other_address += other.other_address;
         for (own, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.service, &other.service),

@@ -1,5 +1,6 @@
 //! Queries that have ended, as they go from a worker to the writer.
 
+use crate::answers::Look;
 use crate::engine::Transport;
 use crate::limits::{NAME_OCTETS_MAX, PER_QUERY_CHUNK_ROWS};
 use std::net::SocketAddr;
@@ -46,6 +47,8 @@ pub struct Answer {
     pub is_truncated: bool,
     /// Octets of the message.
     pub octets: u32,
+    /// What a look at it showed; `None` when nobody looked.
+    pub look: Option<Look>,
 }
 
 /// How a query ended.

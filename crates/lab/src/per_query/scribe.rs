@@ -2,6 +2,7 @@
 
 use super::chunk::{Answer, Chunk, Fate, Query};
 use super::writer::Message;
+use crate::answers::Look;
 use crate::engine::Transport;
 use crate::limits::{NAME_OCTETS_MAX, PER_QUERY_CHUNKS, PER_QUERY_WAITING_MAX};
 use crate::measure::Sent;
@@ -121,7 +122,7 @@ impl Scribe {
     }
 
     /// It was answered at `at_ns`, having been written at `written_ns`; an answer after its time-out counts as late.
-    pub fn answered(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8]) {
+    pub fn answered(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], look: Option<Look>) {
         let Some(index) = self.find(sent) else { return };
         let row = &mut self.rows[index];
         row.query.fate = if row.state == State::TimedOut { Fate::Late } else { Fate::Answered };
@@ -131,6 +132,7 @@ impl Scribe {
             rcode: header[3] & 0x0F,
             is_truncated: header[2] & 0x02 != 0,
             octets: message.len() as u32,
+            look,
         });
         self.write(index);
     }
@@ -284,12 +286,12 @@ mod tests {
         let sent: Vec<_> = (0..5).map(|at| begin(&mut scribe, at * 10)).collect();
         let mut answer = QUERY.to_vec();
         (answer[2], answer[3]) = (0x82, 0x03);
-        scribe.answered(sent[0], 300, 105, &answer);
+        scribe.answered(sent[0], 300, 105, &answer, Some(Look::Right));
         scribe.timed_out(sent[1]);
         scribe.timed_out(sent[2]);
-        scribe.answered(sent[1], 1_500, 15, &answer);
+        scribe.answered(sent[1], 1_500, 15, &answer, None);
         // A second one finds nobody.
-        scribe.answered(sent[1], 1_600, 15, &answer);
+        scribe.answered(sent[1], 1_600, 15, &answer, None);
         scribe.ended(sent[3], Fate::ConnectionLost);
         scribe.take_back(sent[4]);
         scribe.settle(1_500);
@@ -307,7 +309,7 @@ mod tests {
         );
         let first = rows[0];
         assert_eq!((first.service_ns, first.client, first.rtype, first.octets), (Some(195), Some(7), 1, 29));
-        assert_eq!(first.answer, Some(Answer { rcode: 3, is_truncated: true, octets: 29 }));
+        assert_eq!(first.answer, Some(Answer { rcode: 3, is_truncated: true, octets: 29, look: Some(Look::Right) }));
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
     }
 
@@ -319,7 +321,7 @@ mod tests {
         scribe.settle(3_000);
         let new = begin(&mut scribe, 4_000);
         assert_eq!(old.row, new.row);
-        scribe.answered(old, 4_100, 5, QUERY);
+        scribe.answered(old, 4_100, 5, QUERY, None);
         scribe.ended(new, Fate::Interrupted);
         scribe.finish();
         let fates: Vec<_> = rows(&inbox).iter().map(|row| row.fate).collect();

@@ -35,16 +35,19 @@ const SCHEMA: &str = "message query {
   optional binary rcode (STRING);
   optional boolean truncated;
   optional int32 response_octets;
+  optional binary answer_check (STRING);
 }";
 
 /// What is known only at the end; key-value metadata of the file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// When the clock of the run began, since 1970.
     pub(super) started_unix_ns: u64,
     pub(super) timeout_ns: u64,
     /// Queries that are not in the file.
     pub(super) dropped: u64,
+    /// `valid`, or `INVALID` and why.
+    pub(super) validity: String,
 }
 
 /// A file in the making: whole row groups, and the columns of the next.
@@ -98,11 +101,12 @@ impl<W: Write + Send> Table<W> {
     pub(super) fn finish(mut self, facts: &Facts) -> io::Result<u64> {
         self.write_group()?;
         for (key, value) in [
-            ("catlab.started_unix_ns", facts.started_unix_ns),
-            ("catlab.timeout_ns", facts.timeout_ns),
-            ("catlab.dropped", facts.dropped),
+            ("catlab.started_unix_ns", facts.started_unix_ns.to_string()),
+            ("catlab.timeout_ns", facts.timeout_ns.to_string()),
+            ("catlab.dropped", facts.dropped.to_string()),
+            ("catlab.validity", facts.validity.clone()),
         ] {
-            self.file.append_key_value_metadata(KeyValue::new(key.into(), value.to_string()));
+            self.file.append_key_value_metadata(KeyValue::new(key.into(), value));
         }
         self.file.close().map_err(plain)?;
         Ok(self.row_count)
@@ -126,6 +130,7 @@ struct Columns {
     rcode: Optional<ByteArray>,
     truncated: Optional<bool>,
     response_octets: Optional<i32>,
+    answer_check: Optional<ByteArray>,
     words: Words,
     scratch: String,
 }
@@ -153,6 +158,8 @@ impl Columns {
         self.rcode.push(query.answer.map(|answer| self.words.rcode(answer.rcode)));
         self.truncated.push(query.answer.map(|answer| answer.is_truncated));
         self.response_octets.push(query.answer.map(|answer| answer.octets as i32));
+        let look = query.answer.and_then(|answer| answer.look);
+        self.answer_check.push(look.map(|look| ByteArray::from(Bytes::from_static(look.label().as_bytes()))));
     }
 
     fn write<W: Write + Send>(&self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
@@ -169,7 +176,8 @@ impl Columns {
         put::<ByteArrayType, W>(group, &self.outcome, None)?;
         self.rcode.write::<ByteArrayType, W>(group)?;
         self.truncated.write::<BoolType, W>(group)?;
-        self.response_octets.write::<Int32Type, W>(group)
+        self.response_octets.write::<Int32Type, W>(group)?;
+        self.answer_check.write::<ByteArrayType, W>(group)
     }
 
     /// Memory and words stay for the next row group.
@@ -188,6 +196,7 @@ impl Columns {
         self.rcode.clear();
         self.truncated.clear();
         self.response_octets.clear();
+        self.answer_check.clear();
     }
 }
 

@@ -3,6 +3,7 @@
 use super::chunk::Chunk;
 use super::scribe::Scribe;
 use super::table::{Facts, Table};
+use crate::report::Validity;
 use crate::report::folder::WriteError;
 use std::fs::File;
 use std::io;
@@ -94,13 +95,14 @@ impl PerQuery {
     ///
     /// # Errors
     /// When it could not be written; it is absent then.
-    pub fn finish(self, started: SystemTime, timeout: Duration) -> Result<Written, WriteError> {
+    pub fn finish(self, started: SystemTime, timeout: Duration, validity: &Validity) -> Result<Written, WriteError> {
         let Self { path, spool, thread } = self;
         let dropped = spool.dropped.load(Ordering::Relaxed);
         let facts = Facts {
             started_unix_ns: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
             timeout_ns: timeout.as_nanos() as u64,
             dropped,
+            validity: validity.to_string(),
         };
         // A writer that has ended tells why.
         let _ended = spool.full.send(Message::End(facts));

@@ -1,12 +1,13 @@
 //! The summary that dnsperf prints, for scripts that read it.
 
-use super::{Distribution, Recording, Row};
+use super::{Distribution, Recording, Row, Validity};
 use std::fmt::Write;
 
 /// The block `Statistics:` of dnsperf 2.14 with its histogram, of a run in which queries were sent for so many seconds.
-/// Latency is as dnsperf's: from the sending of each query, and without those that got no answer.
+/// Latency is as dnsperf's: from the sending of each query, and without those that got no answer. A run that is not
+/// valid says so in a line like dnsperf's own on how the run went, which stand before the block.
 #[must_use]
-pub fn dnsperf_text(recording: &Recording, seconds: f64) -> String {
+pub fn dnsperf_text(recording: &Recording, seconds: f64, validity: &Validity) -> String {
     let total = recording.total();
     let answered = answered(&total);
     let share = |count: u64, of: u64| if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 };
@@ -18,7 +19,8 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64) -> String {
         .collect();
     let (mean, deviation) = answered.mean_and_deviation();
     let s = |ns: f64| format!("{:.6}", ns / 1e9);
-    let mut out = String::from("Statistics:\n\n");
+    let mut out = if validity.valid { String::new() } else { format!("[Status] {validity}\n\n") };
+    out += "Statistics:\n\n";
     let mut line = |text: String| {
         // Writing into a string cannot fail.
         let _written = writeln!(out, "{text}");
@@ -93,9 +95,12 @@ mod tests {
             service: Distribution::of([(130_500, 100), (2_400_000, 80), (2_000_000_000, 10)]),
             ..Row::default()
         });
-        let text = dnsperf_text(&recording, 3.5);
+        let validity = Validity { valid: true, reasons: Vec::new() };
+        let text = dnsperf_text(&recording, 3.5, &validity);
         let run = include_str!("../../testdata/dnsperf-2.14.txt");
         let golden = &run[run.find("Statistics:").unwrap()..];
         assert_eq!(text, golden);
+        let validity = Validity { valid: false, reasons: vec!["one".into(), "two".into()] };
+        assert_eq!(dnsperf_text(&recording, 3.5, &validity), format!("[Status] INVALID: one; two\n\n{golden}"));
     }
 }

@@ -60,6 +60,8 @@ pub struct TransportSummary {
     pub duplicate: u64,
     /// Messages with an ID that was never sent, or none.
     pub stray: u64,
+    /// Messages from another address or port than the one that was asked (RFC 2181 4.1).
+    pub other_address: u64,
     /// Answers with an RCODE that was not expected.
     pub unexpected: u64,
     /// What a look at the other answers showed.
@@ -181,6 +183,7 @@ impl TransportSummary {
             mismatched: total.mismatched,
             duplicate: total.duplicate,
             stray: total.stray,
+            other_address: total.other_address,
             unexpected: total.unexpected,
             checked: total.checked,
             truncated: total.truncated,
@@ -234,6 +237,7 @@ impl From<&Row> for TransportSummary {
             mismatched: row.mismatched,
             duplicate: row.duplicate,
             stray: row.stray,
+            other_address: row.other_address,
             unexpected: row.unexpected,
             checked: row.checked,
             truncated: row.truncated,

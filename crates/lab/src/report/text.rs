@@ -46,6 +46,7 @@ pub fn outline(summary: &Summary) -> String {
         ("duplicate", total.duplicate),
         ("mismatched", total.mismatched),
         ("stray", total.stray),
+        ("from another address", total.other_address),
         ("unexpected RCODE", total.unexpected),
         ("truncated", total.truncated),
         ("interrupted", total.interrupted),

@@ -1,9 +1,16 @@
 //! Two judgements, each by a stated rule and with its evidence: whether a run is valid, and whether the tool or the
 //! server set its limit.
 
-use crate::engine::{Outcome, Pace, Plan};
+use crate::engine::{Outcome, Pace, Plan, Tail, Transport, port_range};
+use crate::limits::HANDSHAKE_WAIT_MAX;
+use crate::measure::Second;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
+
+/// Share of the local ports from which on it is said that they are about to run out.
+const PORT_SHARE_NEAR: f64 = 0.9;
 
 /// The limits of the rules.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +38,49 @@ pub struct Validity {
     pub reasons: Vec<String>,
 }
 
+/// `valid`, or `INVALID: ` and why.
+impl fmt::Display for Validity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.valid {
+            formatter.write_str("valid")
+        } else {
+            write!(formatter, "INVALID: {}", self.reasons.join("; "))
+        }
+    }
+}
+
+impl Validity {
+    /// Of a run that goes on, by all seconds so far: what can be said before its end. A lag may still be made up for.
+    #[must_use]
+    pub fn so_far(total: &Second, rules: &Rules) -> Self {
+        let mut reasons: Vec<_> = lag_reason(total, rules).into_iter().collect();
+        reasons.extend(refused_reason(total));
+        reasons.extend(silence_reason(total));
+        Self { valid: reasons.is_empty(), reasons }
+    }
+}
+
+fn lag_reason(total: &Second, rules: &Rules) -> Option<String> {
+    let lag = Duration::from_nanos(total.send_lag.value_at_quantile(0.99));
+    (lag > rules.lag_p99_max).then(|| {
+        let (lag, limit) = (super::duration(lag), super::duration(rules.lag_p99_max));
+        format!("one query in a hundred went out {lag} late or more; the limit is {limit}")
+    })
+}
+
+fn refused_reason(total: &Second) -> Option<String> {
+    let count = total.send_errors;
+    (count > 0).then(|| format!("{count} queries were refused by this machine's network stack"))
+}
+
+fn silence_reason(total: &Second) -> Option<String> {
+    let is_silent = total.sent > 0 && total.arrived == 0;
+    is_silent.then(|| match total.other_address {
+        0 => "not one answer came: is there a server?".to_owned(),
+        count => format!("not one answer came from the address that was asked; {count} came from others"),
+    })
+}
+
 /// Who could not have gone faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,11 +106,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     let lag = Duration::from_nanos(outcome.total.send_lag.value_at_quantile(0.99));
     let dropped: u64 = outcome.workers.iter().map(|worker| worker.dropped).sum();
     let shortages: u64 = outcome.workers.iter().map(|worker| worker.id_shortages).sum();
-    let mut reasons = Vec::new();
-    if lag > rules.lag_p99_max {
-        let (lag, limit) = (super::duration(lag), super::duration(rules.lag_p99_max));
-        reasons.push(format!("one query in a hundred went out {lag} late or more; the limit is {limit}"));
-    }
+    let mut reasons: Vec<_> = lag_reason(&outcome.total, rules).into_iter().collect();
     if dropped > 0 {
         reasons.push(format!("{dropped} datagrams were lost here, unread: answers that the server did give"));
     }
@@ -71,9 +117,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
             reasons.push(format!("{sent:.0} queries were sent of {planned:.0} that were planned"));
         }
     }
-    if outcome.total.send_errors > 0 {
-        reasons.push(format!("{} queries were refused by this machine's network stack", outcome.total.send_errors));
-    }
+    reasons.extend(refused_reason(&outcome.total));
     let checked = &outcome.total.checked;
     if checked.checked > 0 && checked.checked == checked.unknown {
         reasons.push("no answer could be checked: of none of these questions the right answer is known".to_owned());
@@ -83,9 +127,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     } else if outcome.total.sent == 0 {
         reasons.push("not one query was sent".to_owned());
     }
-    if outcome.total.sent > 0 && outcome.total.arrived == 0 {
-        reasons.push("not one answer came: is there a server?".to_owned());
-    }
+    reasons.extend(silence_reason(&outcome.total));
     let share = busiest(outcome);
     let mut evidence = vec![
         format!(
@@ -103,6 +145,9 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     if shortages > 0 {
         evidence.push(format!("{shortages} times no ID was free: too many queries wait for each socket"));
     }
+    evidence.extend(ports(plan, outcome));
+    evidence.extend(handshakes(outcome));
+    evidence.extend(other_address(outcome));
     if checked.wrong() > 0 {
         evidence.push(format!(
             "{} of {} answers that were checked were wrong: {}",
@@ -116,9 +161,66 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     (Validity { valid: reasons.is_empty(), reasons }, Limit { side, evidence })
 }
 
+/// Which part of the local ports the run held at once, towards the server to which it held most of them.
+fn ports(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    let mut held = BTreeMap::new();
+    for (key, count) in outcome.workers.iter().flat_map(|worker| &worker.ports) {
+        *held.entry(*key).or_default() += count;
+    }
+    let ((transport, server), held) = held.into_iter().max_by_key(|(_, count): &(_, u64)| *count)?;
+    let (low, high) = port_range()?;
+    let sources = plan.sources.len().max(1) as u64;
+    let all = sources * u64::from(high.saturating_sub(low) + 1);
+    let share = held as f64 / all as f64;
+    let mut line = format!(
+        "at most {held} of {all} local ports ({:.1} %) were held at once towards {server} over {transport}",
+        100.0 * share
+    );
+    let waiting = if matches!(transport, Transport::Udp | Transport::Doq) { 0 } else { outcome.time_wait_max };
+    if waiting > 0 {
+        line += &format!("; {waiting} more waited to be free (TIME-WAIT)");
+    }
+    if share >= PORT_SHARE_NEAR {
+        line += "; they are about to run out: name more addresses with --source";
+    } else if (held + waiting) as f64 >= PORT_SHARE_NEAR * all as f64 {
+        line += "; together they may run out: name more addresses with --source";
+    }
+    Some(line)
+}
+
+/// Whether handshakes waited for this tool.
+fn handshakes(outcome: &Outcome) -> Option<String> {
+    let of = |count: fn(&Tail) -> u64| outcome.workers.iter().map(count).sum::<u64>();
+    let (steps, behind) = (of(|tail| tail.handshake_steps), of(|tail| tail.handshake_steps_behind));
+    let longest = outcome.workers.iter().map(|tail| tail.handshake_wait).max().unwrap_or_default();
+    let pauses = match of(|tail| tail.handshake_pauses) {
+        0 => String::new(),
+        count => format!("; {count} times queries waited for them"),
+    };
+    (steps > 0).then(|| {
+        format!(
+            "{behind} of {steps} messages of handshakes ({:.1} %) waited here for more than {}, the longest {}: \
+             handshake times are longer by that{pauses}",
+            100.0 * behind as f64 / steps as f64,
+            super::duration(HANDSHAKE_WAIT_MAX),
+            super::duration(longest)
+        )
+    })
+}
+
+/// Who answered instead of the one that was asked.
+fn other_address(outcome: &Outcome) -> Option<String> {
+    let count = outcome.total.other_address;
+    let first = outcome.workers.iter().find_map(|worker| worker.other_address);
+    let first = first.map(|(asked, sender)| format!(": {asked} was asked, {sender} sent the first of them"));
+    (count > 0).then(|| {
+        format!("{count} messages came from another address than the one that was asked{}", first.unwrap_or_default())
+    })
+}
+
 /// Share of the run's time that the busiest worker worked; waiting in a spin is no work.
 fn busiest(outcome: &Outcome) -> f64 {
-    let share = |worker: &crate::engine::Tail| {
+    let share = |worker: &Tail| {
         let work = worker.cpu.saturating_sub(worker.spun).as_secs_f64();
         work / worker.wall.as_secs_f64().max(1e-9)
     };

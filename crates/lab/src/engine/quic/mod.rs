@@ -43,7 +43,13 @@ impl Quic {
     ///
     /// # Errors
     /// When sockets cannot be opened, or the plan names files that cannot be read.
-    pub(super) fn new(plan: &Plan, index: usize, clients: Arc<[Endpoint]>, habits: Arc<[Habits]>) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        index: usize,
+        clients: Arc<[Endpoint]>,
+        habits: Arc<[Habits]>,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let mut servers: Vec<_> =
             clients.iter().filter(|client| client.transport == Doq).map(|client| client.server).collect();
         servers.sort_unstable();
@@ -77,7 +83,7 @@ impl Quic {
         Ok(Self {
             ports,
             next_port: 0,
-            stamps: StampClock::new(Clock::provisional()),
+            stamps: StampClock::new(clock),
             roster: Roster::new(plan, clients, habits),
             tls: plan.tls.clone(),
             quic_configs,
@@ -105,6 +111,11 @@ impl Quic {
     /// The next client, in turn, that has room; one that has no connection has.
     pub(super) fn next_with_room(&mut self) -> Option<u32> {
         self.roster.next_with_room()
+    }
+
+    /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
+    pub(super) fn would_overload(&mut self, client: u32) -> bool {
+        self.roster.would_overload(client)
     }
 
     /// Queues a query on its client's connection, which is opened where there is none.
@@ -307,6 +318,7 @@ impl super::Lane for Quic {
         for port in &mut self.ports {
             port.flush(&mut book.tail.refusals)?;
             book.tail.dropped += port.dropped();
+            book.hold_port(Doq, port.server());
         }
         Ok(())
     }

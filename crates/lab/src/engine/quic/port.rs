@@ -111,7 +111,7 @@ impl Port {
                     now_ns
                 }
             };
-            self.give(index, at_ns, roster, tls, &mut book.tail.refusals)?;
+            self.give(index, (at_ns, now_ns), roster, tls, book)?;
             if now_ns >= until_ns {
                 break;
             }
@@ -122,10 +122,10 @@ impl Port {
     fn give(
         &mut self,
         index: usize,
-        at_ns: u64,
+        (at_ns, now_ns): (u64, u64),
         roster: &mut Roster<Connection>,
         tls: &TlsConfigs,
-        refusals: &mut u64,
+        book: &mut Book,
     ) -> io::Result<()> {
         let datagram = BytesMut::from(self.incoming.message(index));
         self.buffer.clear();
@@ -133,6 +133,9 @@ impl Port {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let slot = self.slots.get(handle.0).copied().unwrap_or(u32::MAX);
                 if let Some(connection) = roster.get(slot) {
+                    if !connection.life.is_open {
+                        book.handshake_step(at_ns, now_ns);
+                    }
                     let verified = tls.verified();
                     connection.handle_datagram(event, at_ns);
                     if tls.verified() != verified {
@@ -144,7 +147,7 @@ impl Port {
             }
             Some(DatagramEvent::Response(transmit)) => {
                 let octets = std::mem::take(&mut self.buffer);
-                self.push(&octets[..transmit.size], refusals)?;
+                self.push(&octets[..transmit.size], &mut book.tail.refusals)?;
                 self.buffer = octets;
             }
             // Nobody is served here.

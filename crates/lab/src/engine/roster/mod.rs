@@ -25,7 +25,7 @@ pub(super) use timers::Timers;
 const RETRY_NS: u64 = 100_000_000;
 /// A run whose every connection failed for so long is given up.
 const HOPELESS_NS: u64 = 5_000_000_000;
-/// Handshakes at once, when all connections are opened before the run.
+/// Handshakes at once, when all connections are opened before the run, or when this thread is behind with them.
 const OPENING_MAX: usize = 128;
 /// How soon a connection that may not close yet is looked at again.
 const LOOK_AGAIN_NS: u64 = 1_000_000;
@@ -184,6 +184,15 @@ impl<C: Member> Roster<C> {
 
     pub(super) fn put(&mut self, slot: u32, connection: Box<C>) {
         self.slots[slot as usize] = Some(connection);
+    }
+
+    /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
+    pub(super) fn would_overload(&mut self, client: u32) -> bool {
+        if self.opening < OPENING_MAX {
+            return false;
+        }
+        let slot = self.current[client as usize];
+        self.habits(client).reuse < 1.0 || self.get(slot).is_none_or(|connection| !connection.has_room())
     }
 
     /// Where a query of a client goes; `draws` says whether a share of all falls on this one.

@@ -19,6 +19,8 @@ pub(crate) struct Link {
     early: Vec<u8>,
     /// When the last segment that was read had come, on the wall clock.
     came: Option<Duration>,
+    /// Reads that gave octets.
+    read_count: u64,
 }
 
 /// Whether more may come.
@@ -43,6 +45,7 @@ impl Link {
             is_writable,
             early: Vec::new(),
             came: None,
+            read_count: 0,
         }
     }
 
@@ -226,12 +229,18 @@ impl Link {
     fn read_some(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let (count, came) = system::read_stamped(&self.socket, scratch)?;
         self.came = came;
+        self.read_count += u64::from(count > 0);
         Ok(count)
     }
 
     /// When the last segment that was read had come, on the wall clock; `None` when the kernel does not say.
     pub(crate) const fn came(&self) -> Option<Duration> {
         self.came
+    }
+
+    /// Reads that gave octets.
+    pub(crate) const fn read_count(&self) -> u64 {
+        self.read_count
     }
 
     /// On the server's side: early data that has come (RFC 8446 2.3), ahead of all other plain octets.

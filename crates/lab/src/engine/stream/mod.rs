@@ -23,6 +23,7 @@ pub use http::HttpPlan;
 use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::endpoint::{Endpoint, Habits};
+use super::port_count::PortCount;
 use super::roster::{Before, Roster, Route};
 use super::system::memory;
 use super::{Plan, Transport};
@@ -43,8 +44,11 @@ pub(super) struct Streams {
     events: Events,
     /// What events said; taken from the end.
     ready: Vec<Ready>,
+    /// When they said so.
+    told_ns: u64,
     roster: Roster<Connection>,
     opener: Opener,
+    ports: PortCount,
     stamps: StampClock,
     scratch: Vec<u8>,
     plain: Vec<u8>,
@@ -71,14 +75,22 @@ impl Streams {
     ///
     /// # Errors
     /// When the system gives no epoll, or the plan names files that cannot be read.
-    pub(super) fn new(plan: &Plan, index: usize, clients: Arc<[Endpoint]>, habits: Arc<[Habits]>) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        index: usize,
+        clients: Arc<[Endpoint]>,
+        habits: Arc<[Habits]>,
+        clock: Clock,
+    ) -> io::Result<Self> {
         Ok(Self {
             poll: Poll::new()?,
             events: Events::with_capacity(EVENTS_MAX),
             ready: Vec::new(),
+            told_ns: 0,
             opener: Opener::new(plan, index, &clients)?,
             roster: Roster::new(plan, clients, habits),
-            stamps: StampClock::new(Clock::provisional()),
+            ports: PortCount::default(),
+            stamps: StampClock::new(clock),
             scratch: memory(STREAM_READ_OCTETS),
             plain: Vec::new(),
         })
@@ -101,6 +113,11 @@ impl Streams {
     /// The next client, in turn, that has room; one that has no connection has.
     pub(super) fn next_with_room(&mut self) -> Option<u32> {
         self.roster.next_with_room()
+    }
+
+    /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
+    pub(super) fn would_overload(&mut self, client: u32) -> bool {
+        self.roster.would_overload(client)
     }
 
     /// Queues a query on its client's connection, which is opened where there is none.
@@ -141,6 +158,7 @@ impl Streams {
         let (habits, registry) = (self.roster.habits(client), self.poll.registry());
         match self.opener.open(endpoint, habits, client, registry, Token(slot as usize)) {
             Ok(connection) => {
+                self.ports.take(transport, endpoint.server);
                 self.roster.add(slot, connection, now);
                 Ok(Some(slot))
             }
@@ -186,12 +204,18 @@ impl Streams {
         let mut end = None;
         if ready.is_readable || ready.is_closing {
             self.plain.clear();
+            let (read_before, looked_ns) = (connection.link.read_count(), book.clock.now_ns());
             let read = connection.link.read(&mut self.scratch, &mut self.plain, ready.is_closing);
             end = match read {
                 Ok(link::End::Open) => None,
                 Ok(link::End::Closed) => Some(self.opener.closed(connection)),
                 Err(error) => Some(self.opener.reason(connection, &error)),
             };
+            if !connection.life.is_open && connection.link.read_count() > read_before {
+                // Without a stamp it came when events told of it, or before.
+                let came_ns = connection.link.came().map_or(self.told_ns, |stamp| self.stamps.at(stamp, looked_ns));
+                book.handshake_step(came_ns, looked_ns);
+            }
         }
         if let Err(reason) = connection.settle_handshake(book) {
             return Some(Ending::Failed(reason));
@@ -220,6 +244,7 @@ impl Streams {
     fn end(&mut self, mut connection: Connection, slot: u32, ending: Ending, book: &mut Book) {
         let now = book.clock.now_ns();
         let transport = connection.transport;
+        self.ports.release(transport, connection.server);
         self.roster.ended(slot, &mut connection, book, now);
         let lifetime = now.saturating_sub(connection.life.opened_ns);
         match ending {
@@ -264,6 +289,7 @@ impl super::Lane for Streams {
     fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool> {
         if self.ready.is_empty() {
             self.events()?;
+            self.told_ns = book.clock.now_ns();
         }
         let has_worked = !self.ready.is_empty();
         // A step of a handshake takes a quarter of a millisecond; with many at once the next query would wait for all.
@@ -302,6 +328,7 @@ impl super::Lane for Streams {
 
     fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
         self.roster.finish(book, is_broken_off, |connection| connection.link.close());
+        book.tail.ports.extend(self.ports.most());
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! connection says where to look, on from the last (`IP_LOCAL_PORT_RANGE`, Linux 6.3; an older kernel refuses it and
 //! does it in its own way).
 
-use crate::engine::system;
+use crate::engine::{port_count, system};
 use socket2::{SockAddr, Socket};
 use std::io;
 
@@ -23,9 +23,7 @@ pub(super) struct PortTurns {
 impl PortTurns {
     /// Those that the kernel gives out; worker `index` of several begins elsewhere than the others.
     pub(super) fn of_kernel(index: usize) -> Self {
-        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-        let mut bounds = range.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok().map(u32::from));
-        let (low, high) = (bounds.next().unwrap_or(1), bounds.next().unwrap_or(0));
+        let (low, high) = port_count::range().map_or((1, 0), |(low, high)| (u32::from(low), u32::from(high)));
         let mut turns = Self::new(low, (high + 1).saturating_sub(low));
         // The golden ratio lays any number of beginnings far from one another.
         turns.next = (turns.count as f64 * (index as f64 * 0.618_034).fract()) as u32;

@@ -1,6 +1,7 @@
 //! A connected socket and the queries on it.
 
 use super::batch::{Incoming, Outgoing};
+use super::witness::Witness;
 use crate::engine::matching::InFlight;
 use crate::engine::system::enable_stamps;
 use crate::limits::SOCKET_BUFFER_OCTETS;
@@ -14,6 +15,8 @@ const SEND_TRIES_MAX: usize = 1_000;
 pub(super) struct Channel {
     pub(super) socket: UdpSocket,
     pub(super) server: SocketAddr,
+    /// Sees what comes to its port from elsewhere; `None` where the system does not let two sockets have one port.
+    pub(super) witness: Option<Witness>,
     pub(super) in_flight: InFlight,
     /// Both halves, once the server has sent one; it is bound to the address of this socket (RFC 9018 4.4).
     pub(super) cookie: Vec<u8>,
@@ -24,7 +27,12 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
         let in_flight = InFlight::new();
-        Ok(Self { socket: open(server, source)?, server, in_flight, cookie: Vec::new(), segments: true })
+        let pair = Witness::beside(server, source).and_then(|(socket, witness)| Ok((ready(socket, server)?, witness)));
+        let (socket, witness) = match pair {
+            Ok((socket, witness)) => (socket, Some(witness)),
+            Err(_) => (open(server, source)?, None),
+        };
+        Ok(Self { socket, server, witness, in_flight, cookie: Vec::new(), segments: true })
     }
 
     /// Sends the batch; gives how many the kernel took, and how often it said that nobody listens there.
@@ -62,6 +70,10 @@ pub(in crate::engine) fn open(server: SocketAddr, source: Option<IpAddr>) -> io:
     if let Some(source) = source {
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
+    ready(socket, server)
+}
+
+fn ready(socket: Socket, server: SocketAddr) -> io::Result<UdpSocket> {
     // As much as the system grants: too little shows as drops, which are counted.
     let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
     let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);

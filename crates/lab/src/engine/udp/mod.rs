@@ -2,13 +2,15 @@
 
 pub(super) mod batch;
 pub(super) mod channel;
+// What comes from elsewhere.
+mod witness;
 
 use super::Plan;
 use super::Transport::Udp;
 use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::matching::Arrival;
-use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT};
+use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, WITNESS_TURNS};
 use crate::measure::Sent;
 use crate::per_query::Parties;
 use crate::workload::learned_cookie;
@@ -16,6 +18,7 @@ use batch::{Incoming, Outgoing};
 use channel::Channel;
 use std::io;
 use std::net::SocketAddr;
+use witness::Witness;
 
 /// The sockets of a worker.
 pub(super) struct Datagrams {
@@ -23,6 +26,8 @@ pub(super) struct Datagrams {
     /// The channel whose turn it is to send, and the one to be read next.
     next_send: usize,
     next_receive: usize,
+    /// The channel whose witness is to be heard next.
+    next_witness: usize,
     outgoing: Outgoing,
     /// From the planned time of each message of `outgoing` to its sending.
     lags: [u64; BATCH_COUNT],
@@ -78,6 +83,10 @@ impl super::Lane for Datagrams {
                 }
             }
         }
+        for _ in 0..self.channels.len().div_ceil(WITNESS_TURNS) {
+            self.hear(self.next_witness, book)?;
+            self.next_witness = (self.next_witness + 1) % self.channels.len();
+        }
         Ok(())
     }
 
@@ -104,6 +113,12 @@ impl super::Lane for Datagrams {
                 book.left(Udp, sent, is_broken_off);
             }
             book.tail.dropped += u64::from(batch::dropped(&self.channels[index].socket));
+            while self.hear(index, book)? == BATCH_COUNT {}
+            let channel = &self.channels[index];
+            let unread = channel.witness.as_ref().map_or(0, Witness::dropped);
+            let now = book.clock.now_ns();
+            book.queries(Udp, now).other_address += unread;
+            book.hold_port(Udp, channel.server);
         }
         Ok(())
     }
@@ -124,6 +139,7 @@ impl Datagrams {
             channels,
             next_send: 0,
             next_receive: 0,
+            next_witness: 0,
             outgoing: Outgoing::new(),
             lags: [0; BATCH_COUNT],
             incoming: Incoming::keeping(octets_kept),
@@ -159,6 +175,22 @@ impl Datagrams {
         let message = self.outgoing.push(|slot| fill(slot, &channel.cookie));
         sent.row = book.begin(sent, Parties { transport: Udp, server: channel.server, client }, message);
         channel.in_flight.enter(message, sent);
+    }
+
+    /// Takes in what came to a channel's port from elsewhere; gives how much.
+    fn hear(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
+        let Some(witness) = &self.channels[index].witness else { return Ok(0) };
+        let asked = self.channels[index].server;
+        if book.tail.other_address.is_none() {
+            book.tail.other_address = witness.sender().map(|sender| (asked, sender));
+        }
+        let count = self.incoming.receive(&witness.socket)?;
+        let now = book.clock.now_ns();
+        for index in 0..count {
+            let at = self.incoming.stamp(index).map_or(now, |stamp| self.stamps.at(stamp, now));
+            book.queries(Udp, at).other_address += 1;
+        }
+        Ok(count)
     }
 
     fn receive_from(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {

@@ -81,7 +81,7 @@ fn stats(
         "responses": row.answered,
         "timeouts": row.timed_out,
         "interrupted": row.interrupted,
-        "unexpected": row.late + row.duplicate + row.mismatched + row.stray,
+        "unexpected": row.late + row.duplicate + row.mismatched + row.stray + row.other_address,
         "discarded": row.send_errors,
         "response_rcodes": row.rcodes,
         "response_latency": {
@@ -97,6 +97,7 @@ fn stats(
             "duplicate": row.duplicate,
             "mismatched": row.mismatched,
             "stray": row.stray,
+            "other_address": row.other_address,
             "connection_lost": row.connection_lost,
             "truncated": row.truncated,
             "unexpected_rcode": row.unexpected,
@@ -124,7 +125,7 @@ fn connection_info(transport: &str, row: &Row, connections: Option<&ConnectionRo
     let mut info = Map::from_iter([("type".to_owned(), kind.into())]);
     if kind == "udp" {
         info.insert("packets_sent".into(), row.sent.into());
-        let received = row.arrived + row.late + row.duplicate + row.mismatched + row.stray;
+        let received = row.arrived + row.late + row.duplicate + row.mismatched + row.stray + row.other_address;
         info.insert("packets_received".into(), received.into());
     }
     info.insert("socket_errors".into(), row.send_errors.into());
@@ -252,6 +253,7 @@ fn counts(value: &Value, per_second: f64) -> Row {
         duplicate: number(&more["duplicate"]),
         mismatched: number(&more["mismatched"]),
         stray: number(&more["stray"]),
+        other_address: number(&more["other_address"]),
         latency: Distribution::of(buckets.into_iter().flatten().filter_map(triple)),
         ..Row::default()
     }

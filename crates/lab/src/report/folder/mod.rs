@@ -25,6 +25,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+/// The file that only a folder has whose run is not valid.
+const INVALID: &str = "INVALID.txt";
+
 /// Why a file of the run folder is not there.
 #[derive(Debug)]
 pub struct WriteError {
@@ -61,11 +64,12 @@ impl std::error::Error for WriteError {
 /// # Errors
 /// At the first file that cannot be written; those before it are whole, it and those after it are absent.
 pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: &Manifest) -> Result<(), WriteError> {
+    sign(folder, summary)?;
     put(folder, "summary.json", |out| json(out, summary))?;
     put(folder, "manifest.json", |out| json(out, manifest))?;
     put(folder, "seconds.jsonl", |out| metrics::write(out, recording, &summary.validity, manifest))?;
-    put(folder, "shotgun.json", |out| shotgun::write(out, recording))?;
-    put(folder, "shotgun.jsonl", |out| shotgun_lines::write(out, recording))?;
+    put(folder, "shotgun.json", |out| shotgun::write(out, recording, &summary.validity))?;
+    put(folder, "shotgun.jsonl", |out| shotgun_lines::write(out, recording, &summary.validity))?;
     for timing in Timing::ALL {
         put(folder, timing.file_name(), |out| interval_log::write(out, recording, &summary.validity, timing))?;
     }
@@ -83,6 +87,21 @@ pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: 
         put(folder, "clients.jsonl", |out| lines(out, &recording.clients))?;
     }
     Ok(())
+}
+
+/// A folder whose figures do not mean what they say has a file that says so: some files have no place for it, and their
+/// readers look for none.
+fn sign(folder: &Path, summary: &Summary) -> Result<(), WriteError> {
+    if !summary.validity.valid {
+        return put(folder, INVALID, |out| writeln!(out, "{}", summary.validity.reasons.join("\n")));
+    }
+    // Of an earlier run in this folder.
+    match std::fs::remove_file(folder.join(INVALID)) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(WriteError { path: folder.join(INVALID), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes one more file of a run, a JSON value.

@@ -1,6 +1,7 @@
-//! `shotgun.json`: the result file of DNS Shotgun, version 20200527, field for field, so that its plot scripts work.
+//! `shotgun.json`: the result file of DNS Shotgun, version 20200527, field for field, so that its plot scripts work;
+//! and `validity`, which they pass over.
 
-use crate::report::{ConnectionRow, Recording, Row};
+use crate::report::{ConnectionRow, Recording, Row, Validity};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -32,9 +33,10 @@ pub(super) const RCODES: [&str; 19] = [
 ];
 
 #[derive(Serialize)]
-struct File {
+struct File<'a> {
     version: u32,
     merged: bool,
+    validity: &'a Validity,
     stats_interval_ms: u64,
     timeout_ms: u64,
     idle_timeout_ms: u64,
@@ -66,13 +68,14 @@ struct Statistics {
 }
 
 /// Writes it.
-pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, recording: &Recording, validity: &Validity) -> io::Result<()> {
     let timeout_ms = recording.timeout.as_millis() as u64;
     let statistics = |row: &Row, connections: &ConnectionRow| statistics(row, connections, timeout_ms);
     let total = Row::sum(&sending(recording).cloned().collect::<Vec<_>>());
     let file = File {
         version: VERSION,
         merged: false,
+        validity,
         stats_interval_ms: 1_000,
         timeout_ms,
         idle_timeout_ms: 0,

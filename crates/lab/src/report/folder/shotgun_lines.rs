@@ -2,7 +2,7 @@
 //! Its names are those of dns-metrics, its times milliseconds, and its latency a count for each of them.
 
 use super::shotgun::{RCODES, connections_of, connections_of_all, milliseconds, sending};
-use crate::report::{ConnectionRow, Recording, Row};
+use crate::report::{ConnectionRow, Recording, Row, Validity};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,6 +23,8 @@ struct Header<'a> {
     timeout: u64,
     discarded: u64,
     merged: bool,
+    /// Passed over by its scripts.
+    validity: &'a Validity,
 }
 
 #[derive(Serialize)]
@@ -52,7 +54,7 @@ struct Latency {
 }
 
 /// Writes it.
-pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, recording: &Recording, validity: &Validity) -> io::Result<()> {
     let timeout = recording.timeout.as_millis() as u64;
     let total = Row::sum(&sending(recording).cloned().collect::<Vec<_>>());
     let started = recording.started.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -68,6 +70,7 @@ pub(super) fn write(out: &mut impl Write, recording: &Recording) -> io::Result<(
         timeout,
         discarded: total.send_errors,
         merged: false,
+        validity,
     };
     line(out, &header)?;
     for row in sending(recording) {

@@ -169,7 +169,7 @@ fn shotgun_finds_every_field_of_its_version() {
     let file: Value = serde_json::from_str(&folder.text("shotgun.json")).unwrap();
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let mut expected = "version merged stats_interval_ms timeout_ms idle_timeout_ms handshake_timeout_ms discarded \
-        stats_sum stats_periodic"
+        stats_sum stats_periodic validity"
         .split(' ')
         .collect::<Vec<_>>();
     expected.sort_unstable();
@@ -212,7 +212,7 @@ fn shotgun_of_today_has_lines() {
     let header = format!(
         r#"{{"runid":"catlab-1795254615000","type":"header","schema_version":20221207,"generator":"catlab",
         "generator_version":"{}","time_units_per_sec":1000,"stats_interval":1000,"timeout":20,"discarded":0,
-        "merged":false}}"#,
+        "merged":false,"validity":{{"valid":true,"reasons":[]}}}}"#,
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(lines[0], serde_json::from_str::<Value>(&header).unwrap());

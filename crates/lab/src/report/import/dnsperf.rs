@@ -36,6 +36,10 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
     let mut notes = vec![
         "dnsperf measures from the sending of each query, and leaves those without an answer out of its latency".into(),
     ];
+    // What `catlab load --dnsperf-text` says of a run of its own.
+    if let Some(reasons) = after("[Status] INVALID:") {
+        notes.insert(0, format!("INVALID: {reasons}"));
+    }
     if total.latency.is_empty() {
         notes.push(format!("its mean latency is {mean} s; without its histogram there are no percentiles"));
     }

@@ -18,8 +18,9 @@ impl Interval {
 /// The steps of a run: its seconds, or several of them together in a long run. The time after the last query, in which
 /// nothing happened, is left out.
 pub(super) fn of(run: &Run) -> Vec<Interval> {
-    let is_used =
-        |row: &Row| row.sent > 0 || row.arrived > 0 || row.late + row.duplicate + row.stray + row.mismatched > 0;
+    let is_used = |row: &Row| {
+        row.sent > 0 || row.arrived > 0 || row.late + row.duplicate + row.stray + row.mismatched + row.other_address > 0
+    };
     let rows = &run.recording.rows;
     let used = rows.iter().rposition(is_used).map_or(0, |last| last + 1);
     let step = used.div_ceil(INTERVALS_MAX).max(1);

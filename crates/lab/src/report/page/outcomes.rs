@@ -58,15 +58,16 @@ pub(super) fn losses(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     let all: Vec<_> = runs.iter().collect();
     let mut figure = Figure::new("losses", "Time-outs and answers out of place", &all).caption(
         "Time-outs, wrong answers and lost connections stand in the second in which the query was sent; late, second, \
-         mismatched and stray answers in the second in which they came.",
+         mismatched and stray answers, and those from another address, in the second in which they came.",
     );
     type Count = fn(&Row) -> u64;
-    let kinds: [(&str, Count, &str); 7] = [
+    let kinds: [(&str, Count, &str); 8] = [
         ("timed out", |row| row.timed_out, BAD),
         ("late", |row| row.late, "#4477AA"),
         ("duplicate", |row| row.duplicate, "#228833"),
         ("mismatched", |row| row.mismatched, "#AA3377"),
         ("stray", |row| row.stray, "#CCBB44"),
+        ("from another address", |row| row.other_address, "#66CCEE"),
         ("connection lost", |row| row.connection_lost, GREY),
         ("wrong", |row| row.checked.wrong(), "#EE6677"),
     ];

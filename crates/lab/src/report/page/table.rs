@@ -71,6 +71,7 @@ pub(super) fn figures(runs: &[Run]) -> String {
             ("duplicate", &|_, all| some(all.duplicate)),
             ("mismatched", &|_, all| some(all.mismatched)),
             ("stray", &|_, all| some(all.stray)),
+            ("from another address", &|_, all| some(all.other_address)),
             ("unexpected RCODE", &|_, all| some(all.unexpected)),
             ("answers checked", &|_, all| some(all.checked.checked)),
             ("wrong answers", &|_, all| wrong(all)),

@@ -1,0 +1,74 @@
+//! How many local ports are in use at once: each connection to one server holds one of its own (RFC 9293 3.3.10).
+
+use super::Transport;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Ports that the connections of a worker hold.
+#[derive(Default, Debug)]
+pub(super) struct PortCount {
+    /// Now, and the most so far.
+    held: BTreeMap<(Transport, SocketAddr), (u64, u64)>,
+}
+
+impl PortCount {
+    /// A connection begins.
+    pub(super) fn take(&mut self, transport: Transport, server: SocketAddr) {
+        let (now, most) = self.held.entry((transport, server)).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
+    }
+
+    /// A connection has ended.
+    pub(super) fn release(&mut self, transport: Transport, server: SocketAddr) {
+        if let Some((now, _)) = self.held.get_mut(&(transport, server)) {
+            *now = now.saturating_sub(1);
+        }
+    }
+
+    /// The most at once.
+    pub(super) fn most(&self) -> impl Iterator<Item = ((Transport, SocketAddr), u64)> {
+        self.held.iter().map(|(&key, &(_, most))| (key, most))
+    }
+}
+
+/// Ports that the kernel gives out for connections; none when it does not say.
+pub(crate) fn range() -> Option<(u16, u16)> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    Some((bounds.next()?, bounds.next()?))
+}
+
+/// Connections of this machine that are over, and whose ports are not free yet (TIME-WAIT, RFC 9293 3.3.2).
+pub(super) fn time_wait_count() -> u64 {
+    time_wait(&std::fs::read_to_string("/proc/net/sockstat").unwrap_or_default())
+}
+
+fn time_wait(sockstat: &str) -> u64 {
+    let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or_default();
+    let mut words = line.split_ascii_whitespace().skip_while(|word| *word != "tw").skip(1);
+    words.next().and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_at_once_is_kept() {
+        let (server, other) = (SocketAddr::from(([127, 0, 0, 1], 53)), SocketAddr::from(([127, 0, 0, 1], 54)));
+        let mut ports = PortCount::default();
+        (0..3).for_each(|_| ports.take(Transport::Tcp, server));
+        (0..2).for_each(|_| ports.release(Transport::Tcp, server));
+        ports.take(Transport::Tcp, server);
+        ports.take(Transport::Tcp, other);
+        let most: Vec<_> = ports.most().map(|((_, server), most)| (server.port(), most)).collect();
+        assert_eq!(most, [(53, 3), (54, 1)]);
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_connections_that_are_over() {
+        let text = "sockets: used 290\nTCP: inuse 5 orphan 0 tw 312 alloc 9 mem 1\nUDP: inuse 2 mem 0\n";
+        assert_eq!((time_wait(text), time_wait("")), (312, 0));
+    }
+}

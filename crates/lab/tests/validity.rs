@@ -1,0 +1,152 @@
+//! A run that is not valid says so, with the reason, in every output: in each file, on each screen, to each program
+//! that follows it.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::Transport;
+use lab::report::Run;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::Folder;
+
+/// Part of the reason that every run has whose lag must not even be a nanosecond.
+const REASON: &str = "went out";
+
+fn catlab(arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_catlab")).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap_or(-1), text.into_owned())
+}
+
+fn says(what: &str, text: &str) {
+    assert!(text.contains("INVALID") && text.contains(REASON), "{what}: {}", &text[..text.len().min(2_000)]);
+}
+
+fn get(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A run whose lag is over a limit that none keeps, or under one that all keep; what it said on the way is checked.
+fn load(out: &Path, limit: &str, code: i32) -> String {
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let server = echo.address(Transport::Udp).to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_catlab"))
+        .args(["load", "--workers", "1", "--server", &server, "--name", "q{n}.example", "--rate", "200"])
+        .args(["--duration", "6s", "--timeout", "300ms", "--lag-limit", limit, "--parquet", "--dnsperf-text"])
+        .args(["--prometheus", "127.0.0.1:0", "--prometheus-wait", "60s", "--out"])
+        .arg(out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let first = lines.next().unwrap();
+    let address = first.strip_prefix("metrics at http://").unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    for line in lines.by_ref().take(6) {
+        said += &(line + "\n");
+    }
+    // The endpoint outlives the run until its end has been read.
+    let mut metrics = String::new();
+    while !metrics.contains("of the whole run") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        metrics = get(&address);
+    }
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    said.extend(lines.map(|line| line + "\n"));
+    assert_eq!(child.wait().unwrap().code(), Some(code), "{text}{said}");
+    if code == 1 {
+        says("the view", &said);
+        says("the endpoint", &metrics);
+        assert!(metrics.contains("\ncatlab_valid 0\n"), "{metrics}");
+        says("dnsperf's text", text.split("Statistics:").next().unwrap());
+        says("the summary", text.split("Statistics:").nth(1).unwrap());
+    } else {
+        assert!(metrics.contains("\ncatlab_valid 1\n"), "{metrics}");
+        assert!(![&said, &metrics, &text].into_iter().any(|text| text.contains("INVALID")), "{said}{metrics}{text}");
+    }
+    text
+}
+
+fn validity_of_parquet(file: &Path) -> String {
+    let file = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
+    let facts = file.metadata().file_metadata().key_value_metadata().unwrap();
+    facts.iter().find(|fact| fact.key == "catlab.validity").unwrap().value.clone().unwrap()
+}
+
+#[test]
+fn every_output_of_a_run_that_is_not_valid_says_so() {
+    let folder = Folder::new("validity");
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let run = folder.path().join("run");
+    let text = load(&run, "0us", 1);
+    let file = |name: &str| std::fs::read_to_string(run.join(name)).unwrap();
+    for name in ["latency.hlog", "service.hlog", "send_lag.hlog"] {
+        says(name, &file(name));
+    }
+    assert!(file("INVALID.txt").contains(REASON));
+    let json = |name: &str| serde_json::from_str::<Value>(file(name).lines().next().unwrap()).unwrap();
+    for (name, validity) in [
+        ("summary.json", serde_json::from_str::<Value>(&file("summary.json")).unwrap()["validity"].clone()),
+        ("seconds.jsonl", json("seconds.jsonl")["additional_info"]["validity"].clone()),
+        ("shotgun.json", json("shotgun.json")["validity"].clone()),
+        ("shotgun.jsonl", json("shotgun.jsonl")["validity"].clone()),
+    ] {
+        assert_eq!(validity["valid"], false, "{name}");
+        assert!(validity["reasons"][0].as_str().unwrap().contains(REASON), "{name}: {validity}");
+    }
+    says("queries.parquet", &validity_of_parquet(&run.join("queries.parquet")));
+
+    // What is made of it.
+    let (code, said) = catlab(&["report", &at("run"), "--out", &at("page.html"), "--svg", &at("svg")]);
+    assert_eq!(code, 0, "{said}");
+    let page = std::fs::read_to_string(at("page.html")).unwrap();
+    says("the page", &page[page.find("<body>").unwrap()..page.find("<nav>").unwrap()]);
+    let pictures: Vec<_> = std::fs::read_dir(at("svg")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(pictures.len() >= 4, "{pictures:?}");
+    for picture in pictures {
+        let text = std::fs::read_to_string(&picture).unwrap();
+        assert!(text.contains("INVALID"), "{}", picture.display());
+    }
+    let (code, said) = catlab(&["compare", &at("run"), &at("run")]);
+    assert_eq!(code, 2, "{said}");
+    says("compare", &said);
+    let (_, said) = catlab(&["compare", &at("run"), &at("run"), "--force"]);
+    says("compare --force", &said);
+    let (_, said) = catlab(&["merge", &at("run"), &at("run"), "--out", &at("merged")]);
+    says("merge", &said);
+    says("the merged folder", &std::fs::read_to_string(folder.path().join("merged/latency.hlog")).unwrap());
+    assert!(folder.path().join("merged/INVALID.txt").exists());
+    std::fs::write(at("old.txt"), format!("{text}\n")).unwrap();
+    let old = Run::read(Path::new(&at("old.txt"))).unwrap();
+    assert!(old.notes[0].contains("INVALID") && old.notes[0].contains(REASON), "{:?}", old.notes);
+
+    // A valid run in the same folder takes the word away.
+    load(&run, "10s", 0);
+    assert!(!run.join("INVALID.txt").exists());
+    assert_eq!(validity_of_parquet(&run.join("queries.parquet")), "valid");
+    assert!(file("latency.hlog").contains("#[valid]"));
+}
+
+#[test]
+fn a_search_for_a_capacity_says_which_tries_were_not_valid() {
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let server = echo.address(Transport::Udp).to_string();
+    let plan = ["--name", "q{n}.example", "--from", "100", "--to", "100", "--try-for", "1s", "--repeats", "1"];
+    let limits = ["--lag-limit", "0us", "--timeout", "200ms", "--pause", "1ms"];
+    let (_, said) = catlab(&[&["capacity", "--server", &server][..], &plan, &limits].concat());
+    says("capacity", &said);
+    let (_, said) = catlab(&[&["capacity", "--json", "--server", &server][..], &plan, &limits].concat());
+    assert!(said.contains("\"valid\": false") && said.contains(REASON), "{said}");
+}
