@@ -4,11 +4,13 @@ use std::path::Path;
 
 const END: &str = "<!-- end -->";
 
-/// Puts `text` between the marks that name this command.
+/// Puts `text` between the marks that name this command. A relative path counts from the root of the workspace: cargo
+/// runs benches in the directory of their crate.
 ///
 /// # Errors
 /// When the document cannot be read or written, or has no such marks.
 pub(crate) fn write(path: &Path, command: &str, text: &str) -> Result<(), String> {
+    let path = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let document = std::fs::read_to_string(path).map_err(wrong)?;
     let begin = format!("<!-- {command} -->");
