@@ -1,6 +1,9 @@
 //! `cargo xtask bench measuring`: the same faulty server measured by dnsperf and by catlab, and what each of them says
 //! (docs/experiments/measuring.md).
 
+#[expect(dead_code, reason = "it is shared with benches that use more of it")]
+#[path = "support/command.rs"]
+mod command;
 #[path = "support/document.rs"]
 mod document;
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
@@ -24,27 +27,41 @@ const TIMEOUT_SECONDS: &str = "1";
 const SECOND: u64 = 4;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    let document = match (words.next().as_deref(), words.next()) {
-        (None, _) => None,
-        (Some("--write"), Some(path)) => Some(PathBuf::from(path)),
-        _ => {
-            eprintln!("cargo xtask bench measuring [--write DOCUMENT]");
-            return ExitCode::from(2);
+    command::run(
+        "measuring",
+        Options::parse(std::env::args().skip(1)),
+        |options| &options.folder,
+        |options| measure(options).map(|()| true),
+    )
+}
+
+const HELP: &str = "\
+cargo xtask bench measuring [--write DOCUMENT]
+
+  --write FILE  put what was said between the marks of this document
+";
+
+struct Options {
+    document: Option<PathBuf>,
+    /// For what programs leave behind.
+    folder: PathBuf,
+}
+
+impl Options {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { document: None, folder: command::folder("measuring") };
+        for given in command::options(words, HELP)? {
+            match given.word.as_str() {
+                "--write" => options.document = Some(given.value.into()),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
+            }
         }
-    };
-    match measure(document.as_deref()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench measuring: {error}");
-            ExitCode::from(2)
-        }
+        Ok(options)
     }
 }
 
-fn measure(document: Option<&Path>) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("catlab-measuring-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+fn measure(options: &Options) -> Result<(), String> {
+    let folder = &options.folder;
     let queries = folder.join("queries");
     let names = (0..10_000).map(|number| format!("q{number}.example. A\n")).collect::<String>();
     std::fs::write(&queries, names).map_err(|error| error.to_string())?;
@@ -64,9 +81,7 @@ fn measure(document: Option<&Path>) -> Result<(), String> {
             write!(text, "### {title}\n\ndnsperf 2.10:\n\n```text\n{said}```\n\ncatlab:\n\n{}\n", seconds(&run));
     }
     println!("{text}");
-    // A folder that stays behind in the system's temporary folder harms nobody.
-    let _removed = std::fs::remove_dir_all(&folder);
-    document.map_or(Ok(()), |path| document::write(path, "cargo xtask bench measuring", &text))
+    options.document.as_deref().map_or(Ok(()), |path| document::write(path, "cargo xtask bench measuring", &text))
 }
 
 fn serve<T>(faults: Faults, ask: impl FnOnce(SocketAddr) -> Result<T, String>) -> Result<T, String> {

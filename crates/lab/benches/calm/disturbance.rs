@@ -83,7 +83,7 @@ pub(crate) fn disturb(
 fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64, String> {
     let out: PathBuf = options.folder.join("updates");
     let rate = options.changes as f64 / options.rounds as f64 / seconds as f64;
-    let mut command = background(&pinned(options.writer_core, options.catlab()));
+    let mut command = background(&pinned(options.writer_core, &options.catlab));
     command.args(["load", "--quiet", "--workers", "1", "--transport", "tcp", "--server", &own.dns().to_string()]);
     command.arg("--tsig").arg(own.cluster().join("update.key"));
     command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);

@@ -5,11 +5,16 @@
 //!   writer core: updates | zone add, zone remove | dig AXFR  ----------->
 //! ```
 
+#[path = "../support/command.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
 mod disturbance;
 #[path = "../support/document.rs"]
 mod document;
+#[path = "../support/load.rs"]
+mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
@@ -23,7 +28,7 @@ mod table;
 
 use conclusion::Beginning;
 use disturbance::Kind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -62,7 +67,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut server_cores = None;
         let mut options = Self {
@@ -76,60 +81,34 @@ impl Options {
             tool_core: 0,
             writer_core: if cores >= 4 { cores - 1 } else { 0 },
             document: None,
-            folder: std::env::temp_dir().join(format!("catlab-bench-calm-{}", std::process::id())),
+            folder: command::folder("calm"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
-        while let Some(word) = words.next() {
-            // Cargo's own, to harnesses.
-            if word == "--bench" {
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
-            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
-            match word.as_str() {
-                "--rounds" => options.rounds = number(&value)?.max(1),
-                "--queries" => options.queries = number(&value)?.max(1),
-                "--rate" => options.rate = Some(number(&value)?.max(1) as f64),
-                "--sides" => options.sides = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
-                "--names" => options.names = number(&value)?.clamp(1_000, 10_000_000),
-                "--changes" => options.changes = number(&value)?.max(1),
+        for given in command::options(words, HELP)? {
+            match given.word.as_str() {
+                "--rounds" => options.rounds = given.number()?.max(1),
+                "--queries" => options.queries = given.number()?.max(1),
+                "--rate" => options.rate = Some(given.number()?.max(1) as f64),
+                "--sides" => options.sides = given.value.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "--names" => options.names = given.number()?.clamp(1_000, 10_000_000),
+                "--changes" => options.changes = given.number()?.max(1),
                 "--server-cores" => {
-                    let all = value.split(',').map(|word| number(word).map(|core| core as usize));
-                    server_cores = Some(all.collect::<Result<Vec<_>, _>>()?);
+                    server_cores = Some(given.numbers()?.into_iter().map(|core| core as usize).collect::<Vec<_>>());
                 }
-                "--tool-core" => options.tool_core = number(&value)? as usize,
-                "--writer-core" => options.writer_core = number(&value)? as usize,
-                "--write" => options.document = Some(value.into()),
-                _ => return Err(HELP.into()),
+                "--tool-core" => options.tool_core = given.number()? as usize,
+                "--writer-core" => options.writer_core = given.number()? as usize,
+                "--write" => options.document = Some(given.value.into()),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
         }
         let others = [options.tool_core, options.writer_core];
         options.server_cores = server_cores.unwrap_or_else(|| (0..cores).filter(|one| !others.contains(one)).collect());
         if options.server_cores.is_empty() { Err("no core is left for the server".into()) } else { Ok(options) }
     }
-
-    /// The load generator.
-    pub(crate) fn catlab(&self) -> &Path {
-        &self.catlab
-    }
 }
 
 fn main() -> ExitCode {
-    let done = Options::parse(std::env::args().skip(1)).and_then(|options| {
-        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
-        let done = bench(&options);
-        // A folder that stays behind in the system's temporary folder harms nobody.
-        let _removed = std::fs::remove_dir_all(&options.folder);
-        done
-    });
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bench calm: {error}");
-            ExitCode::from(2)
-        }
-    }
+    command::run("calm", Options::parse(std::env::args().skip(1)), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.

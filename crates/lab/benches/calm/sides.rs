@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::disturbance::{Kind, disturb};
+use super::load;
 use super::machine::pinned;
 use super::own::Own;
 use super::table::{Row, Verdict, spread, thousands};
@@ -110,21 +111,16 @@ fn turn(
 
 /// Asks for names all over the zone.
 fn queries(options: &Options, own: &Own, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
-    let out = options.folder.join("run");
-    let catlab = pinned(options.tool_core, options.catlab());
+    let catlab = pinned(options.tool_core, &options.catlab);
     // Where that is not allowed, `nice` says so and goes on.
     let mut command = Command::new("nice");
     command.args(["-n", "-10"]).arg(catlab.get_program()).args(catlab.get_args());
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string(), "--types", "A"]);
     command.args(["--seed", &(1_000 + seed).to_string(), "--duration", &format!("{seconds}s")]).args(pace);
-    command.args(["--expect-rcode", "NOERROR", "--timeout", "1s"]).arg("--out").arg(&out);
-    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    // 1 is a run that is not valid; its lag is told beside its latency.
-    if !matches!(output.status.code(), Some(0 | 1)) {
-        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    Run::read(&out).map_err(|error| error.to_string())
+    command.args(["--expect-rcode", "NOERROR", "--timeout", "1s"]);
+    // The lag of one that is not valid is told beside its latency.
+    Ok(load::run(&mut command, &options.folder.join("run"), own.pids())?.0)
 }
 
 /// Answers a second in a closed loop: the median of some.
@@ -133,8 +129,7 @@ fn limit(options: &Options, own: &Own) -> Result<f64, String> {
     for probe in 0..PROBES {
         let in_flight = IN_FLIGHT.to_string();
         let run = queries(options, own, PROBE_SECONDS, &["--closed-loop", "--in-flight", &in_flight], probe as u64)?;
-        let whole = run.sending().count().max(1);
-        rates.push(run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64);
+        rates.push(load::answers_a_second(&run));
     }
     Ok(spread(&rates).0)
 }

@@ -68,7 +68,7 @@ pub(crate) fn udp(options: &Options) -> Result<Vec<Row>, String> {
 /// A transport with connections: catlab and dnsperf.
 pub(crate) fn stream(options: &Options, transport: &str) -> Result<Vec<Row>, String> {
     let label = transport.to_uppercase();
-    let has_echo = Command::new(options.catlab()).args(["echo", "--help"]).output();
+    let has_echo = Command::new(&options.catlab).args(["echo", "--help"]).output();
     if !has_echo.is_ok_and(|output| output.status.success()) {
         return Ok(vec![Row {
             what: format!("{label}: catlab to dnsperf"),
@@ -78,7 +78,7 @@ pub(crate) fn stream(options: &Options, transport: &str) -> Result<Vec<Row>, Str
             note: "this build of catlab has no `echo`".into(),
         }]);
     }
-    let mut command = pinned(SERVER_CORE, options.catlab());
+    let mut command = pinned(SERVER_CORE, &options.catlab);
     command.args(["echo", "--ports", &format!("{transport}=0")]);
     let server = Server::start(command)?;
     let tools = [Tool::Closed, Tool::Dnsperf];
@@ -141,7 +141,7 @@ fn dnsperf(options: &Options, transport: &str, server: &Server) -> Result<f64, S
 /// Answers that arrived in the whole seconds of the run, so that neither its end nor its tail counts.
 fn catlab(options: &Options, transport: &str, server: &Server, pace: &[&str]) -> Result<f64, String> {
     let out = options.folder.join("run");
-    let mut command = pinned(TOOL_CORE, options.catlab());
+    let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--server", &server.address, "--transport", transport, "--workers", "1"]);
     command.args(["--duration", &format!("{}s", options.seconds)]).args(pace);
     command.arg("--queries").arg(&options.queries).arg("--out").arg(&out);

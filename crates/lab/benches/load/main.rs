@@ -5,6 +5,9 @@
 //!   core 0: catlab load at a rate                       --queries-->  core 1: far end, which notes the kernel's stamps
 //! ```
 
+#[path = "../support/command.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
 mod contest;
@@ -58,33 +61,23 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("catlab-bench-{}", std::process::id()));
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let folder = command::folder("load");
         let parts = ["udp", "tcp", "dot", "pacing", "busy"].map(str::to_owned).into();
         let queries = folder.join("queries");
         let catlab = env!("CARGO_BIN_EXE_catlab").into();
         let mut options = Self { rounds: 7, seconds: 3, parts, document: None, folder, queries, catlab };
-        while let Some(word) = words.next() {
-            // Cargo's own, to harnesses.
-            if word == "--bench" {
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
-            let number = || value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
-            match word.as_str() {
-                "--rounds" => options.rounds = number()?.max(1) as usize,
-                "--seconds" => options.seconds = number()?.max(2),
-                "--only" => options.parts = value.split(',').map(str::to_owned).collect(),
-                "--catlab" => options.catlab = value.into(),
-                "--write" => options.document = Some(value.into()),
-                _ => return Err(HELP.into()),
+        for given in command::options(words, HELP)? {
+            match given.word.as_str() {
+                "--rounds" => options.rounds = given.number()?.max(1) as usize,
+                "--seconds" => options.seconds = given.number()?.max(2),
+                "--only" => options.parts = given.list(),
+                "--catlab" => options.catlab = given.value.into(),
+                "--write" => options.document = Some(given.value.into()),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
         }
         Ok(options)
-    }
-
-    pub(crate) fn catlab(&self) -> &Path {
-        &self.catlab
     }
 }
 
@@ -94,21 +87,7 @@ fn main() -> ExitCode {
         role(&words.collect::<Vec<_>>());
         return ExitCode::SUCCESS;
     }
-    let done = Options::parse(words).and_then(|options| {
-        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
-        let done = bench(&options);
-        // A folder that stays behind in the system's temporary folder harms nobody.
-        let _removed = std::fs::remove_dir_all(&options.folder);
-        done
-    });
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bench load: {error}");
-            ExitCode::from(2)
-        }
-    }
+    command::run("load", Options::parse(words), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.
@@ -123,7 +102,7 @@ fn bench(options: &Options) -> Result<bool, String> {
             "tcp" | "dot" => contest::stream(options, part)?,
             "pacing" => pacing::alone(options)?,
             "busy" => pacing::among_busy(options)?,
-            _ => return Err(HELP.into()),
+            _ => return Err(format!("--only {part}: unknown\n{HELP}")),
         });
     }
     beginning.conclude("cargo xtask bench load", &rows, options.document.as_deref())

@@ -93,10 +93,10 @@ fn run(options: &Options, rate: u64, is_busy: bool) -> Result<Seen, String> {
     let out = options.folder.join("run");
     let mut command = if is_busy {
         let mut command = Command::new("nice");
-        command.args(["-n", "-15"]).arg(options.catlab());
+        command.args(["-n", "-15"]).arg(&options.catlab);
         command
     } else {
-        pinned(TOOL_CORE, options.catlab())
+        pinned(TOOL_CORE, &options.catlab)
     };
     command.args(["load", "--quiet", "--server", &server.address, "--workers", "1"]);
     command.args(["--sockets", &SOCKETS.to_string(), "--rate", &rate.to_string()]);

@@ -2,11 +2,11 @@
 
 use super::Options;
 use super::answers;
-use super::machine::{Meter, TOOL_CORE, Used, pinned};
+use super::load;
+use super::machine::{TOOL_CORE, Used, pinned};
 use super::rivals::{self, NAMES, Rival};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
-use lab::report::Run;
 
 /// Queries that wait, and the sockets they are on.
 const IN_FLIGHT: usize = 512;
@@ -111,8 +111,7 @@ fn run(
     pace: Pace,
     flood: f64,
 ) -> Result<Turn, String> {
-    let out = options.folder.join("run");
-    let mut command = pinned(TOOL_CORE, options.catlab());
+    let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &rival.address.to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
     command.args(["--expect-rcode", "NOERROR"]);
@@ -122,15 +121,8 @@ fn run(
         Pace::Closed => command.args(["--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]),
         Pace::Flood => command.args(["--rate", &format!("{flood:.0}"), "--timeout", "300ms"]),
     };
-    command.arg("--queries").arg(zone.queries(lengths)?).arg("--out").arg(&out);
-    let meter = Meter::start(rival.pids());
-    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    let used = meter.stop();
-    // 1 is a run that is not valid, which one beyond the limit of the tool is not.
-    if !matches!(output.status.code(), Some(0 | 1)) {
-        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    let run = Run::read(&out).map_err(|error| error.to_string())?;
+    command.arg("--queries").arg(zone.queries(lengths)?);
+    let (run, used) = load::run(&mut command, &options.folder.join("run"), rival.pids())?;
     let figures = run.figures();
     // In a flood an answer may come so late that its ID belongs to another query by then; that is no wrong answer.
     if figures.unexpected > 0 || (pace == Pace::Closed && figures.mismatched > 0) {
@@ -140,8 +132,7 @@ fn run(
             rival.name
         ));
     }
-    let whole = run.sending().count().max(1);
-    let rate = run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64;
+    let rate = load::answers_a_second(&run);
     Ok(Turn { name: rival.name, pace, rate, used })
 }
 

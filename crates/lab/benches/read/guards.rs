@@ -3,12 +3,12 @@
 //! Loopback is exempt as the server comes; here nobody is. The names are so many that no client is over the limit: each
 //! response is counted, and each goes out.
 
-use super::machine::{Meter, SERVER_CORE, TOOL_CORE, pinned};
+use super::load;
+use super::machine::{SERVER_CORE, TOOL_CORE, pinned};
 use super::own::Own;
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{APEX, Lengths, Zone};
 use super::{Options, answers};
-use lab::report::Run;
 
 /// Queries that wait, and the sockets they are on.
 const IN_FLIGHT: usize = 512;
@@ -103,26 +103,18 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
 }
 
 fn run(options: &Options, zone: &Zone, own: &Own, guard: Guard) -> Result<Turn, String> {
-    let out = options.folder.join("run");
-    let mut command = pinned(TOOL_CORE, options.catlab());
+    let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
     command.args(["--expect-rcode", "NOERROR", "--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]);
-    command.args(guard.arguments()).arg("--queries").arg(zone.queries(Lengths::Mixed)?).arg("--out").arg(&out);
-    let meter = Meter::start(own.pids());
-    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    let used = meter.stop();
-    if !matches!(output.status.code(), Some(0 | 1)) {
-        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    let run = Run::read(&out).map_err(|error| error.to_string())?;
+    command.args(guard.arguments()).arg("--queries").arg(zone.queries(Lengths::Mixed)?);
+    let (run, used) = load::run(&mut command, &options.folder.join("run"), own.pids())?;
     let figures = run.figures();
     // A truncated response is one that was held back.
     if figures.unexpected + figures.mismatched + figures.truncated > 0 || figures.answered == 0 {
         return Err(format!("{}: wrong answers: {figures:?}", guard.label()));
     }
-    let whole = run.sending().count().max(1);
-    let rate = run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64;
+    let rate = load::answers_a_second(&run);
     Ok(Turn { guard, rate, cost_us: 1e6 * used.server / rate })
 }
 

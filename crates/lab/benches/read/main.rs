@@ -5,12 +5,16 @@
 //! ```
 
 mod answers;
+#[path = "../support/command.rs"]
+mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
 mod guards;
+#[path = "../support/load.rs"]
+mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
@@ -30,7 +34,7 @@ mod echo;
 mod sockets;
 
 use conclusion::Beginning;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Row;
 
@@ -63,7 +67,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             rounds: 5,
             seconds: 4,
@@ -71,38 +75,24 @@ impl Options {
             servers: rivals::NAMES.map(str::to_owned).into(),
             names: vec![100_000, 1_000_000],
             document: None,
-            folder: std::env::temp_dir().join(format!("catlab-bench-read-{}", std::process::id())),
+            folder: command::folder("read"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
-        while let Some(word) = words.next() {
-            // Cargo's own, to harnesses.
-            if word == "--bench" {
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
-            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
-            let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
-            match word.as_str() {
-                "--rounds" => options.rounds = number(&value)?.max(1) as usize,
-                "--seconds" => options.seconds = number(&value)?.max(2),
-                "--only" => options.parts = list(),
-                "--servers" => options.servers = list(),
+        for given in command::options(words, HELP)? {
+            match given.word.as_str() {
+                "--rounds" => options.rounds = given.number()?.max(1) as usize,
+                "--seconds" => options.seconds = given.number()?.max(2),
+                "--only" => options.parts = given.list(),
+                "--servers" => options.servers = given.some_of(&rivals::NAMES)?,
                 "--names" => {
-                    let counts = list().iter().map(|value| number(value)).collect::<Result<Vec<_>, _>>()?;
-                    options.names = counts.into_iter().map(|count| count.clamp(1, 100_000_000) as u32).collect();
+                    options.names =
+                        given.numbers()?.into_iter().map(|count| count.clamp(1, 100_000_000) as u32).collect();
                 }
-                "--write" => options.document = Some(value.into()),
-                _ => return Err(HELP.into()),
+                "--write" => options.document = Some(given.value.into()),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
         }
-        let unknown = options.servers.iter().find(|name| !rivals::NAMES.contains(&name.as_str()));
-        unknown.map_or(Ok(()), |name| Err(format!("--servers {name}: not one of {}", rivals::NAMES.join(", "))))?;
         Ok(options)
-    }
-
-    /// The load generator.
-    pub(crate) fn catlab(&self) -> &Path {
-        &self.catlab
     }
 }
 
@@ -115,21 +105,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let done = Options::parse(words).and_then(|options| {
-        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
-        let done = bench(&options);
-        // A folder that stays behind in the system's temporary folder harms nobody.
-        let _removed = std::fs::remove_dir_all(&options.folder);
-        done
-    });
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bench read: {error}");
-            ExitCode::from(2)
-        }
-    }
+    command::run("read", Options::parse(words), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.
@@ -141,7 +117,7 @@ fn bench(options: &Options) -> Result<bool, String> {
             "udp" => contest::udp(options)?,
             "guards" => guards::of_all(options)?,
             "weight" => weight::of_all(options)?,
-            _ => return Err(HELP.into()),
+            _ => return Err(format!("--only {part}: unknown\n{HELP}")),
         });
     }
     beginning.conclude("cargo xtask bench read", &rows, options.document.as_deref())

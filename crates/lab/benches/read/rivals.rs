@@ -1,6 +1,6 @@
 //! The servers that take turns, each with one thread for packets on one core.
 
-use super::machine::{SERVER_CORE, bind_process, family, on_cores, role};
+use super::machine::{self, SERVER_CORE, bind_process, family, on_cores, role};
 use super::zones::{APEX, Zone};
 use lab::peers::{self, Kind, Peer, ServedZone, Setup};
 use std::fs::File;
@@ -15,7 +15,6 @@ use wire::name::Name;
 pub(crate) const NAMES: [&str; 7] = ["echo", "catamaran", "knot", "nsd", "bind", "powerdns", "coredns"];
 /// How long one may take to answer, and to end.
 const READY_MAX: Duration = Duration::from_secs(120);
-const END_MAX: Duration = Duration::from_secs(10);
 
 /// A running server; it ends with this value.
 pub(crate) struct Rival {
@@ -46,13 +45,7 @@ impl Drop for Process {
         let Self::Own(child) = self else { return };
         // Standard input is what an echo waits for; the others want a signal.
         drop(child.stdin.take());
-        let _sent = Command::new("kill").arg(child.id().to_string()).status();
-        let until = Instant::now() + END_MAX;
-        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _killed = child.kill();
-        let _ended = child.wait();
+        machine::end(child);
     }
 }
 

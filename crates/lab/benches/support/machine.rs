@@ -11,7 +11,7 @@ pub(crate) const SERVER_CORE: usize = 1;
 /// Ticks of /proc to a second (USER_HZ).
 const TICKS: f64 = 100.0;
 /// How long a program that was told to end may take.
-const END_MAX: Duration = Duration::from_secs(10);
+const END_MAX: Duration = Duration::from_secs(20);
 /// From this share of its core on a process could not have gone faster.
 const SATURATED: f64 = 0.9;
 
@@ -44,10 +44,26 @@ impl Server {
     /// Closes its standard input, which ends the roles of this program, and waits.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
-        let until = Instant::now() + END_MAX;
-        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait(&mut self.child);
+    }
+}
+
+/// Waits until a process that was told to has ended, or should have.
+fn wait(child: &mut Child) {
+    let until = Instant::now() + END_MAX;
+    while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Ends a process by a signal; by one that cannot be ignored when that takes too long.
+pub(crate) fn end(child: &mut Child) {
+    // Whoever was waited for already has no number any more.
+    if matches!(child.try_wait(), Ok(None)) {
+        let _sent = Command::new("kill").arg(child.id().to_string()).status();
+        wait(child);
+        let _killed = child.kill();
+        let _ended = child.wait();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Our own server as a cluster of one, with what is to be measured of its configuration changed.
 
-use super::machine::{family, on_cores};
+use super::machine::{self, family, on_cores};
 use lab::peers::Kind;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long it may take to answer, with its zones loaded, and to end.
+/// How long it may take to answer, with its zones loaded.
 const READY_MAX: Duration = Duration::from_secs(180);
-const END_MAX: Duration = Duration::from_secs(20);
 /// Ports that it has, in a row; what is where is said below.
 const PORTS: u16 = 40;
 
@@ -81,16 +80,7 @@ impl Own {
     }
 
     fn end(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
-        }
-        let _sent = Command::new("kill").arg(self.child.id().to_string()).status();
-        let until = Instant::now() + END_MAX;
-        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _killed = self.child.kill();
-        let _ended = self.child.wait();
+        machine::end(&mut self.child);
     }
 
     fn at(&self, offset: u16) -> SocketAddr {

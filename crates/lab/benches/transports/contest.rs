@@ -1,7 +1,8 @@
 //! Answers a second over each transport, each number of connections and each depth, in turns.
 
 use super::answers;
-use super::machine::{Meter, TOOL_CORE, Used, pinned, resident_bytes};
+use super::load;
+use super::machine::{TOOL_CORE, Used, pinned, resident_bytes};
 use super::servers::{NAMES, Server};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
@@ -92,11 +93,10 @@ fn run(
     cell: Cell,
     round: usize,
 ) -> Result<Turn, String> {
-    let out = options.folder.join("run");
     let address = server.address(transport).ok_or("a transport that it has")?;
     let is_udp = transport == Transport::Udp;
     let in_flight = if is_udp { UDP_IN_FLIGHT } else { cell.connections * cell.depth };
-    let mut command = pinned(TOOL_CORE, options.catlab());
+    let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &address.to_string()]);
     command.args(["--transport", transport.label(), "--duration", &format!("{}s", options.seconds)]);
     command.args(["--closed-loop", "--in-flight", &in_flight.to_string(), "--expect-rcode", "NOERROR"]);
@@ -107,20 +107,12 @@ fn run(
     }
     let pids: Vec<String> = server.pids().iter().map(|pid| format!("pid:{pid}")).collect();
     command.args(["--monitor", &pids.join(","), "--monitor-interval", "500ms"]);
-    command.arg("--queries").arg(zone.queries(Lengths::Mixed)?).arg("--out").arg(&out);
-    let meter = Meter::start(server.pids());
-    let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    let used = meter.stop();
+    command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
+    let (run, used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
     let resident = server.pids().into_iter().map(resident_bytes).sum();
-    // 1 is a run that is not valid, which one beyond the limit of the tool is not.
-    if !matches!(output.status.code(), Some(0 | 1)) {
-        return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    let run = Run::read(&out).map_err(|error| error.to_string())?;
     let wrong = format!("{} over {transport}, {} x {}", server.name, cell.connections, cell.depth);
     check(&wrong, &run, cell, transport)?;
-    let whole = run.sending().count().max(1);
-    let rate = run.sending().map(|row| row.arrived as f64).sum::<f64>() / whole as f64;
+    let rate = load::answers_a_second(&run);
     // While the connections were being opened time went by, too: the samples are on the clock of the run.
     let of_run = run.recording.samples.iter().filter(|sample| sample.at > 0.6 && sample.at <= options.seconds as f64);
     let of_run: Vec<_> = of_run.filter_map(|sample| sample.cpu_cores).collect();

@@ -7,11 +7,16 @@
 
 #[path = "../read/answers.rs"]
 mod answers;
+#[path = "../support/command.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
+#[path = "../support/load.rs"]
+mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
@@ -27,7 +32,7 @@ mod zones;
 
 use conclusion::Beginning;
 use lab::engine::Transport;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -67,7 +72,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             rounds: 5,
             seconds: 4,
@@ -76,40 +81,27 @@ impl Options {
             servers: servers::NAMES.map(str::to_owned).into(),
             names: 100_000,
             document: None,
-            folder: std::env::temp_dir().join(format!("catlab-bench-transports-{}", std::process::id())),
+            folder: command::folder("transports"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
-        while let Some(word) = words.next() {
-            // Cargo's own, to harnesses.
-            if word == "--bench" {
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("{word} wants a value\n{HELP}"))?;
-            let number = |value: &str| value.parse::<u64>().map_err(|_| format!("{word} {value}: not a number"));
-            match word.as_str() {
-                "--rounds" => options.rounds = number(&value)?.max(1) as usize,
-                "--seconds" => options.seconds = number(&value)?.max(2),
+        for given in command::options(words, HELP)? {
+            match given.word.as_str() {
+                "--rounds" => options.rounds = given.number()?.max(1) as usize,
+                "--seconds" => options.seconds = given.number()?.max(2),
                 "--transports" => {
-                    options.transports = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                    options.transports = given.value.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
-                "--cells" => options.cells = cells(&value)?,
-                "--servers" => options.servers = value.split(',').map(str::to_owned).collect(),
-                "--names" => options.names = number(&value)?.clamp(200, 10_000_000) as u32,
-                "--write" => options.document = Some(value.into()),
-                _ => return Err(HELP.into()),
+                "--cells" => options.cells = cells(&given.value)?,
+                "--servers" => options.servers = given.some_of(&servers::NAMES)?,
+                "--names" => options.names = given.number()?.clamp(200, 10_000_000) as u32,
+                "--write" => options.document = Some(given.value.into()),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
         }
-        let unknown = options.servers.iter().find(|name| !servers::NAMES.contains(&name.as_str()));
-        unknown.map_or(Ok(()), |name| Err(format!("--servers {name}: not one of {}", servers::NAMES.join(", "))))?;
         if options.transports.contains(&Transport::Udp) {
             return Err("UDP is measured anyway: the others are held against it".into());
         }
         Ok(options)
-    }
-
-    /// The load generator.
-    pub(crate) fn catlab(&self) -> &Path {
-        &self.catlab
     }
 }
 
@@ -125,21 +117,7 @@ fn cells(text: &str) -> Result<Vec<Cell>, String> {
 }
 
 fn main() -> ExitCode {
-    let done = Options::parse(std::env::args().skip(1)).and_then(|options| {
-        std::fs::create_dir_all(&options.folder).map_err(|error| error.to_string())?;
-        let done = bench(&options);
-        // A folder that stays behind in the system's temporary folder harms nobody.
-        let _removed = std::fs::remove_dir_all(&options.folder);
-        done
-    });
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bench transports: {error}");
-            ExitCode::from(2)
-        }
-    }
+    command::run("transports", Options::parse(std::env::args().skip(1)), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.

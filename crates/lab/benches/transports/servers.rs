@@ -1,6 +1,6 @@
 //! The servers that take turns, each with one thread on one core, and the transports that each has.
 
-use super::machine::{SERVER_CORE, bind_process, family, on_cores};
+use super::machine::{self, SERVER_CORE, bind_process, family, on_cores};
 use super::own::Own;
 use super::zones::{APEX, Zone};
 use lab::engine::Transport;
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 pub(crate) const NAMES: [&str; 5] = ["catamaran", "knot", "nsd", "bind", "unbound"];
 /// How long one may take to answer, and to end.
 const READY_MAX: Duration = Duration::from_secs(120);
-const END_MAX: Duration = Duration::from_secs(10);
 /// Connections that each lets in, which is more than any cell has.
 const CONNECTIONS_MAX: usize = 16_000;
 /// Files of a server that are no connections.
@@ -155,13 +154,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Process::Peer(child) = &mut self.process else { return };
-        let _sent = Command::new("kill").arg(child.id().to_string()).status();
-        let until = Instant::now() + END_MAX;
-        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _killed = child.kill();
-        let _ended = child.wait();
+        machine::end(child);
     }
 }
 
