@@ -27,6 +27,10 @@ const PROBE_SECONDS: u64 = 3;
 /// Shorter turns have too few whole seconds.
 const SECONDS_MIN: u64 = 3;
 
+/// Of the updates that were to come so many must have been acknowledged, and of the queries so many must count.
+const UPDATES_SHARE_MIN: f64 = 0.95;
+const QUERIES_SHARE_MIN: f64 = 0.95;
+
 /// What one side did over all turns.
 #[derive(Default)]
 struct Side {
@@ -167,7 +171,7 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         let of = side.runs.iter().map(|run| run.total.send_lag.quantile(0.9999) as f64 / 1e3);
         spread(&of.collect::<Vec<_>>()).0
     };
-    let mut rows = Vec::new();
+    let mut rows = worst_seconds(kind, still, disturbed);
     for (name, quantile, since) in [
         ("p50", 0.5, Since::Planned),
         ("p99", 0.99, Since::Planned),
@@ -178,6 +182,7 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
         let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
         let is_judged = quantile == 0.9999 && since == Since::Planned;
+        let verdict = if is_judged { judge(options, kind, disturbed, queries, [low, high]) } else { Verdict::Informs };
         let note = if is_judged {
             format!(
                 "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
@@ -196,9 +201,47 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
             what: format!("{}: {name}", kind.label()),
             figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
             budget: if is_judged { format!("<= {RATIO_MAX}") } else { String::new() },
-            verdict: if is_judged { Verdict::of(ratio <= RATIO_MAX) } else { Verdict::Informs },
+            verdict,
             note,
         });
     }
     Ok(rows)
+}
+
+/// The interval says whether the budget is met; nothing does when the disturbance did not take place as it should
+/// have, or the queries are fewer than were wanted.
+fn judge(options: &Options, kind: Kind, disturbed: &Side, queries: [u64; 2], interval: [f64; 2]) -> Verdict {
+    let took_place = match kind {
+        Kind::Updates => disturbed.done as f64 >= UPDATES_SHARE_MIN * options.changes as f64,
+        Kind::Load => disturbed.done > 0 && disturbed.checkpoints > 0.0,
+        Kind::Transfer => disturbed.done > 0,
+    };
+    // Whole seconds are compared: the first and the last of a turn may be left out.
+    let are_enough = queries.into_iter().all(|count| count as f64 >= QUERIES_SHARE_MIN * options.queries as f64);
+    match interval {
+        _ if !(took_place && are_enough) => Verdict::Absent,
+        [_, high] if high <= RATIO_MAX => Verdict::Met,
+        [low, _] if low > RATIO_MAX => Verdict::Missed,
+        _ => Verdict::Undecided,
+    }
+}
+
+/// The second of each side whose slowest in ten thousand were the slowest, and the slowest query of all.
+fn worst_seconds(kind: Kind, still: &Side, disturbed: &Side) -> Vec<Row> {
+    [("still", still), ("disturbed", disturbed)]
+        .into_iter()
+        .map(|(name, side)| {
+            let rows = || side.runs.iter().flat_map(|run| run.sending());
+            let quantile = |quantile| rows().map(|row| row.latency.quantile(quantile)).max().unwrap_or(0) as f64 / 1e3;
+            let figures = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
+            let figures = figures.map(|(label, of)| format!("{label} {:.0} us", quantile(of))).join(", ");
+            Row {
+                what: format!("{}: the worst second of each, {name}", kind.label()),
+                figure: figures,
+                budget: String::new(),
+                verdict: Verdict::Informs,
+                note: format!("{} seconds", rows().count()),
+            }
+        })
+        .collect()
 }

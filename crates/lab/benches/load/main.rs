@@ -23,6 +23,7 @@ mod roles;
 #[path = "../support/sockets.rs"]
 mod sockets;
 #[path = "../support/table.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
 mod table;
 
 use conclusion::Beginning;

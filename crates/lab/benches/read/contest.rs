@@ -7,6 +7,7 @@ use super::machine::{TOOL_CORE, Used, pinned};
 use super::rivals::{self, NAMES, Rival};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
+use lab::report::Run;
 
 /// Queries that wait, and the sockets they are on.
 const IN_FLIGHT: usize = 512;
@@ -37,7 +38,18 @@ struct Turn {
     name: &'static str,
     pace: Pace,
     rate: f64,
+    /// Queries sent a second.
+    offered: f64,
     used: Used,
+    /// Answers whose addresses were compared meanwhile.
+    compared: u32,
+}
+
+impl Turn {
+    /// Microseconds of the server's processor for each answer.
+    fn cost_us(&self) -> f64 {
+        1e6 * self.used.server / self.rate
+    }
 }
 
 /// Both paces, both kinds of names, each size of zone.
@@ -122,7 +134,15 @@ fn run(
         Pace::Flood => command.args(["--rate", &format!("{flood:.0}"), "--timeout", "300ms"]),
     };
     command.arg("--queries").arg(zone.queries(lengths)?);
-    let (run, used) = load::run(&mut command, &options.folder.join("run"), rival.pids())?;
+    let out = options.folder.join("run");
+    let mut measure = || load::run(&mut command, &out, rival.pids());
+    let ((run, used), compared) = match rival.name {
+        "echo" => (measure()?, 0),
+        name => {
+            let (measured, compared) = answers::check_meanwhile(name, rival.address, zone, &mut measure)?;
+            (measured?, compared)
+        }
+    };
     let figures = run.figures();
     // In a flood an answer may come so late that its ID belongs to another query by then; that is no wrong answer.
     if figures.unexpected > 0 || (pace == Pace::Closed && figures.mismatched > 0) {
@@ -132,8 +152,13 @@ fn run(
             rival.name
         ));
     }
-    let rate = load::answers_a_second(&run);
-    Ok(Turn { name: rival.name, pace, rate, used })
+    let (rate, offered) = (load::answers_a_second(&run), offered_a_second(&run));
+    Ok(Turn { name: rival.name, pace, rate, offered, used, compared })
+}
+
+/// Queries sent in a whole second.
+fn offered_a_second(run: &Run) -> f64 {
+    run.sending().map(|row| row.sent as f64).sum::<f64>() / run.sending().count().max(1) as f64
 }
 
 /// How fast each server was, which side it saturated, and how ours stands to each.
@@ -149,17 +174,26 @@ fn figures(options: &Options, label: &str, turns: &[Turn], pace: Pace) -> Vec<Ro
             tool_core: median(|turn| turn.used.tool_core).0,
             server_core: median(|turn| turn.used.server_core).0,
         };
-        let cost_us = median(|turn| 1e6 * turn.used.server / turn.rate).0;
+        let (cost_us, offered) = (median(Turn::cost_us).0, median(|turn| turn.offered).0);
+        let compared = of(name).map(|turn| turn.compared).sum::<u32>();
+        let compared =
+            if name == "echo" { String::new() } else { format!("; {compared} addresses compared meanwhile") };
         rows.push(Row {
             what: format!("{label}: {name}"),
             figure: format!("{} answers/s ({} to {})", thousands(rate), thousands(least), thousands(most)),
             budget: String::new(),
             verdict: Verdict::Informs,
-            note: format!("{cost_us:.2} us of the server's processor an answer; {}", used.describe()),
+            note: format!(
+                "{} queries/s offered; {cost_us:.2} us of the server's processor an answer; {}{compared}",
+                thousands(offered),
+                used.describe()
+            ),
         });
     }
     for (other, budget) in RATIOS_MIN {
-        let ratios: Vec<f64> = of("catamaran").zip(of(other)).map(|(own, other)| own.rate / other.rate).collect();
+        let pairs = of("catamaran").zip(of(other));
+        let (ratios, costs): (Vec<f64>, Vec<f64>) =
+            pairs.map(|(own, other)| (own.rate / other.rate, other.cost_us() / own.cost_us())).unzip();
         if ratios.is_empty() && !options.servers.iter().any(|name| name == other) {
             continue;
         }
@@ -174,7 +208,7 @@ fn figures(options: &Options, label: &str, turns: &[Turn], pace: Pace) -> Vec<Ro
                 (_, true) => Verdict::of(ratio >= budget),
                 (_, false) => Verdict::Informs,
             },
-            note: format!("median of {} rounds", ratios.len()),
+            note: format!("median of {} rounds; by processor time of the server {:.2}", ratios.len(), spread(&costs).0),
         });
     }
     rows

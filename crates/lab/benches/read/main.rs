@@ -23,6 +23,7 @@ mod machine;
 mod own;
 mod rivals;
 #[path = "../support/table.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
 mod table;
 mod weight;
 mod zones;

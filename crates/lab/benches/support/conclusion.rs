@@ -30,8 +30,8 @@ impl Beginning {
         if let Some(path) = document {
             document::write(path, command, &text)?;
         }
-        let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed).count();
-        println!("{missed} budgets missed");
+        let missed = rows.iter().filter(|row| matches!(row.verdict, Verdict::Missed | Verdict::Undecided)).count();
+        println!("{missed} budgets not met");
         Ok(missed == 0)
     }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Verdict {
     Met,
     /// Not reached.
     Missed,
+    /// The interval holds values on both sides.
+    Undecided,
     /// Could not be measured here.
     Absent,
 }
@@ -39,6 +41,7 @@ impl Verdict {
             Self::Informs => "",
             Self::Met => "met",
             Self::Missed => "**missed**",
+            Self::Undecided => "**undecided**",
             Self::Absent => "not measured",
         }
     }

@@ -2,7 +2,7 @@
 
 use super::answers;
 use super::load;
-use super::machine::{TOOL_CORE, Used, pinned, resident_bytes};
+use super::machine::{TOOL_CORE, Used, pinned};
 use super::servers::{NAMES, Server};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
@@ -26,7 +26,6 @@ struct Turn {
     /// Microseconds of the server's processor for each answer.
     cost_us: f64,
     used: Used,
-    resident: f64,
 }
 
 /// How much of our own rate over UDP is wanted (DESIGN.md, Speed budgets).
@@ -79,7 +78,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-fn absent(what: &str, name: &str, note: String) -> Row {
+pub(crate) fn absent(what: &str, name: &str, note: String) -> Row {
     let (figure, budget) = (String::new(), String::new());
     Row { what: format!("{what}: {name}"), figure, budget, verdict: Verdict::Absent, note }
 }
@@ -108,8 +107,11 @@ fn run(
     let pids: Vec<String> = server.pids().iter().map(|pid| format!("pid:{pid}")).collect();
     command.args(["--monitor", &pids.join(","), "--monitor-interval", "500ms"]);
     command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
-    let (run, used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
-    let resident = server.pids().into_iter().map(resident_bytes).sum();
+    let out = options.folder.join("run");
+    let udp = server.address(Transport::Udp).ok_or("every server has UDP")?;
+    let measure = || load::run(&mut command, &out, server.pids());
+    let (measured, _right) = answers::check_meanwhile(server.name, udp, zone, measure)?;
+    let (run, used) = measured?;
     let wrong = format!("{} over {transport}, {} x {}", server.name, cell.connections, cell.depth);
     check(&wrong, &run, cell, transport)?;
     let rate = load::answers_a_second(&run);
@@ -118,7 +120,7 @@ fn run(
     let of_run: Vec<_> = of_run.filter_map(|sample| sample.cpu_cores).collect();
     let times = of_run.len() as f64 / pids.len() as f64;
     let cores = of_run.iter().sum::<f64>() / times.max(1.0);
-    let turn = Turn { name: server.name, transport, cell, round, rate, cost_us: 1e6 * cores / rate, used, resident };
+    let turn = Turn { name: server.name, transport, cell, round, rate, cost_us: 1e6 * cores / rate, used };
     eprintln!(
         "round {} {transport} {} x {}: {} {rate:.0} answers/s, {:.2} us of its processor each",
         round + 1,
@@ -131,7 +133,7 @@ fn run(
 }
 
 /// All connections were there, and what came was right.
-fn check(what: &str, run: &Run, cell: Cell, transport: Transport) -> Result<(), String> {
+pub(crate) fn check(what: &str, run: &Run, cell: Cell, transport: Transport) -> Result<(), String> {
     let figures = run.figures();
     if figures.unexpected + figures.mismatched > 0 {
         let (unexpected, mismatched) = (figures.unexpected, figures.mismatched);
@@ -163,7 +165,7 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
     for name in NAMES.into_iter().filter(|name| of(name).next().is_some()) {
         let median = |value: fn(&Turn) -> f64| spread(&of(name).map(value).collect::<Vec<_>>());
         let (rate, least, most) = median(|turn| turn.rate);
-        let (cost, resident) = (median(|turn| turn.cost_us).0, median(|turn| turn.resident).0 / f64::from(1 << 20));
+        let cost = median(|turn| turn.cost_us).0;
         let (tool, busy) = (median(|turn| turn.used.tool).0 * 100.0, median(|turn| turn.used.server).0 * 100.0);
         let cost = if cost > 0.0 { format!("{cost:.2} us") } else { "an unknown time".to_owned() };
         let what = if transport == Transport::Udp {
@@ -178,7 +180,7 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
             verdict: Verdict::Informs,
             note: format!(
                 "{cost} of the server's processor an answer; with the opening of connections: tool {tool:.0} % \
-                 of its core, server {busy:.0} %; {resident:.0} MiB resident"
+                 of its core, server {busy:.0} %"
             ),
         });
     }

@@ -20,11 +20,13 @@ mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
+mod memory;
 #[path = "../support/own.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod own;
 mod servers;
 #[path = "../support/table.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
 mod table;
 #[path = "../read/zones.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
 /// Gives whether every budget was met.
 fn bench(options: &Options) -> Result<bool, String> {
     let beginning = Beginning::now();
-    let rows = contest::of_all(options)?;
+    let mut rows = contest::of_all(options)?;
+    rows.extend(memory::of_all(options)?);
     beginning.conclude("cargo xtask bench transports", &rows, options.document.as_deref())
 }

@@ -1,0 +1,114 @@
+//! Resident memory for each connection: each server anew for each transport, so that no memory of other connections is
+//! there to be used again.
+
+use super::contest::{absent, check};
+use super::machine::{TOOL_CORE, pinned, resident_bytes};
+use super::servers::{Certificate, NAMES, Server};
+use super::table::{Row, Verdict, thousands};
+use super::zones::{Lengths, Zone};
+use super::{Cell, Options, load};
+use lab::engine::Transport;
+use lab::report::Run;
+use std::collections::BTreeMap;
+
+/// Queries a second over all connections: each is idle most of the time.
+const RATE: usize = 2_000;
+/// Source addresses: so many connections come from no one client.
+const SOURCES: usize = 8;
+
+/// Every server and transport, with as many connections as the largest cell has.
+pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
+    let Some(connections) = options.cells.iter().map(|cell| cell.connections).max() else { return Ok(Vec::new()) };
+    let zone = Zone::make(&options.folder, options.names)?;
+    let mut rows = Vec::new();
+    let (ours, certificate) = Server::ours(&zone, &options.folder.join("memory"))?;
+    drop(ours);
+    for &transport in &options.transports {
+        for name in NAMES.into_iter().filter(|name| *name == NAMES[0] || options.servers.iter().any(|one| one == name))
+        {
+            let Some(server) = start(name, &zone, options, transport, &certificate)? else { continue };
+            if server.address(transport).is_none() {
+                continue;
+            }
+            let what = format!("memory of each of {} connections, {transport}", thousands(connections as f64));
+            match of_one(options, &zone, &server, transport, connections) {
+                Ok((octets, note)) => {
+                    eprintln!("{what}: {name} {octets:.0} octets");
+                    let figure = format!("{} octets", thousands(octets));
+                    let (budget, verdict) = judge(name, transport, octets);
+                    rows.push(Row { what: format!("{what}: {name}"), figure, budget, verdict, note });
+                }
+                Err(error) if name == NAMES[0] => return Err(error),
+                Err(error) => rows.push(absent(&what, name, error)),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Ours is held to the budget of DESIGN.md (Speed budgets).
+fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
+    let budget = match transport {
+        Transport::Tcp => 4.0 * 1024.0,
+        Transport::Dot => 16.0 * 1024.0,
+        _ => return (String::new(), Verdict::Informs),
+    };
+    if name != NAMES[0] {
+        return (String::new(), Verdict::Informs);
+    }
+    (format!("<= {}", thousands(budget)), Verdict::of(octets <= budget))
+}
+
+fn start(
+    name: &'static str,
+    zone: &Zone,
+    options: &Options,
+    transport: Transport,
+    certificate: &Certificate,
+) -> Result<Option<Server>, String> {
+    let folder = options.folder.join("memory").join(transport.label());
+    if name == NAMES[0] {
+        return Server::ours(zone, &folder).map(|(server, _)| Some(server));
+    }
+    Server::peer(name, zone, &folder, certificate)
+}
+
+/// Octets for each connection while all are open and asked in turn.
+fn of_one(
+    options: &Options,
+    zone: &Zone,
+    server: &Server,
+    transport: Transport,
+    connections: usize,
+) -> Result<(f64, String), String> {
+    let resident = || server.pids().into_iter().map(resident_bytes).sum::<f64>();
+    let address = server.address(transport).ok_or("a transport that it has")?;
+    // Each is to be asked about twice.
+    let seconds = (2 * connections / RATE).clamp(4, 20);
+    let sources: Vec<String> = (1..=SOURCES).map(|last| format!("127.0.0.{last}")).collect();
+    let mut command = pinned(TOOL_CORE, &options.catlab);
+    command.args(["load", "--quiet", "--workers", "1", "--server", &address.to_string()]);
+    command.args(["--transport", transport.label(), "--duration", &format!("{seconds}s"), "--rate", &RATE.to_string()]);
+    command.args(["--connections", &connections.to_string(), "--pipeline", "1", "--expect-rcode", "NOERROR"]);
+    command.args(["--insecure", "--handshake-timeout", "30s", "--source", &sources.join(",")]);
+    let pids: Vec<String> = server.pids().iter().map(|pid| format!("pid:{pid}")).collect();
+    command.args(["--monitor", &pids.join(","), "--monitor-interval", "500ms"]);
+    command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
+    let before = resident();
+    let (run, _used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
+    check(&format!("{} over {transport}", server.name), &run, Cell { connections, depth: 1 }, transport)?;
+    let most = most_resident(&run);
+    let mib = |octets: f64| octets / f64::from(1 << 20);
+    let note = format!("resident: {:.0} MiB before, {:.0} MiB at most", mib(before), mib(most));
+    Ok(((most - before) / connections as f64, note))
+}
+
+/// The most of all processes together, each at its own time.
+fn most_resident(run: &Run) -> f64 {
+    let mut most: BTreeMap<&str, f64> = BTreeMap::new();
+    for sample in &run.recording.samples {
+        let most = most.entry(&sample.source).or_default();
+        *most = most.max(sample.rss_bytes.unwrap_or(0.0));
+    }
+    most.into_values().sum()
+}
