@@ -7,9 +7,11 @@
 use gungraun::{Callgrind, CallgrindMetrics, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use std::hint::black_box;
 use wire::builder::MessageBuilder;
+use wire::name::Name;
 use wire::number::{Rtype, Serial};
 use wire::parse::{FirstQuestion, Parsed, Request, parse_request};
 use zone::answer::{AnswerContext, AnswerKind, Batch, Chaos, Servable, Transport, answer};
+use zone::lookup::lookup;
 use zone::record::Record;
 use zone::set::{SetVersion, ZoneReader, ZoneSet};
 
@@ -31,6 +33,8 @@ const HOSTS: u32 = 10_000;
 struct Case {
     reader: ZoneReader,
     query: Vec<u8>,
+    qname: Name,
+    rtype: Rtype,
     kind: AnswerKind,
     _set: ZoneSet,
 }
@@ -60,7 +64,7 @@ fn case(qname: &str, rtype: Rtype, scheme: Scheme, kind: AnswerKind) -> Case {
     let mut set = small_set();
     add_zone(&mut set, "example.", &sign(&name("example."), records(), scheme));
     let query = MessageBuilder::query(7, name(qname).as_ref(), rtype).edns(1232, scheme != Unsigned).build();
-    let mut case = Case { reader: set.reader(), query, kind, _set: set };
+    let mut case = Case { reader: set.reader(), query, qname: name(qname), rtype, kind, _set: set };
     // Once to touch what is touched for the first time only.
     answered(&mut case);
     case
@@ -163,9 +167,41 @@ fn whole(mut case: Case) -> (usize, Case) {
 
 #[library_benchmark(setup = case)]
 #[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(820))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(820))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(840))]
+#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(840))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(840))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(810))]
+#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
+#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(820))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(820))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(820))]
 fn parse(case: Case) -> (bool, Case) {
     let parsed = parse_request(black_box(&case.query));
     (matches!(black_box(parsed), Parsed::Request(_)), case)
+}
+
+#[library_benchmark(setup = case)]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(2_930))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(2_950))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(5_780))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(2_660))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(3_390))]
+#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(5_150))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(3_460))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(2_410))]
+#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(2_550))]
+#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(2_960))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(5_770))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(5_770))]
+fn look_up(mut case: Case) -> (bool, Case) {
+    let Case { reader, qname, rtype, .. } = &mut case;
+    let set = reader.pin();
+    let zone = set.find_for(black_box(qname.as_ref()), *rtype);
+    let outcome = zone.as_ref().map(|zone| lookup(zone, qname.as_ref(), *rtype));
+    (black_box(outcome).is_some(), case)
 }
 
 #[library_benchmark(setup = together)]
@@ -175,6 +211,6 @@ fn batch(mut together: Together) -> (usize, Together) {
     (octets, together)
 }
 
-library_benchmark_group!(name = answers, benchmarks = [parse, whole, batch]);
+library_benchmark_group!(name = answers, benchmarks = [parse, look_up, whole, batch]);
 
 main!(library_benchmark_groups = answers);
