@@ -230,8 +230,12 @@ impl Driver {
     pub(crate) fn tick(&mut self) {
         // A single voter leads from the moment it campaigns: not before its log is on disk.
         let unwritten = self.waiting.iter().any(|waiting| waiting.is_written);
-        if unwritten && self.node.raft.prs().is_singleton() && !self.is_leader() {
-            return;
+        if self.node.raft.prs().is_singleton() && !self.is_leader() {
+            if unwritten {
+                return;
+            }
+            // Nobody else can lead, so there is nobody to wait for.
+            self.campaign();
         }
         if self.is_restoring() {
             self.node.raft.election_elapsed = 0;

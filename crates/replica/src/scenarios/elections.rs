@@ -21,6 +21,18 @@ fn one_leads_and_all_serve() {
     }
 }
 
+/// An operator of one node waits for no time limit that is there for others.
+#[test]
+fn a_member_alone_leads_at_once() {
+    let mut cluster = Cluster::new(1);
+    for _ in 0..2 {
+        cluster.run(20);
+        assert_eq!(cluster.leader(), Some(1));
+        cluster.kill(1);
+        cluster.start(1);
+    }
+}
+
 #[test]
 fn a_killed_leader_is_replaced_at_once_by_evidence_and_rank() {
     let mut cluster = Cluster::with_zone(3);

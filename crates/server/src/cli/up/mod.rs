@@ -25,7 +25,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How often nodes are asked how they do.
+/// How often nodes are asked how they do: until all answer, and from then on.
+const READY_LOOK_MS: u64 = 20;
 const LOOK_MS: u64 = 100;
 
 /// Runs until Ctrl-C, or until the last node has died.
@@ -57,7 +58,7 @@ fn bring_up(
 ) -> Result<(), Problem> {
     let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
     let (mut done, mut zones) = (None, Some(zones));
-    while !stop.wait(Duration::from_millis(LOOK_MS)) {
+    while !stop.wait(Duration::from_millis(READY_LOOK_MS)) {
         let ended = children.look();
         watch.look(children);
         if let Some(problem) = children.early_end(plan) {
