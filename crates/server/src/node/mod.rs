@@ -229,9 +229,8 @@ impl Node {
             expiry: ExpiryClock::new(expired),
             stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
-            admins: Default::default(),
-            reads: Default::default(),
-            last_request: 0,
+            asking: Default::default(),
+            zones_changed: None,
         };
         let replica_ended = threads::replica(thread, event_queue)?;
         let started_at = Instant::now();

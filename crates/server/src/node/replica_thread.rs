@@ -22,6 +22,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// How long no zone must have come or gone before unused memory is given back.
+const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
+
 /// What the replica thread counts.
 #[derive(Default, Debug)]
 pub(crate) struct ReplicaCounters {
@@ -53,11 +56,19 @@ pub(crate) struct ReplicaThread {
     pub(crate) expiry: ExpiryClock,
     /// Ends those who answer clients.
     pub(crate) stop_workers: Stop,
-    pub(crate) admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
+    pub(crate) asking: Asking,
+    /// When zones last came, went or changed at once, until the memory that this took is given back.
+    pub(crate) zones_changed: Option<Instant>,
+}
+
+/// Those who asked the replica for something and wait.
+#[derive(Default)]
+pub(crate) struct Asking {
+    admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
     /// Readers that wait for an index; their number is bounded by the replica.
-    pub(crate) reads: HashMap<u64, oneshot::Sender<Result<u64, ReadIndexError>>>,
+    reads: HashMap<u64, oneshot::Sender<Result<u64, ReadIndexError>>>,
     /// The last number given to a command or a reader.
-    pub(crate) last_request: u64,
+    last_request: u64,
 }
 
 /// Whether the thread goes on.
@@ -91,6 +102,7 @@ impl ReplicaThread {
                 self.counters.ticks.one();
                 self.replica.handle(Input::Tick, system::now());
                 self.expiry.tick(&self.replica);
+                self.give_back_when_quiet();
             }
             while let Some(output) = self.replica.poll() {
                 if self.carry_out(output) == Go::Stop {
@@ -98,6 +110,15 @@ impl ReplicaThread {
                 }
             }
             self.counters.round_time.record(start.elapsed());
+        }
+    }
+
+    /// A zone that was imported leaves as much memory unused in this thread as it passed through it. Where zones come
+    /// one after another it is used again, so the last one is waited for.
+    fn give_back_when_quiet(&mut self) {
+        if self.zones_changed.is_some_and(|at| at.elapsed() >= GIVE_BACK_AFTER) {
+            self.zones_changed = None;
+            crate::memory::give_back();
         }
     }
 
@@ -111,14 +132,14 @@ impl ReplicaThread {
                 drop(permit);
             }
             Event::Admin(command, done) => {
-                self.last_request += 1;
-                self.admins.insert(self.last_request, done);
-                self.replica.handle(Input::Admin { request_id: self.last_request, command }, system::now());
+                self.asking.last_request += 1;
+                self.asking.admins.insert(self.asking.last_request, done);
+                self.replica.handle(Input::Admin { request_id: self.asking.last_request, command }, system::now());
             }
             Event::ReadIndex(done) => {
-                self.last_request += 1;
-                self.reads.insert(self.last_request, done);
-                self.replica.handle(Input::ReadIndex { request_id: self.last_request }, system::now());
+                self.asking.last_request += 1;
+                self.asking.reads.insert(self.asking.last_request, done);
+                self.replica.handle(Input::ReadIndex { request_id: self.asking.last_request }, system::now());
             }
             // Who asked may have gone away meanwhile.
             Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
@@ -141,13 +162,13 @@ impl ReplicaThread {
                 self.desk.outcome(request_id, verdict);
             }
             Output::AdminDone { request_id, result } => {
-                if let Some(done) = self.admins.remove(&request_id) {
+                if let Some(done) = self.asking.admins.remove(&request_id) {
                     // Who asked may have gone away meanwhile; it is done all the same.
                     let _ = done.send(result);
                 }
             }
             Output::ReadIndexDone { request_id, result } => {
-                if let Some(done) = self.reads.remove(&request_id) {
+                if let Some(done) = self.asking.reads.remove(&request_id) {
                     let _ = done.send(result);
                 }
             }
@@ -171,7 +192,10 @@ impl ReplicaThread {
                 self.stop_workers.order();
             }
             Output::KeysChanged => self.publish_rights(),
-            Output::ZonesChanged => self.expiry.zones_changed(&self.replica),
+            Output::ZonesChanged => {
+                self.expiry.zones_changed(&self.replica);
+                self.zones_changed = Some(Instant::now());
+            }
             Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");
