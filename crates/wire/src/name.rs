@@ -29,8 +29,11 @@ impl<'a> NameRef<'a> {
     /// The root.
     pub const ROOT: NameRef<'static> = NameRef(&[0]);
 
-    /// Octets that this crate has already checked.
-    pub(crate) const fn from_checked(octets: &'a [u8]) -> Self {
+    /// Octets that were taken for exactly one uncompressed name before, as [`NameRef::split_from`] does: where very
+    /// many names lie in one block, looking at each label again is most of the work. Other octets make a name of which
+    /// nothing can be said.
+    #[must_use]
+    pub const fn from_checked(octets: &'a [u8]) -> Self {
         Self(octets)
     }
 

@@ -15,7 +15,29 @@ const FIXED_OCTETS: usize = 2 + 4 + 2;
 pub struct RecordList {
     octets: Vec<u8>,
     /// Where each record begins.
-    starts: Vec<usize>,
+    starts: Vec<Start>,
+}
+
+/// Where a record begins, and in the lowest octet how long its owner is: at most 255 octets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Start(u64);
+
+impl Start {
+    fn new(at: usize, owner: NameRef<'_>) -> Self {
+        Self((at as u64) << 8 | owner.octets().len() as u64)
+    }
+
+    const fn at(self) -> usize {
+        (self.0 >> 8) as usize
+    }
+
+    const fn owner_len(self) -> usize {
+        (self.0 & 0xFF) as usize
+    }
+
+    const fn moved_back(self, by: usize) -> Self {
+        Self(self.0 - ((by as u64) << 8))
+    }
 }
 
 impl RecordList {
@@ -36,8 +58,10 @@ impl RecordList {
     pub fn from_octets(octets: Vec<u8>) -> Option<Self> {
         let (mut starts, mut rest) = (Vec::new(), octets.as_slice());
         while !rest.is_empty() {
-            starts.push(octets.len() - rest.len());
-            (_, rest) = RecordRef::split_from(rest)?;
+            let at = octets.len() - rest.len();
+            let (record, behind) = RecordRef::split_from(rest)?;
+            starts.push(Start::new(at, record.owner));
+            rest = behind;
         }
         Some(Self { octets, starts })
     }
@@ -72,7 +96,7 @@ impl RecordList {
     /// When its rdata has more than 65,535 octets: no message could carry it.
     pub fn push(&mut self, record: RecordRef<'_>) {
         let len = u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 octets");
-        self.starts.push(self.octets.len());
+        self.starts.push(Start::new(self.octets.len(), record.owner));
         self.octets.extend_from_slice(record.owner.octets());
         self.octets.extend_from_slice(&record.rtype.0.to_be_bytes());
         self.octets.extend_from_slice(&record.ttl.to_be_bytes());
@@ -86,8 +110,9 @@ impl RecordList {
     /// When there are not so many.
     #[must_use]
     pub fn get(&self, index: usize) -> RecordRef<'_> {
-        let (record, _) =
-            RecordRef::split_from(&self.octets[self.starts[index]..]).expect("a list holds whole records");
+        let start = self.starts[index];
+        let (owner, rest) = self.octets[start.at()..].split_at(start.owner_len());
+        let (record, _) = RecordRef::behind(NameRef::from_checked(owner), rest).expect("a list holds whole records");
         record
     }
 
@@ -104,7 +129,7 @@ impl RecordList {
 
     /// Gives a record another TTL.
     pub fn set_ttl(&mut self, index: usize, ttl: u32) {
-        let at = self.starts[index] + self.get(index).owner.octets().len() + 2;
+        let at = self.starts[index].at() + self.starts[index].owner_len() + 2;
         self.octets[at..at + 4].copy_from_slice(&ttl.to_be_bytes());
     }
 
@@ -113,7 +138,7 @@ impl RecordList {
     /// # Panics
     /// When the length is another.
     pub fn set_rdata(&mut self, index: usize, rdata: &[u8]) {
-        let at = self.starts[index] + self.get(index).owner.octets().len() + FIXED_OCTETS;
+        let at = self.starts[index].at() + self.starts[index].owner_len() + FIXED_OCTETS;
         let len = self.get(index).rdata.len();
         self.octets[at..at + len].copy_from_slice(rdata);
     }
@@ -121,17 +146,21 @@ impl RecordList {
     /// The octets that a record takes.
     #[must_use]
     pub fn octets_of(&self, index: usize) -> usize {
-        self.starts.get(index + 1).copied().unwrap_or(self.octets.len()) - self.starts[index]
+        self.place(index + 1) - self.place(index)
+    }
+
+    /// Where a record begins, or the end behind the last.
+    fn place(&self, index: usize) -> usize {
+        self.starts.get(index).map_or(self.octets.len(), |start| start.at())
     }
 
     /// A copy of some records.
     #[must_use]
     pub fn slice(&self, range: core::ops::Range<usize>) -> Self {
-        let place = |index: usize| self.starts.get(index).copied().unwrap_or(self.octets.len());
-        let (first, end) = (place(range.start), place(range.end));
+        let (first, end) = (self.place(range.start), self.place(range.end));
         Self {
             octets: self.octets[first..end].to_vec(),
-            starts: self.starts[range].iter().map(|start| start - first).collect(),
+            starts: self.starts[range].iter().map(|start| start.moved_back(first)).collect(),
         }
     }
 
@@ -149,6 +178,11 @@ impl<'a> RecordRef<'a> {
     #[must_use]
     pub fn split_from(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (owner, rest) = NameRef::split_from(octets).ok()?;
+        Self::behind(owner, rest)
+    }
+
+    /// The record of an owner, from what stands behind it.
+    fn behind(owner: NameRef<'a>, rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (fixed, rest) = rest.split_first_chunk::<FIXED_OCTETS>()?;
         let [t0, t1, ttl @ .., l0, l1] = *fixed;
         let (rdata, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([l0, l1])))?;
