@@ -482,7 +482,10 @@ pub enum Output {
     /// Keys or grants changed: ask [`Replica`](crate) for them again.
     KeysChanged,
     /// Options of zones changed, or zones came or went.
-    ZonesChanged,
+    ZonesChanged {
+        /// Which; `None`: perhaps all of them.
+        zones: Option<Vec<ZoneId>>,
+    },
     /// Whether this replica may answer queries changed.
     ServingChanged {
         /// The new state.

@@ -169,3 +169,5 @@ pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const UP_READY_MS: u64 = 60_000;
 /// Time `up` gives its nodes to stop before it kills them.
 pub(crate) const UP_STOP_MS: u64 = 10_000;
+/// Octets of a zone from which on the memory that it leaves unused is given back at once.
+pub(crate) const GIVE_BACK_OCTETS_MIN: usize = 1 << 20;

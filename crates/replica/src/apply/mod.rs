@@ -15,12 +15,12 @@ impl Replica {
         let mut effect = SettingsEffect::default();
         for entry in entries {
             let index = entry.index;
-            let Some(applied) = self.apply_entry(&entry) else { return };
-            match &applied {
+            let Some(mut applied) = self.apply_entry(&entry) else { return };
+            match &mut applied {
                 Applied::Full => return self.fatal(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
                     effect.keys |= changed.keys;
-                    effect.zones |= changed.zones;
+                    effect.zones.append(&mut changed.zones);
                     effect.members |= changed.members;
                 }
                 _ => {}
@@ -69,8 +69,8 @@ impl Replica {
         if effect.keys {
             self.out.push_back(Output::KeysChanged);
         }
-        if effect.zones {
-            self.out.push_back(Output::ZonesChanged);
+        if !effect.zones.is_empty() {
+            self.out.push_back(Output::ZonesChanged { zones: Some(effect.zones) });
         }
         if effect.members {
             let settings = &self.machine.settings;

@@ -20,6 +20,7 @@ use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use wire::number::{Rcode, Serial};
 use zone::ZoneSet;
+use zone::record::ZoneId;
 use zone::set::Version;
 
 /// Everything that replicas hold alike, and how far it is applied.
@@ -81,10 +82,11 @@ pub(crate) enum Applied {
 }
 
 /// What a change of the settings touches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettingsEffect {
     pub(crate) keys: bool,
-    pub(crate) zones: bool,
+    /// Each of very many may come by itself: what is done then must not look at all of them.
+    pub(crate) zones: Vec<ZoneId>,
     pub(crate) members: bool,
 }
 
@@ -221,7 +223,7 @@ impl Machine {
                 match stage.purpose {
                     ImportPurpose::Create { options } => {
                         self.settings.add_zone(&stage.zone, options);
-                        Applied::Settings(SettingsEffect { zones: true, ..SettingsEffect::default() })
+                        Applied::Settings(SettingsEffect { zones: vec![stage.zone], ..SettingsEffect::default() })
                     }
                     ImportPurpose::Replace { .. } => Applied::Other,
                 }
@@ -262,8 +264,11 @@ impl Machine {
 fn effect_of(change: &SettingsChange) -> SettingsEffect {
     let mut effect = SettingsEffect::default();
     match change {
-        SettingsChange::ZoneOptions { .. } => effect.zones = true,
-        SettingsChange::ZoneRemove { .. } => (effect.zones, effect.keys) = (true, true),
+        SettingsChange::ZoneOptions { zone, .. } => effect.zones.push(zone.clone()),
+        SettingsChange::ZoneRemove { zone } => {
+            effect.zones.push(zone.clone());
+            effect.keys = true;
+        }
         SettingsChange::KeyAdd { .. }
         | SettingsChange::KeyRemove { .. }
         | SettingsChange::Grant { .. }

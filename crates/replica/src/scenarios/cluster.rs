@@ -255,7 +255,7 @@ impl Cluster {
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
             | Output::KeysChanged
-            | Output::ZonesChanged => {}
+            | Output::ZonesChanged { .. } => {}
         }
     }
 

@@ -210,7 +210,8 @@ impl Replica {
         self.counters.checkpoints_installed += 1;
         self.out.push_back(Output::ZonesReplaced);
         self.out.push_back(Output::Published { index });
-        self.tell_effect(SettingsEffect { keys: true, zones: true, members: true });
+        self.out.push_back(Output::ZonesChanged { zones: None });
+        self.tell_effect(SettingsEffect { keys: true, zones: Vec::new(), members: true });
         self.settle_installed(index);
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {

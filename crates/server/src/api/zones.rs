@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
 use crate::files::zone_load::{load_records, load_text, print_line};
+use crate::limits::GIVE_BACK_OCTETS_MIN;
 use crate::node::handle::WithZones;
 use axum::Json;
 use axum::body::Bytes;
@@ -177,10 +178,10 @@ pub(super) async fn add(
     let zone = query.id()?;
     let options = change_options(ZoneOptions::default(), &query.options())?;
     let records = parse(&zone, &headers, body?).await?;
-    let id = zone.clone();
+    let (id, octets) = (zone.clone(), records.octets().len());
     let contents = blocking(move || Contents::new(&id, records)).await??;
     let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await;
-    give_back().await;
+    give_back(octets).await;
     let reply = reply?;
     Ok((StatusCode::CREATED, done(&reply)))
 }
@@ -203,7 +204,7 @@ pub(super) async fn replace(
     })?;
     let records = parse(&zone, &headers, body?).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
-    let id = zone.clone();
+    let (id, octets) = (zone.clone(), records.octets().len());
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
     let compared = blocking(move || {
         let set = frozen.set();
@@ -215,7 +216,7 @@ pub(super) async fn replace(
     });
     let replacement = compared.await??;
     let reply = api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await;
-    give_back().await;
+    give_back(octets).await;
     Ok(done(&reply?))
 }
 
@@ -258,7 +259,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())
 }
 
-/// A zone that came through here has left as much memory unused as it takes.
-async fn give_back() {
-    let _ = blocking(crate::memory::give_back).await;
+/// A zone that came through here has left as much memory unused as it takes. What a small one leaves the next one uses.
+async fn give_back(octets: usize) {
+    if octets >= GIVE_BACK_OCTETS_MIN {
+        let _ = blocking(crate::memory::give_back).await;
+    }
 }

@@ -5,7 +5,7 @@ use crate::limits::TICK_MS;
 use crate::service::serving::ExpiredZones;
 use replica::Replica;
 use replica::io::StaleOption;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zone::record::ZoneId;
 use zone::set::Zone;
@@ -17,22 +17,29 @@ const LOOK_TICKS: u64 = 1_000 / TICK_MS;
 pub(crate) struct ExpiryClock {
     expired: Arc<ExpiredZones>,
     /// Zones with the option, and their EXPIRE in milliseconds.
-    zones: Vec<(ZoneId, u64)>,
+    zones: BTreeMap<ZoneId, u64>,
     ticks: u64,
 }
 
 impl ExpiryClock {
     pub(super) const fn new(expired: Arc<ExpiredZones>) -> Self {
-        Self { expired, zones: Vec::new(), ticks: 0 }
+        Self { expired, zones: BTreeMap::new(), ticks: 0 }
     }
 
-    /// Zones or their options changed. A changed EXPIRE is seen at the next look that finds the SOA changed.
-    pub(super) fn zones_changed(&mut self, replica: &Replica) {
+    /// These zones or their options changed; `None`: perhaps all did. A changed EXPIRE is seen at the next look.
+    pub(super) fn zones_changed(&mut self, replica: &Replica, zones: Option<Vec<ZoneId>>) {
         let published = replica.zones().published();
-        let with_option = published.zones().filter(|zone| {
-            replica.zone_options(&zone.id()).is_some_and(|options| options.stale == StaleOption::Expire)
+        let zones = zones.unwrap_or_else(|| {
+            self.zones.clear();
+            published.zones().map(|zone| zone.id()).collect()
         });
-        self.zones = with_option.map(|zone| (zone.id(), expire_ms(&zone))).collect();
+        for id in zones {
+            let expires = replica.zone_options(&id).is_some_and(|options| options.stale == StaleOption::Expire);
+            match published.zone(&id).filter(|_| expires) {
+                Some(zone) => _ = self.zones.insert(id, expire_ms(&zone)),
+                None => _ = self.zones.remove(&id),
+            }
+        }
         self.ticks = 0;
     }
 

@@ -192,8 +192,8 @@ impl ReplicaThread {
                 self.stop_workers.order();
             }
             Output::KeysChanged => self.publish_rights(),
-            Output::ZonesChanged => {
-                self.expiry.zones_changed(&self.replica);
+            Output::ZonesChanged { zones } => {
+                self.expiry.zones_changed(&self.replica, zones);
                 self.zones_changed = Some(Instant::now());
             }
             Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
