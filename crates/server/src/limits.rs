@@ -106,6 +106,14 @@ pub(crate) const QUIC_INCOMING_TOTAL_BYTES: u64 = 4 << 20;
 pub(crate) const TRANSFERS_MAX: usize = 16;
 /// Messages of a transfer that wait for its client.
 pub(crate) const TRANSFER_QUEUE_MAX: usize = 4;
+/// Octets a second that the client of a transfer has to take, unless the operator says otherwise.
+pub(crate) const TRANSFER_RATE_MIN: u64 = 64 << 10;
+/// Time that a transfer has whatever its rate.
+pub(crate) const TRANSFER_GRACE_MS: u64 = 60_000;
+/// Octets of former versions of zones that one transfer keeps in memory.
+pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
+/// How often a transfer that waits for its client looks whether it may go on.
+pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;

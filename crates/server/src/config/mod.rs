@@ -4,6 +4,7 @@ pub(crate) mod nearest;
 pub(crate) mod rate_limit;
 pub(crate) mod subnet;
 pub(crate) mod tls;
+pub(crate) mod transfer;
 
 use crate::limits::{
     CHECKPOINT_BYTES_MIN, LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX,
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tls::Tls;
+use transfer::Transfer;
 
 /// The configuration of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -74,6 +76,9 @@ pub(crate) struct Dns {
     /// Limits of connections, over all transports that have them.
     #[serde(default)]
     pub(crate) tcp: Tcp,
+    /// How slow a client may take a zone.
+    #[serde(default)]
+    pub(crate) transfer: Transfer,
     /// DNS over TLS, HTTPS and QUIC; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<Tls>,
@@ -192,11 +197,13 @@ const TABLES: &[(&str, &[&str])] = &[
             "cookie_secrets_file",
             "rate_limit",
             "tcp",
+            "transfer",
             "tls",
         ],
     ),
     ("dns.rate_limit", RateLimit::KEYS),
     ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
+    ("dns.transfer", Transfer::KEYS),
     ("dns.tls", Tls::KEYS),
     ("api", &["listen", "token_file"]),
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
@@ -299,6 +306,7 @@ impl Config {
         }
         self.dns.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.dns.rate_limit.check()?;
+        self.dns.transfer.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -405,6 +413,10 @@ slip = 2
 exempt = ["10.0.0.0/8"]
 ipv4_prefix = 32
 ipv6_prefix = 64
+[dns.transfer]
+bytes_per_second_min = 7
+grace_ms = 8
+held_bytes_max = 9
 "#;
 
     fn error(text: &str) -> String {
@@ -465,6 +477,8 @@ ipv6_prefix = 64
             ("[\"1.2\", \"1.3\"]", "[]", 24, "needs"),
             ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 24, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 50, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 48, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

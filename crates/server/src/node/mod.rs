@@ -38,6 +38,8 @@ mod drops;
 pub(crate) mod metrics;
 // Clocks, limits and precedence, of the system.
 mod system;
+// What the zones take of it, for those who hold versions.
+pub(crate) mod zone_memory;
 
 use crate::api::Api;
 use crate::config::Config;
@@ -55,6 +57,7 @@ use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters
 use crate::service::deferred::Desk;
 use crate::service::limiter::Limiter;
 use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
+use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
@@ -172,7 +175,7 @@ impl Counters {
         (counters, listen)
     }
 
-    fn into_metrics(self, desk: Desk) -> NodeMetrics {
+    fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
         let transports = Transport::ALL.into_iter().zip(self.workers);
         let transport =
             |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
@@ -187,6 +190,7 @@ impl Counters {
             log_sync: self.log_sync,
             bulk_sync: self.bulk_sync,
             desk,
+            transfers,
         }
     }
 }
@@ -202,7 +206,7 @@ impl Node {
         let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         let cookies = cookie_secrets(config, &identity)?;
-        threads::updates(&service, reader, &cookies, &handle, &mut counters, desk_queues)?;
+        let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
         let tls = public_tls(config, &identity, &counters)?;
         let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
         let count = sockets::worker_count(config);
@@ -241,7 +245,7 @@ impl Node {
             token: identity.token.clone(),
             handle: handle.clone(),
             serving: serving.clone(),
-            metrics: counters.into_metrics(desk),
+            metrics: counters.into_metrics(desk, transfers),
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
         };

@@ -91,6 +91,7 @@ impl ReplicaThread {
                 self.counters.ticks.one();
                 self.replica.handle(Input::Tick, system::now());
                 self.expiry.tick(&self.replica);
+                self.shared.zone_memory.set(&self.replica.zones().stats());
             }
             while let Some(output) = self.replica.poll() {
                 if self.carry_out(output) == Go::Stop {

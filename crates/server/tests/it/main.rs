@@ -32,5 +32,6 @@ mod real_clients;
 mod validating;
 // Debian's servers that take a zone from a node.
 mod secondaries;
+mod slow_secondaries;
 // The commands that talk to a cluster.
 mod commands;
