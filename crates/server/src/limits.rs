@@ -59,8 +59,12 @@ pub(crate) const COOKIE_SECRETS_MAX: usize = 8;
 pub(crate) const RATE_LIMIT_PER_SECOND: u32 = 50;
 /// So many may go at once.
 pub(crate) const RATE_LIMIT_BURST: u32 = 125;
-/// The most that an operator can set for either.
-pub(crate) const RATE_LIMIT_MAX: u32 = 1_000_000;
+/// Responses a second over UDP that go to one network, whatever they are: 32 clients' worth, as Knot 3.4 gives a /24.
+pub(crate) const RATE_LIMIT_ALL_PER_SECOND: u32 = 32 * RATE_LIMIT_PER_SECOND;
+/// So many may go at once.
+pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
+/// The most that an operator can set for any of them.
+pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
 pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
 /// Networks whose clients are not limited.

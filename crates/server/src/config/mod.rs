@@ -409,6 +409,8 @@ keep_bytes = 5
 [dns.rate_limit]
 per_second = 5
 burst = 6
+all_per_second = 7
+all_burst = 8
 slip = 2
 exempt = ["10.0.0.0/8"]
 ipv4_prefix = 32
@@ -477,8 +479,10 @@ held_bytes_max = 9
             ("[\"1.2\", \"1.3\"]", "[]", 24, "needs"),
             ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 24, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 50, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 48, "1 or more"),
+            ("all_burst = 8", "all_burst = 0", 44, "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", 43, "at most 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 52, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 50, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");
