@@ -65,18 +65,20 @@ impl<R: Responder + 'static> DoqService<R> {
             return;
         }
         let peer = incoming.remote_address();
-        let Some(place) = limits.clients.enter(peer.ip()) else {
-            connections.cut(Cut::OverLimit);
-            return incoming.refuse();
-        };
         let Some(handshake) = limits.handshakes.enter(peer.ip()) else {
             connections.handshake_failed(HandshakeFailure::OverLimit);
             return incoming.refuse();
         };
-        connections.accepted.one_shared();
+        let open = match Open::enter(&self.desk, peer.ip()) {
+            Ok(open) => open,
+            Err(why) => {
+                connections.cut(why);
+                return incoming.refuse();
+            }
+        };
         let service = self.clone();
         tokio::task::spawn_local(async move {
-            let _open = Open::new(&service.desk, place);
+            let _open = open;
             if let Some(connection) = service.handshake(incoming, handshake).await {
                 Client::new(&service.desk, connection, peer).run().await;
             }

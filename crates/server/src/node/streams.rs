@@ -46,9 +46,7 @@ pub(super) fn start(
     connections: &AllConnections,
     stop: &Stop,
 ) -> Result<(), Problem> {
-    let limits = &config.dns.tcp;
-    let idle = Duration::from_millis(limits.idle_ms);
-    let limits = ConnectionLimits::new(limits.connections_max, limits.connections_per_client_max, idle);
+    let limits = ConnectionLimits::new(&config.dns.tcp);
     for (index, (sockets, workers)) in sockets.into_iter().zip(workers).enumerate() {
         let (limits, connections, tls, stop) = (limits.clone(), connections.clone(), tls.cloned(), stop.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
