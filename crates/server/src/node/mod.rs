@@ -47,6 +47,7 @@ use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS;
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
+use crate::listen::desk::ConnectionLimits;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
@@ -201,7 +202,7 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(Service { options: answer_options(config), desk: desk.clone() });
+        let service = Arc::new(service(config, &desk));
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
@@ -291,7 +292,7 @@ impl Node {
         if let Some(tls) = tls {
             threads::certificate(tls, &self.stop_workers)?;
         }
-        streams::start(&self.config, tls, sockets.streams, workers, &self.connections, &self.stop_workers)
+        streams::start(tls, sockets.streams, workers, &self.connections, &self.stop_workers)
     }
 
     /// Hands over, lets the disk finish, and ends all threads.
@@ -370,6 +371,12 @@ fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, 
     })
 }
 
+/// What all workers share.
+fn service(config: &Config, desk: &Desk) -> Service {
+    let connections = ConnectionLimits::new(&config.dns.tcp);
+    Service { options: answer_options(config), desk: desk.clone(), connections }
+}
+
 fn answer_options(config: &Config) -> AnswerOptions {
     let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     AnswerOptions {
@@ -377,6 +384,5 @@ fn answer_options(config: &Config) -> AnswerOptions {
         nsid: octets(&config.dns.nsid),
         chaos_id: octets(&config.dns.chaos_id),
         chaos_version: octets(&config.dns.chaos_version),
-        keepalive: u16::try_from(config.dns.tcp.idle_ms / 100).unwrap_or(u16::MAX),
     }
 }

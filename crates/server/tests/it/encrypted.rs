@@ -4,6 +4,8 @@
 mod doh;
 mod doq;
 mod dot;
+mod early_data;
+mod long_answers;
 // The certificate changes under open connections.
 mod renewal;
 // Clients that want to do harm.

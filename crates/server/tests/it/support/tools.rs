@@ -1,5 +1,6 @@
 //! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true` it fails.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,9 +16,38 @@ pub(crate) fn has(tool: &str) -> bool {
     found
 }
 
+/// Whether `strace` is there and may watch a process of ours.
+pub(crate) fn may_watch() -> bool {
+    if !has("strace") {
+        return false;
+    }
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let strace = Command::new("strace")
+        .args(["-o", "/dev/null", "-p", &sleeper.id().to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut strace = strace.unwrap();
+    let mut line = String::new();
+    BufReader::new(strace.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let may_watch = line.contains("attached");
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    strace.wait().unwrap();
+    if !may_watch {
+        println!("skipped: strace may not watch a process here, as if it is not installed: {line}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "strace may not watch a process: {line}");
+    }
+    may_watch
+}
+
 /// The Debian package that has it.
 fn package(tool: &str) -> &'static str {
-    if tool.starts_with('k') { "knot-dnsutils" } else { "bind9-dnsutils" }
+    match tool {
+        "strace" => "strace",
+        _ if tool.starts_with('k') => "knot-dnsutils",
+        _ => "bind9-dnsutils",
+    }
 }
 
 /// Runs `dig` with a server and more.
