@@ -56,6 +56,10 @@ pub(crate) const HANDSHAKE_MS: u64 = 5_000;
 pub(crate) const HANDSHAKES_MAX: usize = 2_048;
 /// Handshakes of one client that are under way.
 pub(crate) const HANDSHAKES_PER_CLIENT_MAX: usize = 512;
+/// Handshakes a second that a client may begin, unless the operator says otherwise: each costs the server a signature.
+pub(crate) const HANDSHAKES_PER_SECOND: u32 = 100;
+/// So many it may begin at once, after silence.
+pub(crate) const HANDSHAKES_BURST: u32 = 500;
 /// Octets that TLS holds for a client that does not take them.
 pub(crate) const TLS_WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// Time for which a key makes tickets of TLS sessions; a ticket is good for as long, and with the key after it.

@@ -7,7 +7,7 @@ pub(crate) mod tls;
 pub(crate) mod transfer;
 
 use crate::limits::{
-    CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX,
+    CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX, SMALL_FILE_BYTES_MAX,
     UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
@@ -96,6 +96,10 @@ pub(crate) struct Tcp {
     pub(crate) idle_ms: u64,
     /// Octets of memory that all connections may take.
     pub(crate) memory_bytes_max: usize,
+    /// Handshakes of TLS and QUIC a second that one client may begin; 0 is no limit.
+    pub(crate) handshakes_per_second: u32,
+    /// So many it may begin at once, after silence.
+    pub(crate) handshakes_burst: u32,
 }
 
 impl Default for Tcp {
@@ -105,6 +109,8 @@ impl Default for Tcp {
             connections_per_client_max: crate::limits::TCP_CONNECTIONS_PER_CLIENT_MAX,
             idle_ms: crate::limits::TCP_IDLE_MS,
             memory_bytes_max: crate::limits::CONNECTIONS_MEMORY_BYTES_MAX,
+            handshakes_per_second: crate::limits::HANDSHAKES_PER_SECOND,
+            handshakes_burst: crate::limits::HANDSHAKES_BURST,
         }
     }
 }
@@ -205,7 +211,17 @@ const TABLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("dns.rate_limit", RateLimit::KEYS),
-    ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms", "memory_bytes_max"]),
+    (
+        "dns.tcp",
+        &[
+            "connections_max",
+            "connections_per_client_max",
+            "idle_ms",
+            "memory_bytes_max",
+            "handshakes_per_second",
+            "handshakes_burst",
+        ],
+    ),
     ("dns.transfer", Transfer::KEYS),
     ("dns.tls", Tls::KEYS),
     ("api", &["listen", "token_file"]),
@@ -307,6 +323,12 @@ impl Config {
         {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
         }
+        if self.dns.tcp.handshakes_per_second > RATE_LIMIT_MAX {
+            return Err(("handshakes_per_second", format!("`handshakes_per_second` must be at most {RATE_LIMIT_MAX}")));
+        }
+        if !(1..=RATE_LIMIT_MAX).contains(&self.dns.tcp.handshakes_burst) {
+            return Err(("handshakes_burst", format!("`handshakes_burst` must be 1 to {RATE_LIMIT_MAX}")));
+        }
         if self.dns.tcp.memory_bytes_max < CONNECTIONS_MEMORY_BYTES_MIN {
             let least = CONNECTIONS_MEMORY_BYTES_MIN;
             return Err(("memory_bytes_max", format!("`memory_bytes_max` must be {least} or more")));
@@ -392,6 +414,8 @@ connections_max = 5
 connections_per_client_max = 4
 idle_ms = 3
 memory_bytes_max = 1048576
+handshakes_per_second = 1
+handshakes_burst = 2
 [dns.tls]
 cert_file = "c.pem"
 key_file = "c.key"
@@ -452,9 +476,9 @@ held_bytes_max = 9
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:36") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:38") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:26") && text.contains("`api`"), "{text}");
+        assert!(text.contains("n.toml:28") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -479,19 +503,20 @@ held_bytes_max = 9
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
             ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 34, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 27, "socket address"),
+            ("id = 1\naddress", "id = 7\naddress", 36, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 29, "socket address"),
             ("idle_ms = 3", "idle_ms = 0", 14, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 38, "65536 or more"),
-            ("127.0.0.1:443", "127.0.0.1:853", 23, "for both `dot` and `doh`"),
-            ("[\"1.2\", \"1.3\"]", "[]", 25, "needs"),
-            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 25, "1.2"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 40, "65536 or more"),
+            ("127.0.0.1:443", "127.0.0.1:853", 25, "for both `dot` and `doh`"),
+            ("[\"1.2\", \"1.3\"]", "[]", 27, "needs"),
+            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 27, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
+            ("handshakes_burst = 2", "handshakes_burst = 0", 20, "1 to 100000000"),
             ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 18, "1048576 or more"),
-            ("all_burst = 8", "all_burst = 0", 45, "1 to 100000000"),
-            ("all_per_second = 7", "all_per_second = 100000001", 44, "at most 100000000"),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 53, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 51, "1 or more"),
+            ("all_burst = 8", "all_burst = 0", 47, "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", 46, "at most 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 55, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 53, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

@@ -2,8 +2,10 @@
 
 use super::clients::{Clients, Place};
 use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
+use super::handshake_rate::HandshakeRate;
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::config::Tcp;
+use crate::config::subnet::Subnet;
 use crate::limits::{
     CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_MEMORY_FREE_BYTES,
     CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
@@ -29,6 +31,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) clients: Arc<Clients>,
     /// Places for handshakes that are under way.
     pub(crate) handshakes: Arc<Clients>,
+    /// How many of them a client may begin.
+    pub(crate) handshake_rate: Arc<HandshakeRate>,
     /// What all connections take of memory.
     pub(crate) memory: Arc<Memory>,
     /// Silence after which a connection is closed, and time that a client has to take a response.
@@ -60,10 +64,12 @@ const fn cost_of(transport: Transport) -> usize {
 }
 
 impl ConnectionLimits {
-    pub(crate) fn new(limits: &Tcp) -> Self {
+    /// Clients of the networks that are exempt may begin handshakes as fast as they can.
+    pub(crate) fn new(limits: &Tcp, exempt: &[Subnet]) -> Self {
         Self {
             clients: Clients::new(limits.connections_max, limits.connections_per_client_max),
             handshakes: Clients::new(HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX),
+            handshake_rate: Arc::new(HandshakeRate::new(limits, exempt)),
             memory: Arc::new(Memory { taken: Gauge::default(), max: limits.memory_bytes_max }),
             idle: Duration::from_millis(limits.idle_ms),
         }
@@ -262,7 +268,7 @@ mod tests {
     #[test]
     fn memory_is_shared_and_comes_back() {
         const MAX: usize = 1 << 20;
-        let limits = ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() });
+        let limits = ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[]);
         let (mut one, mut other) = (Share::new(&limits), Share::new(&limits));
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES));
         assert_eq!(limits.memory.taken.get(), 0, "a little is free");

@@ -11,6 +11,7 @@ use super::Responder;
 use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open};
+use super::handshake_rate::Address;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
 use exchange::{Exchange, exchange};
@@ -57,14 +58,22 @@ impl<R: Responder + 'static> DoqService<R> {
 
     fn incoming(self: &Rc<Self>, incoming: Incoming) {
         let (connections, limits) = (&self.desk.connections, &self.desk.limits);
+        let peer = incoming.remote_address();
+        let is_shown = incoming.remote_address_validated();
+        let address = if is_shown { Address::Shown } else { Address::Claimed };
+        let is_within = limits.handshake_rate.take(peer.ip(), address);
         // RFC 9000 8.1.2: under load a client shows first that its address is its own. What is forged takes no place.
-        if limits.handshakes.count() >= QUIC_HALF_OPEN_MAX && incoming.may_retry() {
+        let is_asked = !is_within || limits.handshakes.count() >= QUIC_HALF_OPEN_MAX;
+        if is_asked && !is_shown && incoming.may_retry() {
             connections.retries.one_shared();
             // It may be retried: that was asked.
             let _asked = incoming.retry();
             return;
         }
-        let peer = incoming.remote_address();
+        if !is_within {
+            connections.handshake_failed(HandshakeFailure::OverRate);
+            return incoming.refuse();
+        }
         let Some(handshake) = limits.handshakes.enter(peer.ip()) else {
             connections.handshake_failed(HandshakeFailure::OverLimit);
             return incoming.refuse();

@@ -373,7 +373,7 @@ fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, 
 
 /// What all workers share.
 fn service(config: &Config, desk: &Desk) -> Service {
-    let connections = ConnectionLimits::new(&config.dns.tcp);
+    let connections = ConnectionLimits::new(&config.dns.tcp, &config.dns.rate_limit.exempt);
     Service { options: answer_options(config), desk: desk.clone(), connections }
 }
 

@@ -365,7 +365,7 @@ mod tests {
         let service = Service {
             options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
             desk: Desk::new(1).0,
-            connections: ConnectionLimits::new(&Tcp::default()),
+            connections: ConnectionLimits::new(&Tcp::default(), &[]),
         };
         let (readers, state) = (Arc::<Readers>::default(), Arc::<ServingState>::default());
         state.set(replica::io::Serving::Yes);

@@ -10,6 +10,7 @@ mod long_answers;
 mod renewal;
 // Clients that want to do harm.
 mod floods;
+mod handshake_rate;
 mod rates;
 mod unread;
 // Clients that others made.

@@ -72,12 +72,10 @@ impl Server {
         let connections = all.of(Transport::Tcp).clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let limits = ConnectionLimits::new(&Tcp {
-                connections_max,
-                connections_per_client_max: per_client_max,
-                idle_ms,
-                ..Tcp::default()
-            });
+            let limits = ConnectionLimits::new(
+                &Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() },
+                &[],
+            );
             let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
             let service = TcpService::new(desk, Spoken::Plain);
             tokio::task::LocalSet::new().block_on(&runtime, async move {

@@ -130,7 +130,7 @@ fn a_warm_worker_allocates_nothing() {
         service: Arc::new(Service {
             options,
             desk: Desk::new(1).0,
-            connections: ConnectionLimits::new(&Tcp::default()),
+            connections: ConnectionLimits::new(&Tcp::default(), &[]),
         }),
         zones: Arc::<Readers>::default().add(zones.reader()),
         serving: ServingReader::new(serving, Arc::default()),

@@ -15,15 +15,12 @@
 //!
 //! Each worker counts for itself, with its share of the rate: no two write the same memory.
 
-// The accounts.
-mod table;
-
+use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::config::subnet::{Subnet, masked};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
-use table::{Rate, Table};
 use wire::NameRef;
 use zone::answer::AnswerKind;
 
@@ -40,7 +37,7 @@ pub(crate) enum Verdict {
 
 /// What a worker limits with.
 pub(crate) struct Limiter {
-    table: Table,
+    accounts: Accounts,
     /// Of responses that are alike.
     alike: Rate,
     /// Of all that go to one network.
@@ -61,7 +58,7 @@ impl Limiter {
             (per_second > 0).then(|| Rate::new(share(per_second), share(burst)))
         };
         rate(config.per_second, config.burst).map(|alike| Self {
-            table: Table::new(),
+            accounts: Accounts::new(),
             alike,
             all: rate(config.all_per_second, config.all_burst),
             secret,
@@ -87,9 +84,9 @@ impl Limiter {
     ) -> Verdict {
         let mut hasher = self.hasher_of(address);
         let network = hasher.finish();
-        let is_within = self.table.take(key_of(&mut hasher, kind, name), self.alike, now_us)
+        let is_within = self.accounts.take(key_of(&mut hasher, kind, name), self.alike, now_us)
             // What is held back counts to the network no more than what it never asked for.
-            && self.all.is_none_or(|all| self.table.take(network, all, now_us));
+            && self.all.is_none_or(|all| self.accounts.take(network, all, now_us));
         if is_within {
             return Verdict::Send;
         }
