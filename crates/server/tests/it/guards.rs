@@ -2,7 +2,7 @@
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::nodes::{Nodes, config};
-use crate::support::tools::{dig, has};
+use crate::support::tools::{dig, forbidden, has};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,7 +29,8 @@ impl Namespace {
             && ip(&["-n", &name, "addr", "add", &format!("{there}/30"), "dev", &far])
             && ip(&["-n", &name, "link", "set", &far, "up"]);
         if !made {
-            println!("skipped: a network namespace cannot be made here; it takes root and iproute2");
+            // It takes root, and iproute2.
+            forbidden("making a network namespace");
             return None;
         }
         Some(namespace)

@@ -6,6 +6,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
 use crate::support::legitimate::{Legitimate, Phase};
 use crate::support::nodes::resident_kib;
+use crate::support::tools::forbidden;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn connections_take_no_more_memory_than_is_configured() {
 fn floods_cost_the_flooder_only() {
     let files_max = files_max();
     if files_max < 12_000 {
-        println!("skipped: {files_max} files may be open, 12,000 are needed");
+        forbidden("opening 12,000 files");
         return;
     }
     let cluster = with_memory("floods", MEMORY_KIB_MAX);

@@ -9,11 +9,21 @@ use std::process::{Command, Stdio};
 pub(crate) fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        println!("skipped: {tool} is not installed");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: apt-get install {}", package(tool));
-    }
-    found
+    found || missing(tool, &format!("apt-get install {}", package(tool)))
+}
+
+/// Says that a test is skipped because a program is missing; with `CI=true` it fails.
+pub(crate) fn missing(tool: &str, install: &str) -> bool {
+    println!("skipped: {tool} is not installed");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: {install}");
+    false
+}
+
+/// The same because this machine does not let us do something.
+pub(crate) fn forbidden(what: &str) -> bool {
+    println!("skipped: {what} is not allowed here");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{what} is not allowed here");
+    false
 }
 
 /// Whether `strace` is there and may watch a process of ours.
@@ -34,11 +44,7 @@ pub(crate) fn may_watch() -> bool {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     strace.wait().unwrap();
-    if !may_watch {
-        println!("skipped: strace may not watch a process here, as if it is not installed: {line}");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "strace may not watch a process: {line}");
-    }
-    may_watch
+    may_watch || forbidden("watching a process")
 }
 
 /// The Debian package that has it.
