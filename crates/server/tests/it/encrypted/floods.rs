@@ -162,6 +162,8 @@ fn floods_cost_the_flooder_only() {
     let mut fine = tls(cluster.dot(1), &config).unwrap();
     assert!(ask(&mut fine, &message).is_ok());
     assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
+    // The attack is over; what follows is waiting, and says nothing of it.
+    legitimate.next();
     // A third of all connections are gone by their own hand, at once; the rest by the server's.
     drop((half_open, sockets));
     wait_for("the end of idle connections", || (cluster.metric(1, "catamaran_connections_open") <= 10).then_some(()));
@@ -170,7 +172,7 @@ fn floods_cost_the_flooder_only() {
     let (still, phase) = (phases[0].rate(), phases[1]);
     let (left, Phase { asked, answered, .. }) = (phase.rate() / still, phase);
     println!("{left:.3} of {still:.0} answers/s are left, {answered} of {asked} queries were answered");
-    assert!(left >= LEFT_MIN && asked > 500, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
+    assert!(left >= LEFT_MIN && asked >= 250, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
     assert!(peak - before.min(peak) < MEMORY_KIB_MAX, "{before} KiB grew to {peak} KiB");
     println!("{before} KiB before, {peak} KiB with {IDLE_TCP} + {IDLE_TLS} idle connections and the floods");
     assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
