@@ -19,6 +19,9 @@ use tokio::runtime::Runtime;
 /// How long a client waits for anything.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 
+/// Requests that a client of HTTPS may take back before it is cut off.
+const RESETS_BORNE: usize = 100;
+
 /// A client of the cluster's authority that names these protocols.
 pub(crate) fn trust(cluster: &Cluster, protocols: &[&str]) -> ClientConfig {
     trust_with(cluster, protocols, &[&TLS13])
@@ -219,13 +222,18 @@ impl Doh {
         };
         let Self { runtime, requests, connection, .. } = self;
         runtime.block_on(async {
-            for _ in 0..count {
+            for turn in 0..count {
                 let Ok(mut ready) = requests.clone().ready().await else { break };
                 let Ok((_response, mut stream)) = ready.send_request(request(), false) else { break };
                 let _ = stream.send_data(Bytes::copy_from_slice(message), false);
                 // Let it reach the server before it is taken back.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 stream.send_reset(h2::Reason::CANCEL);
+                if turn >= RESETS_BORNE {
+                    // Where octets wait on a connection that the server closes, the kernel breaks it, and the server's
+                    // last word is lost.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
             let ended = tokio::time::timeout(WAIT, connection).await.expect("the connection ends").unwrap();
             ended.err().and_then(|error| error.reason())
