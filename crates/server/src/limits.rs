@@ -33,10 +33,22 @@ pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
-/// Octets that a connection may hold without taking part in [`CONNECTIONS_MEMORY_BYTES_MAX`].
+/// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
+/// what waits on them in either direction. As many connections as there may be fit, whatever they speak.
+pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
+/// The least that an operator can set: some connections of each kind.
+pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;
+/// Octets of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
-/// Octets of messages that wait on all connections of a node, in either direction.
-pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 256 << 20;
+/// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
+/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out.
+pub(crate) const CONNECTION_TCP_BYTES: usize = 8 << 10;
+/// The same over TLS.
+pub(crate) const CONNECTION_DOT_BYTES: usize = 32 << 10;
+/// The same over HTTPS.
+pub(crate) const CONNECTION_DOH_BYTES: usize = 60 << 10;
+/// The same over QUIC.
+pub(crate) const CONNECTION_DOQ_BYTES: usize = 48 << 10;
 
 /// Time that a handshake of TLS or QUIC has.
 pub(crate) const HANDSHAKE_MS: u64 = 5_000;
@@ -44,6 +56,10 @@ pub(crate) const HANDSHAKE_MS: u64 = 5_000;
 pub(crate) const HANDSHAKES_MAX: usize = 2_048;
 /// Handshakes of one client that are under way.
 pub(crate) const HANDSHAKES_PER_CLIENT_MAX: usize = 512;
+/// Handshakes a second that a client may begin, unless the operator says otherwise: each costs the server a signature.
+pub(crate) const HANDSHAKES_PER_SECOND: u32 = 100;
+/// So many it may begin at once, after silence.
+pub(crate) const HANDSHAKES_BURST: u32 = 500;
 /// Octets that TLS holds for a client that does not take them.
 pub(crate) const TLS_WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// Time for which a key makes tickets of TLS sessions; a ticket is good for as long, and with the key after it.
@@ -59,8 +75,12 @@ pub(crate) const COOKIE_SECRETS_MAX: usize = 8;
 pub(crate) const RATE_LIMIT_PER_SECOND: u32 = 50;
 /// So many may go at once.
 pub(crate) const RATE_LIMIT_BURST: u32 = 125;
-/// The most that an operator can set for either.
-pub(crate) const RATE_LIMIT_MAX: u32 = 1_000_000;
+/// Responses a second over UDP that go to one network, whatever they are: 32 clients' worth, as Knot 3.4 gives a /24.
+pub(crate) const RATE_LIMIT_ALL_PER_SECOND: u32 = 32 * RATE_LIMIT_PER_SECOND;
+/// So many may go at once.
+pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
+/// The most that an operator can set for any of them.
+pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
 pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
 /// Networks whose clients are not limited.
@@ -106,6 +126,14 @@ pub(crate) const QUIC_INCOMING_TOTAL_BYTES: u64 = 4 << 20;
 pub(crate) const TRANSFERS_MAX: usize = 16;
 /// Messages of a transfer that wait for its client.
 pub(crate) const TRANSFER_QUEUE_MAX: usize = 4;
+/// Octets a second that the client of a transfer has to take, unless the operator says otherwise.
+pub(crate) const TRANSFER_RATE_MIN: u64 = 64 << 10;
+/// Time that a transfer has whatever its rate.
+pub(crate) const TRANSFER_GRACE_MS: u64 = 60_000;
+/// Octets of former versions of zones that one transfer keeps in memory.
+pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
+/// How often a transfer that waits for its client looks whether it may go on.
+pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;

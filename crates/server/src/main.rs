@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 // What every part uses.
+mod accounts;
 #[cfg(test)]
 mod allocations;
 mod limits;

@@ -74,6 +74,9 @@ pub(crate) struct Ledger {
     sealed: VecDeque<Sealed>,
     limbo: VecDeque<Batch>,
     limbo_granules: usize,
+    limbo_trees: usize,
+    /// All that ever came to limbo.
+    let_go_granules: u64,
     /// Roots of parts of dropped trees whose grace period has passed: a stack, so that freeing can stop anywhere.
     falling: Vec<u32>,
     published: (Version, Tree),
@@ -91,6 +94,8 @@ impl Ledger {
             sealed: VecDeque::new(),
             limbo: VecDeque::new(),
             limbo_granules: 0,
+            limbo_trees: 0,
+            let_go_granules: 0,
             falling: Vec::new(),
             published: (Version(0), Tree::EMPTY),
             newest: Version(0),
@@ -111,7 +116,12 @@ impl Ledger {
 
     /// Dropped trees that are not freed whole yet, those of unpublished versions left out.
     pub(crate) fn limbo_trees(&self) -> usize {
-        self.limbo.iter().map(|batch| batch.dropped.len()).sum::<usize>() + usize::from(!self.falling.is_empty())
+        self.limbo_trees + usize::from(!self.falling.is_empty())
+    }
+
+    /// Granules of all blocks that published versions ever let go, whole trees left out.
+    pub(crate) fn let_go_granules(&self) -> u64 {
+        self.let_go_granules
     }
 
     pub(crate) fn sealed_count(&self) -> usize {
@@ -250,6 +260,8 @@ impl Ledger {
             let Changes { retired, retired_granules, dropped, .. } = sealed.changes;
             self.published = (sealed.version, sealed.root);
             self.limbo_granules += retired_granules;
+            self.let_go_granules += retired_granules as u64;
+            self.limbo_trees += dropped.len();
             retired_count += retired.len();
             if !(retired.is_empty() && dropped.is_empty()) {
                 self.limbo.push_back(Batch { epoch: 0, retired, dropped });
@@ -324,6 +336,7 @@ impl Ledger {
                 // root that anyone holds leads to it.
                 self.space.give(unsafe { Owned::assume(handle, 0) });
             } else if let Some(tree) = batch.dropped.pop() {
+                self.limbo_trees -= 1;
                 self.falling.push(tree.to_bits());
             } else {
                 self.limbo.pop_front();

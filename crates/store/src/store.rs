@@ -44,6 +44,8 @@ pub struct Stats {
     pub free_bytes: usize,
     /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees are not counted here.
     pub limbo_bytes: usize,
+    /// All that was ever let go by published versions, whether it is free again or not; counted as `limbo_bytes` is.
+    pub let_go_bytes: u64,
     /// Dropped trees of published versions that are not freed yet (all that are being freed count as one).
     pub limbo_trees: usize,
     /// Sealed versions that are not published.
@@ -190,7 +192,11 @@ impl<K: LeafKey> Store<K> {
         Reader::new(Arc::clone(&self.shared))
     }
 
-    /// Keeps the published version, to be read on any thread. What it costs is in [`Stats::limbo_bytes`].
+    /// Keeps the published version, to be read on any thread.
+    ///
+    /// What is let go is freed in the order in which it was let go, so all that is let go while the result lives stays
+    /// in limbo: at most by how much [`Stats::let_go_bytes`] grows meanwhile. Whoever holds a version for long bounds
+    /// that.
     pub fn freeze(&self) -> Frozen<K> {
         Frozen::new(Arc::clone(&self.shared), self.ledger.published().0)
     }
@@ -204,6 +210,7 @@ impl<K: LeafKey> Store<K> {
             used_bytes: space.used() * GRANULE_BYTES,
             free_bytes: space.free() * GRANULE_BYTES,
             limbo_bytes: self.ledger.limbo_granules() * GRANULE_BYTES,
+            let_go_bytes: self.ledger.let_go_granules() * GRANULE_BYTES as u64,
             limbo_trees: self.ledger.limbo_trees(),
             versions: self.ledger.sealed_count(),
             readers: self.shared.domain.reader_count(),

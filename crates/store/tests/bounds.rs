@@ -201,22 +201,47 @@ fn a_big_tree_is_freed_in_steps() {
 }
 
 #[test]
-fn a_held_version_keeps_its_memory_and_no_other() {
+fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
+    const CHANGES: usize = 5_000;
+    /// Octets that one change of one leaf may let go: the way from the root, and the leaf.
+    const CHANGE_BYTES_MAX: usize = 1_024;
     let mut store = store(64 << 20);
     let mut tree = (0..1000).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
     publish(&mut store, tree);
-    let frozen = store.freeze();
-    let used = store.stats().used_bytes;
-    for number in 0..1000 {
-        tree = store.put(tree, &numbered(number, 31)).expect("room");
-        publish(&mut store, tree);
-    }
-    assert!(store.stats().limbo_bytes >= used);
-    assert_eq!(frozen.view().iter(frozen.root()).filter(|leaf| leaf.len() == 30).count(), 1000);
-    drop(frozen);
+    let change = |store: &mut Store<Plain>, tree: Tree, count: usize| {
+        (0..count).fold(tree, |tree, step| {
+            let tree = store.put(tree, &numbered(step as u32 % 1000, 31 + step % 7)).expect("room");
+            publish(store, tree);
+            tree
+        })
+    };
+    // Whatever was let go before is none of its business.
+    tree = change(&mut store, tree, CHANGES);
+    let before = store.stats();
+    assert_eq!(before.limbo_bytes, 0, "nobody held anything");
+    assert!(before.let_go_bytes > 0);
+    let first = store.freeze();
+    let lengths: Vec<usize> = first.view().iter(first.root()).map(<[u8]>::len).collect();
+    tree = change(&mut store, tree, CHANGES);
+    let since = store.stats();
+    let kept = (since.let_go_bytes - before.let_go_bytes) as usize;
+    assert_eq!(since.limbo_bytes, kept, "all that was let go since");
+    assert!((CHANGES * 30..=CHANGES * CHANGE_BYTES_MAX).contains(&kept), "{kept} octets for {CHANGES} changes");
+    assert!(since.used_bytes <= before.used_bytes + kept + (64 << 10), "{before:?} {since:?}");
+    // A second one keeps what is let go from then on, and only that when the first is gone.
+    let second = store.freeze();
+    tree = change(&mut store, tree, CHANGES);
+    assert!(first.view().iter(first.root()).map(<[u8]>::len).eq(lengths));
+    drop(first);
     while store.reclaim() {}
-    assert_eq!(store.stats().limbo_bytes, 0);
-    assert_eq!(store.view().iter(tree).filter(|leaf| leaf.len() == 31).count(), 1000);
+    let last = store.stats();
+    assert_eq!(last.limbo_bytes as u64, last.let_go_bytes - since.let_go_bytes);
+    drop(second);
+    while store.reclaim() {}
+    let end = store.stats();
+    assert_eq!((end.limbo_bytes, end.let_go_bytes), (0, last.let_go_bytes));
+    assert!(end.used_bytes <= before.used_bytes + (64 << 10), "{before:?} {end:?}");
+    assert_eq!(store.view().iter(tree).count(), 1000);
 }
 
 #[test]

@@ -78,11 +78,19 @@ struct Turn {
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let names = options.names.iter().copied().min().unwrap_or(NAMES_MIN).max(NAMES_MIN);
     let zone = Zone::make(&options.folder, names)?;
-    let start = |name: &str, edit: (&str, &str)| {
-        Own::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], &[edit])
+    let start = |name: &str, edits: &[(&str, &str)]| {
+        Own::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], edits)
     };
-    let free = start("free", ("per_second = 50", "per_second = 0"))?;
-    let limited = start("limited", ("exempt = [\"127.0.0.0/8\", \"::1/128\"]", "exempt = []"))?;
+    let free = start("free", &[("per_second = 50", "per_second = 0")])?;
+    // All that goes to one client is counted, too, with a limit that it does not reach.
+    let limited = start(
+        "limited",
+        &[
+            ("exempt = [\"127.0.0.0/8\", \"::1/128\"]", "exempt = []"),
+            ("all_per_second = 1600", "all_per_second = 100000000"),
+            ("all_burst = 4000", "all_burst = 100000000"),
+        ],
+    )?;
     for own in [&free, &limited] {
         answers::check("catamaran", own.dns(), &zone)?;
     }

@@ -57,6 +57,7 @@ impl Server {
                 ("connections_max = 16384", "connections_max = 65536"),
                 ("connections_per_client_max = 2048", "connections_per_client_max = 65536"),
                 ("idle_ms = 10000", "idle_ms = 60000"),
+                ("memory_bytes_max = 1073741824", "memory_bytes_max = 4294967296"),
             ],
         )?;
         let node = own.cluster().join("node-1");

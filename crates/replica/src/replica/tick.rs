@@ -17,6 +17,8 @@ impl Replica {
         self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
         self.check_disk();
+        // What readers let go of is freed also while nothing changes.
+        self.machine.zones.reclaim();
         if !self.driver.log().is_durable() {
             return;
         }

@@ -26,6 +26,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         log_sync: Arc::default(),
         bulk_sync: Arc::default(),
         desk: Desk::new(1).0,
+        transfers: Arc::default(),
     };
     Arc::new(Api {
         node: 1,

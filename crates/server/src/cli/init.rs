@@ -2,6 +2,7 @@
 
 use super::InitArgs;
 use crate::config::rate_limit::RateLimit;
+use crate::config::transfer::Transfer;
 use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::layout::{Layout, NodeLayout};
 use crate::files::token::Token;
@@ -75,6 +76,7 @@ pub(crate) fn config(
             cookie_secrets_file: None,
             rate_limit: RateLimit::default(),
             tcp: Tcp::default(),
+            transfer: Transfer::default(),
             tls: None,
         },
         api: Api { listen: api, token_file: "../api.token".into() },

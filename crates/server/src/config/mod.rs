@@ -4,10 +4,11 @@ pub(crate) mod nearest;
 pub(crate) mod rate_limit;
 pub(crate) mod subnet;
 pub(crate) mod tls;
+pub(crate) mod transfer;
 
 use crate::limits::{
-    CHECKPOINT_BYTES_MIN, LISTEN_ADDRESSES_MAX, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX,
-    UDP_WORKERS_MAX,
+    CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX, SMALL_FILE_BYTES_MAX,
+    UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
 use rate_limit::RateLimit;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tls::Tls;
+use transfer::Transfer;
 
 /// The configuration of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -74,6 +76,9 @@ pub(crate) struct Dns {
     /// Limits of connections, over all transports that have them.
     #[serde(default)]
     pub(crate) tcp: Tcp,
+    /// How slow a client may take a zone.
+    #[serde(default)]
+    pub(crate) transfer: Transfer,
     /// DNS over TLS, HTTPS and QUIC; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<Tls>,
@@ -89,6 +94,12 @@ pub(crate) struct Tcp {
     pub(crate) connections_per_client_max: usize,
     /// Silence after which a connection is closed, in milliseconds.
     pub(crate) idle_ms: u64,
+    /// Octets of memory that all connections may take.
+    pub(crate) memory_bytes_max: usize,
+    /// Handshakes of TLS and QUIC a second that one client may begin; 0 is no limit.
+    pub(crate) handshakes_per_second: u32,
+    /// So many it may begin at once, after silence.
+    pub(crate) handshakes_burst: u32,
 }
 
 impl Default for Tcp {
@@ -97,6 +108,9 @@ impl Default for Tcp {
             connections_max: crate::limits::TCP_CONNECTIONS_MAX,
             connections_per_client_max: crate::limits::TCP_CONNECTIONS_PER_CLIENT_MAX,
             idle_ms: crate::limits::TCP_IDLE_MS,
+            memory_bytes_max: crate::limits::CONNECTIONS_MEMORY_BYTES_MAX,
+            handshakes_per_second: crate::limits::HANDSHAKES_PER_SECOND,
+            handshakes_burst: crate::limits::HANDSHAKES_BURST,
         }
     }
 }
@@ -192,11 +206,23 @@ const TABLES: &[(&str, &[&str])] = &[
             "cookie_secrets_file",
             "rate_limit",
             "tcp",
+            "transfer",
             "tls",
         ],
     ),
     ("dns.rate_limit", RateLimit::KEYS),
-    ("dns.tcp", &["connections_max", "connections_per_client_max", "idle_ms"]),
+    (
+        "dns.tcp",
+        &[
+            "connections_max",
+            "connections_per_client_max",
+            "idle_ms",
+            "memory_bytes_max",
+            "handshakes_per_second",
+            "handshakes_burst",
+        ],
+    ),
+    ("dns.transfer", Transfer::KEYS),
     ("dns.tls", Tls::KEYS),
     ("api", &["listen", "token_file"]),
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
@@ -297,8 +323,19 @@ impl Config {
         {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
         }
+        if self.dns.tcp.handshakes_per_second > RATE_LIMIT_MAX {
+            return Err(("handshakes_per_second", format!("`handshakes_per_second` must be at most {RATE_LIMIT_MAX}")));
+        }
+        if !(1..=RATE_LIMIT_MAX).contains(&self.dns.tcp.handshakes_burst) {
+            return Err(("handshakes_burst", format!("`handshakes_burst` must be 1 to {RATE_LIMIT_MAX}")));
+        }
+        if self.dns.tcp.memory_bytes_max < CONNECTIONS_MEMORY_BYTES_MIN {
+            let least = CONNECTIONS_MEMORY_BYTES_MIN;
+            return Err(("memory_bytes_max", format!("`memory_bytes_max` must be {least} or more")));
+        }
         self.dns.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.dns.rate_limit.check()?;
+        self.dns.transfer.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -376,6 +413,9 @@ cookie_secrets_file = "cookies"
 connections_max = 5
 connections_per_client_max = 4
 idle_ms = 3
+memory_bytes_max = 1048576
+handshakes_per_second = 1
+handshakes_burst = 2
 [dns.tls]
 cert_file = "c.pem"
 key_file = "c.key"
@@ -401,10 +441,16 @@ keep_bytes = 5
 [dns.rate_limit]
 per_second = 5
 burst = 6
+all_per_second = 7
+all_burst = 8
 slip = 2
 exempt = ["10.0.0.0/8"]
 ipv4_prefix = 32
 ipv6_prefix = 64
+[dns.transfer]
+bytes_per_second_min = 7
+grace_ms = 8
+held_bytes_max = 9
 "#;
 
     fn error(text: &str) -> String {
@@ -430,9 +476,9 @@ ipv6_prefix = 64
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:35") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:38") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:25") && text.contains("`api`"), "{text}");
+        assert!(text.contains("n.toml:28") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -457,14 +503,20 @@ ipv6_prefix = 64
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
             ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 33, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 26, "socket address"),
+            ("id = 1\naddress", "id = 7\naddress", 36, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 29, "socket address"),
             ("idle_ms = 3", "idle_ms = 0", 14, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 37, "65536 or more"),
-            ("127.0.0.1:443", "127.0.0.1:853", 22, "for both `dot` and `doh`"),
-            ("[\"1.2\", \"1.3\"]", "[]", 24, "needs"),
-            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 24, "1.2"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 40, "65536 or more"),
+            ("127.0.0.1:443", "127.0.0.1:853", 25, "for both `dot` and `doh`"),
+            ("[\"1.2\", \"1.3\"]", "[]", 27, "needs"),
+            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 27, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 8, ""),
+            ("handshakes_burst = 2", "handshakes_burst = 0", 20, "1 to 100000000"),
+            ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 18, "1048576 or more"),
+            ("all_burst = 8", "all_burst = 0", 47, "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", 46, "at most 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 55, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 53, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

@@ -1,17 +1,24 @@
 //! The `[dns.rate_limit]` table.
 
 use super::subnet::Subnet;
-use crate::limits::{RATE_LIMIT_BURST, RATE_LIMIT_EXEMPT_MAX, RATE_LIMIT_MAX, RATE_LIMIT_PER_SECOND};
+use crate::limits::{
+    RATE_LIMIT_ALL_BURST, RATE_LIMIT_ALL_PER_SECOND, RATE_LIMIT_BURST, RATE_LIMIT_EXEMPT_MAX, RATE_LIMIT_MAX,
+    RATE_LIMIT_PER_SECOND,
+};
 use serde::{Deserialize, Serialize};
 
-/// How many responses that are alike a network gets over UDP: who forges a victim's address gets no more sent there.
+/// How many responses a network gets over UDP: who forges a victim's address gets no more sent there.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RateLimit {
-    /// Responses a second; 0 is no limit.
+    /// Responses a second that are alike; 0 is no limit, of all neither.
     pub(crate) per_second: u32,
     /// So many may go at once, after silence.
     pub(crate) burst: u32,
+    /// Responses a second, whatever they are; 0 is no limit.
+    pub(crate) all_per_second: u32,
+    /// So many may go at once, after silence.
+    pub(crate) all_burst: u32,
     /// Of the queries beyond the limit every so manieth gets a short response that a real client can act on, the others
     /// get none; 0 is never.
     pub(crate) slip: u32,
@@ -29,6 +36,8 @@ impl Default for RateLimit {
         Self {
             per_second: RATE_LIMIT_PER_SECOND,
             burst: RATE_LIMIT_BURST,
+            all_per_second: RATE_LIMIT_ALL_PER_SECOND,
+            all_burst: RATE_LIMIT_ALL_BURST,
             slip: 1,
             exempt: loopback.map(|text| text.parse().expect("a network")).into(),
             ipv4_prefix: 24,
@@ -39,15 +48,20 @@ impl Default for RateLimit {
 
 impl RateLimit {
     /// Its keys, for the search for the nearest one.
-    pub(super) const KEYS: &[&str] = &["per_second", "burst", "slip", "exempt", "ipv4_prefix", "ipv6_prefix"];
+    pub(super) const KEYS: &[&str] =
+        &["per_second", "burst", "all_per_second", "all_burst", "slip", "exempt", "ipv4_prefix", "ipv6_prefix"];
 
     /// What types cannot say; names the key at fault.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.per_second > RATE_LIMIT_MAX {
-            return Err(("per_second", format!("`per_second` must be at most {RATE_LIMIT_MAX}")));
+        for (key, rate) in [("per_second", self.per_second), ("all_per_second", self.all_per_second)] {
+            if rate > RATE_LIMIT_MAX {
+                return Err((key, format!("`{key}` must be at most {RATE_LIMIT_MAX}")));
+            }
         }
-        if !(1..=RATE_LIMIT_MAX).contains(&self.burst) {
-            return Err(("burst", format!("`burst` must be 1 to {RATE_LIMIT_MAX}")));
+        for (key, burst) in [("burst", self.burst), ("all_burst", self.all_burst)] {
+            if !(1..=RATE_LIMIT_MAX).contains(&burst) {
+                return Err((key, format!("`{key}` must be 1 to {RATE_LIMIT_MAX}")));
+            }
         }
         if self.exempt.len() > RATE_LIMIT_EXEMPT_MAX {
             return Err(("exempt", format!("`exempt` takes at most {RATE_LIMIT_EXEMPT_MAX} networks")));

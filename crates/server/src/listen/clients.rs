@@ -2,19 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts connections, of all and of each client.
 pub(crate) struct Clients {
-    counts: Mutex<Counts>,
+    /// Places that are taken. Changed under the lock of the others, read by whoever asks how crowded it is.
+    total: AtomicUsize,
+    of: Mutex<HashMap<IpAddr, usize>>,
     connections_max: usize,
     per_client_max: usize,
-}
-
-#[derive(Default)]
-struct Counts {
-    total: usize,
-    of: HashMap<IpAddr, usize>,
 }
 
 /// A connection's place; given back when dropped.
@@ -25,12 +22,12 @@ pub(crate) struct Place {
 
 impl Clients {
     pub(crate) fn new(connections_max: usize, per_client_max: usize) -> Arc<Self> {
-        Arc::new(Self { counts: Mutex::default(), connections_max, per_client_max })
+        Arc::new(Self { total: AtomicUsize::new(0), of: Mutex::default(), connections_max, per_client_max })
     }
 
     /// Places that are taken.
     pub(crate) fn count(&self) -> usize {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).total
+        self.total.load(Relaxed)
     }
 
     /// Whether more than three of four places are taken.
@@ -41,25 +38,25 @@ impl Clients {
     /// A place for a connection from `address`, if it may have one.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let client = client_of(address);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = counts.of.get(&client).copied().unwrap_or(0);
-        if counts.total >= self.connections_max || own >= self.per_client_max {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = of.get(&client).copied().unwrap_or(0);
+        if self.count() >= self.connections_max || own >= self.per_client_max {
             return None;
         }
-        counts.total += 1;
-        counts.of.insert(client, own + 1);
+        self.total.fetch_add(1, Relaxed);
+        of.insert(client, own + 1);
         Some(Place { clients: self.clone(), client })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.clients.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.total -= 1;
-        if let Some(count) = counts.of.get_mut(&self.client) {
+        let mut of = self.clients.of.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clients.total.fetch_sub(1, Relaxed);
+        if let Some(count) = of.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                counts.of.remove(&self.client);
+                of.remove(&self.client);
             }
         }
     }
@@ -67,7 +64,7 @@ impl Drop for Place {
 
 /// Who an address belongs to: an address of IPv4 is one client (a /32: many share one behind a translator as it is), of
 /// IPv6 a /56, which is what a customer is given (RFC 6177 2).
-fn client_of(address: IpAddr) -> IpAddr {
+pub(super) fn client_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -95,6 +92,6 @@ mod tests {
         assert!(clients.enter(ip("192.0.2.2")).is_none(), "three in all");
         drop(first);
         assert!(clients.enter(ip("192.0.2.2")).is_some());
-        assert_eq!(clients.counts.lock().unwrap().of.len(), 2);
+        assert_eq!((clients.of.lock().unwrap().len(), clients.count()), (2, 2));
     }
 }

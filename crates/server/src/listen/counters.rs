@@ -51,6 +51,8 @@ impl Cut {
 pub(crate) enum HandshakeFailure {
     /// Too many were under way, of the node or of the client.
     OverLimit,
+    /// The client began too many, one after the other.
+    OverRate,
     /// It took too long.
     TimedOut,
     /// The client offered protocols and this one was not among them, or it offered none where it must.
@@ -62,11 +64,13 @@ pub(crate) enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    const ALL: [Self; 5] = [Self::OverLimit, Self::TimedOut, Self::Alpn, Self::Broken, Self::Unacceptable];
+    const ALL: [Self; 6] =
+        [Self::OverLimit, Self::OverRate, Self::TimedOut, Self::Alpn, Self::Broken, Self::Unacceptable];
 
     const fn label(self) -> &'static str {
         match self {
             Self::OverLimit => "over_limit",
+            Self::OverRate => "over_rate",
             Self::TimedOut => "timed_out",
             Self::Alpn => "alpn",
             Self::Broken => "broken",

@@ -1,13 +1,18 @@
 //! What all connections of one runtime and one transport share: who answers, and what they may take.
 
 use super::clients::{Clients, Place};
-use super::counters::{AllConnections, ConnectionCounters, ListenCounters};
+use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
+use super::handshake_rate::HandshakeRate;
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
-use crate::limits::{CONNECTION_MEMORY_FREE_BYTES, CONNECTIONS_MEMORY_BYTES_MAX, DATAGRAM_OCTETS_MAX};
-use crate::limits::{HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX};
+use crate::config::Tcp;
+use crate::config::subnet::Subnet;
+use crate::limits::{
+    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_MEMORY_FREE_BYTES,
+    CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
+};
 use crate::metrics::Gauge;
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,28 +31,55 @@ pub(crate) struct ConnectionLimits {
     pub(crate) clients: Arc<Clients>,
     /// Places for handshakes that are under way.
     pub(crate) handshakes: Arc<Clients>,
-    /// Octets that wait, in either direction, on connections where more than a few do.
-    pub(crate) memory: Arc<Gauge>,
+    /// How many of them a client may begin.
+    pub(crate) handshake_rate: Arc<HandshakeRate>,
+    /// What all connections take of memory.
+    pub(crate) memory: Arc<Memory>,
     /// Silence after which a connection is closed, and time that a client has to take a response.
     pub(crate) idle: Duration,
 }
 
-impl ConnectionLimits {
-    pub(crate) fn new(connections_max: usize, per_client_max: usize, idle: Duration) -> Self {
-        Self {
-            clients: Clients::new(connections_max, per_client_max),
-            handshakes: Clients::new(HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX),
-            memory: Arc::default(),
-            idle,
-        }
+/// Octets of a common bound.
+pub(crate) struct Memory {
+    taken: Gauge,
+    max: usize,
+}
+
+impl Memory {
+    /// Whether more than three of four are taken.
+    fn is_crowded(&self) -> bool {
+        self.taken.get() > (self.max - self.max.div_ceil(4)) as u64
+    }
+}
+
+/// What a connection of a transport is counted as, whatever waits on it.
+const fn cost_of(transport: Transport) -> usize {
+    match transport {
+        Transport::Udp => 0,
+        Transport::Tcp => CONNECTION_TCP_BYTES,
+        Transport::Dot => CONNECTION_DOT_BYTES,
+        Transport::Doh => CONNECTION_DOH_BYTES,
+        Transport::Doq => CONNECTION_DOQ_BYTES,
     }
 }
 
 impl ConnectionLimits {
+    /// Clients of the networks that are exempt may begin handshakes as fast as they can.
+    pub(crate) fn new(limits: &Tcp, exempt: &[Subnet]) -> Self {
+        Self {
+            clients: Clients::new(limits.connections_max, limits.connections_per_client_max),
+            handshakes: Clients::new(HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX),
+            handshake_rate: Arc::new(HandshakeRate::new(limits, exempt)),
+            memory: Arc::new(Memory { taken: Gauge::default(), max: limits.memory_bytes_max }),
+            idle: Duration::from_millis(limits.idle_ms),
+        }
+    }
+
     /// How long a client may be silent now. RFC 7766 6.2.3 lets a server be less patient when it runs out of room: who
     /// asks nothing makes place for who does.
     pub(crate) fn patience(&self) -> Duration {
-        if self.clients.is_crowded() { self.idle / CROWDED_DIVISOR } else { self.idle }
+        let is_crowded = self.clients.is_crowded() || self.memory.is_crowded();
+        if is_crowded { self.idle / CROWDED_DIVISOR } else { self.idle }
     }
 
     /// When to look again at a deadline, which may have come nearer by then.
@@ -56,9 +88,9 @@ impl ConnectionLimits {
     }
 }
 
-/// Octets that one connection holds of the common memory; given back when dropped.
+/// Octets of messages that one connection holds of the common memory; given back when dropped.
 pub(crate) struct Share {
-    memory: Arc<Gauge>,
+    memory: Arc<Memory>,
     held: usize,
 }
 
@@ -71,11 +103,11 @@ impl Share {
     /// free, so that what is usual touches no memory that other threads write.
     pub(crate) fn set(&mut self, octets: usize) -> bool {
         let wanted = octets.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
-        if wanted > self.held && !self.memory.put(wanted - self.held, CONNECTIONS_MEMORY_BYTES_MAX) {
+        if wanted > self.held && !self.memory.taken.put(wanted - self.held, self.memory.max) {
             return false;
         }
         if wanted < self.held {
-            self.memory.take(self.held - wanted);
+            self.memory.taken.take(self.held - wanted);
         }
         self.held = wanted;
         true
@@ -84,7 +116,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.take(self.held);
+        self.memory.taken.take(self.held);
     }
 }
 
@@ -140,22 +172,30 @@ impl Drop for Holding<'_> {
     }
 }
 
-/// An open connection: its place, and its share of the gauge.
+/// An open connection: its place, what it is counted as, and its share of the gauge.
 pub(crate) struct Open<R> {
     desk: Rc<Desk<R>>,
     _place: Place,
 }
 
 impl<R> Open<R> {
-    pub(crate) fn new(desk: &Rc<Desk<R>>, place: Place) -> Self {
+    /// Lets a connection in, or says why not.
+    pub(crate) fn enter(desk: &Rc<Desk<R>>, client: IpAddr) -> Result<Self, Cut> {
+        let limits = &desk.limits;
+        let place = limits.clients.enter(client).ok_or(Cut::OverLimit)?;
+        if !limits.memory.taken.put(cost_of(desk.transport), limits.memory.max) {
+            return Err(Cut::Memory);
+        }
+        desk.connections.accepted.one_shared();
         desk.connections.open.enter(usize::MAX);
-        Self { desk: desk.clone(), _place: place }
+        Ok(Self { desk: desk.clone(), _place: place })
     }
 }
 
 impl<R> Drop for Open<R> {
     fn drop(&mut self) {
         self.desk.connections.open.leave();
+        self.desk.limits.memory.taken.take(cost_of(self.desk.transport));
     }
 }
 
@@ -227,23 +267,26 @@ mod tests {
 
     #[test]
     fn memory_is_shared_and_comes_back() {
-        let limits = ConnectionLimits::new(1, 1, Duration::from_secs(1));
+        const MAX: usize = 1 << 20;
+        let limits = ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[]);
         let (mut one, mut other) = (Share::new(&limits), Share::new(&limits));
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES));
-        assert_eq!(limits.memory.get(), 0, "a little is free");
-        assert!(one.set(CONNECTIONS_MEMORY_BYTES_MAX));
+        assert_eq!(limits.memory.taken.get(), 0, "a little is free");
+        assert!(one.set(MAX));
         assert!(!other.set(2 * CONNECTION_MEMORY_FREE_BYTES + 1), "all of it is taken");
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES + 10));
-        assert!(other.set(CONNECTIONS_MEMORY_BYTES_MAX));
+        assert!(!limits.memory.is_crowded() && limits.patience() == limits.idle);
+        assert!(other.set(MAX));
+        assert!(limits.memory.is_crowded() && limits.patience() == limits.idle / CROWDED_DIVISOR);
         drop((one, other));
-        assert_eq!(limits.memory.get(), 0);
+        assert_eq!(limits.memory.taken.get(), 0);
         // The exchanges of one connection are added up.
         let held = Held::new(&limits);
         let (mut one, mut other) = (held.holding(), held.holding());
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(1_000).is_ok());
-        assert_eq!((held.octets(), limits.memory.get()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
-        assert_eq!(other.set(CONNECTIONS_MEMORY_BYTES_MAX + 1), Err(OutOfMemory));
+        assert_eq!((held.octets(), limits.memory.taken.get()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
+        assert_eq!(other.set(MAX + 1), Err(OutOfMemory));
         drop((one, other));
-        assert_eq!((held.octets(), limits.memory.get()), (0, 0));
+        assert_eq!((held.octets(), limits.memory.taken.get()), (0, 0));
     }
 }

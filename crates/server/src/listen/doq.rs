@@ -11,6 +11,7 @@ use super::Responder;
 use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open};
+use super::handshake_rate::Address;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
 use exchange::{Exchange, exchange};
@@ -57,26 +58,36 @@ impl<R: Responder + 'static> DoqService<R> {
 
     fn incoming(self: &Rc<Self>, incoming: Incoming) {
         let (connections, limits) = (&self.desk.connections, &self.desk.limits);
+        let peer = incoming.remote_address();
+        let is_shown = incoming.remote_address_validated();
+        let address = if is_shown { Address::Shown } else { Address::Claimed };
+        let is_within = limits.handshake_rate.take(peer.ip(), address);
         // RFC 9000 8.1.2: under load a client shows first that its address is its own. What is forged takes no place.
-        if limits.handshakes.count() >= QUIC_HALF_OPEN_MAX && incoming.may_retry() {
+        let is_asked = !is_within || limits.handshakes.count() >= QUIC_HALF_OPEN_MAX;
+        if is_asked && !is_shown && incoming.may_retry() {
             connections.retries.one_shared();
             // It may be retried: that was asked.
             let _asked = incoming.retry();
             return;
         }
-        let peer = incoming.remote_address();
-        let Some(place) = limits.clients.enter(peer.ip()) else {
-            connections.cut(Cut::OverLimit);
+        if !is_within {
+            connections.handshake_failed(HandshakeFailure::OverRate);
             return incoming.refuse();
-        };
+        }
         let Some(handshake) = limits.handshakes.enter(peer.ip()) else {
             connections.handshake_failed(HandshakeFailure::OverLimit);
             return incoming.refuse();
         };
-        connections.accepted.one_shared();
+        let open = match Open::enter(&self.desk, peer.ip()) {
+            Ok(open) => open,
+            Err(why) => {
+                connections.cut(why);
+                return incoming.refuse();
+            }
+        };
         let service = self.clone();
         tokio::task::spawn_local(async move {
-            let _open = Open::new(&service.desk, place);
+            let _open = open;
             if let Some(connection) = service.handshake(incoming, handshake).await {
                 Client::new(&service.desk, connection, peer).run().await;
             }

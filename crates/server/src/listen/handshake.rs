@@ -1,7 +1,8 @@
-//! Handshakes of TLS on a TCP connection: bounded in time and number, and counted by how they ended.
+//! Handshakes of TLS on a TCP connection: bounded in time, number and rate, and counted by how they ended.
 
 use super::counters::HandshakeFailure;
 use super::desk::Desk;
+use super::handshake_rate::Address;
 use crate::limits::{HANDSHAKE_MS, TLS_WRITE_BUFFER_BYTES};
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
 use std::io;
@@ -51,6 +52,11 @@ impl Handshake {
             tracing::debug!(%peer, %error, transport = desk.transport.label(), "handshake failed");
             counters.handshake_failed(why);
         };
+        // TCP has shown that the address is the client's.
+        if !desk.limits.handshake_rate.take(peer.ip(), Address::Shown) {
+            failed(HandshakeFailure::OverRate, &"too many, one after the other");
+            return None;
+        }
         let Some(_place) = desk.limits.handshakes.enter(peer.ip()) else {
             failed(HandshakeFailure::OverLimit, &"too many at once");
             return None;

@@ -1,9 +1,7 @@
 //! TCP listeners (RFC 7766): who may connect, and what is spoken on the connection.
 
 use super::Responder;
-use super::clients::Place;
 use super::connection::Connection;
-use super::counters::Cut;
 use super::desk::{Desk, Open};
 use super::doh;
 use super::handshake::{Handshake, Protocol};
@@ -39,14 +37,16 @@ impl<R: Responder + 'static> TcpService<R> {
             match listener.accept().await {
                 Ok((stream, peer)) => {
                     // RFC 7766 6.2.2: a server may limit them; who is over the limit is told at once.
-                    let Some(place) = self.desk.limits.clients.enter(peer.ip()) else {
-                        self.desk.connections.cut(Cut::OverLimit);
-                        continue;
+                    let open = match Open::enter(&self.desk, peer.ip()) {
+                        Ok(open) => open,
+                        Err(why) => {
+                            self.desk.connections.cut(why);
+                            continue;
+                        }
                     };
-                    self.desk.connections.accepted.one_shared();
                     // A response leaves at once; what belongs together is written in one piece.
                     let _ = stream.set_nodelay(true);
-                    self.spawn(stream, peer, place);
+                    self.spawn(stream, peer, open);
                 }
                 Err(error) => {
                     // Out of file handles, most likely: connections that end give some back.
@@ -58,19 +58,19 @@ impl<R: Responder + 'static> TcpService<R> {
     }
 
     /// Starts the task of one connection: each kind has its own, so that none pays for the size of another.
-    fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
+    fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, open: Open<R>) {
         let service = self.clone();
         match &self.spoken {
             Spoken::Plain => drop(tokio::task::spawn_local(async move {
-                let _open = Open::new(&service.desk, place);
+                let _open = open;
                 Connection::new(&service.desk, stream, peer, true).run().await;
             })),
             Spoken::Tls(_) => drop(tokio::task::spawn_local(async move {
-                let _open = Open::new(&service.desk, place);
+                let _open = open;
                 service.tls(stream, peer).await;
             })),
             Spoken::Http(_) => drop(tokio::task::spawn_local(async move {
-                let _open = Open::new(&service.desk, place);
+                let _open = open;
                 service.http(stream, peer).await;
             })),
         }

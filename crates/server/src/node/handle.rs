@@ -2,6 +2,7 @@
 
 use super::removal::Removal;
 use super::rights::Rights;
+use super::zone_memory::ZoneMemory;
 use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     rights: RwLock<Arc<Rights>>,
     /// Who belongs to the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
+    /// What the zones keep in memory.
+    pub(crate) zone_memory: Arc<ZoneMemory>,
     /// Whether this node does.
     pub(crate) removal: Removal,
 }

@@ -9,6 +9,7 @@ use crate::metrics::text::{Kind, Page};
 use crate::peer::PeerCounters;
 use crate::service::counters::{self, TransportCounters};
 use crate::service::deferred::Desk;
+use crate::service::transfer::Transfers;
 use crate::tls::certificate::CertificateCounters;
 use replica::Status;
 use replica::io::{Role, Serving};
@@ -26,6 +27,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) log_sync: Arc<DurationHistogram>,
     pub(crate) bulk_sync: Arc<DurationHistogram>,
     pub(crate) desk: Desk,
+    pub(crate) transfers: Arc<Transfers>,
 }
 
 impl NodeMetrics {
@@ -42,6 +44,8 @@ impl NodeMetrics {
             Serving::Yes => 2,
         };
         page.single("catamaran_serving", Kind::Gauge, "0: not yet, 1: stale, 2: yes.", serving);
+        shared.zone_memory.write(&mut page);
+        self.transfers.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);

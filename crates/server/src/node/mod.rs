@@ -38,6 +38,8 @@ mod drops;
 pub(crate) mod metrics;
 // Clocks, limits and precedence, of the system.
 mod system;
+// What the zones take of it, for those who hold versions.
+pub(crate) mod zone_memory;
 
 use crate::api::Api;
 use crate::config::Config;
@@ -45,6 +47,7 @@ use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS;
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
+use crate::listen::desk::ConnectionLimits;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
@@ -55,6 +58,7 @@ use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters
 use crate::service::deferred::Desk;
 use crate::service::limiter::Limiter;
 use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
+use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
@@ -172,7 +176,7 @@ impl Counters {
         (counters, listen)
     }
 
-    fn into_metrics(self, desk: Desk) -> NodeMetrics {
+    fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
         let transports = Transport::ALL.into_iter().zip(self.workers);
         let transport =
             |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
@@ -187,6 +191,7 @@ impl Counters {
             log_sync: self.log_sync,
             bulk_sync: self.bulk_sync,
             desk,
+            transfers,
         }
     }
 }
@@ -197,12 +202,12 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(Service { options: answer_options(config), desk: desk.clone() });
+        let service = Arc::new(service(config, &desk));
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         let cookies = cookie_secrets(config, &identity)?;
-        threads::updates(&service, reader, &cookies, &handle, &mut counters, desk_queues)?;
+        let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
         let tls = public_tls(config, &identity, &counters)?;
         let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
         let count = sockets::worker_count(config);
@@ -240,7 +245,7 @@ impl Node {
             token: identity.token.clone(),
             handle: handle.clone(),
             serving: serving.clone(),
-            metrics: counters.into_metrics(desk),
+            metrics: counters.into_metrics(desk, transfers),
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
         };
@@ -286,7 +291,7 @@ impl Node {
         if let Some(tls) = tls {
             threads::certificate(tls, &self.stop_workers)?;
         }
-        streams::start(&self.config, tls, sockets.streams, workers, &self.connections, &self.stop_workers)
+        streams::start(tls, sockets.streams, workers, &self.connections, &self.stop_workers)
     }
 
     /// Hands over, lets the disk finish, and ends all threads.
@@ -365,6 +370,12 @@ fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, 
     })
 }
 
+/// What all workers share.
+fn service(config: &Config, desk: &Desk) -> Service {
+    let connections = ConnectionLimits::new(&config.dns.tcp, &config.dns.rate_limit.exempt);
+    Service { options: answer_options(config), desk: desk.clone(), connections }
+}
+
 fn answer_options(config: &Config) -> AnswerOptions {
     let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     AnswerOptions {
@@ -372,6 +383,5 @@ fn answer_options(config: &Config) -> AnswerOptions {
         nsid: octets(&config.dns.nsid),
         chaos_id: octets(&config.dns.chaos_id),
         chaos_version: octets(&config.dns.chaos_version),
-        keepalive: u16::try_from(config.dns.tcp.idle_ms / 100).unwrap_or(u16::MAX),
     }
 }

@@ -103,6 +103,7 @@ impl ReplicaThread {
                 self.replica.handle(Input::Tick, system::now());
                 self.expiry.tick(&self.replica);
                 self.give_back_when_quiet();
+                self.shared.zone_memory.set(&self.replica.zones().stats());
             }
             while let Some(output) = self.replica.poll() {
                 if self.carry_out(output) == Go::Stop {

@@ -4,10 +4,9 @@ use super::Worker;
 use super::sockets::StreamSockets;
 use super::system::give_way;
 use super::threads::{runtime_failed, spawn};
-use crate::config::Config;
 use crate::listen::Transport;
 use crate::listen::counters::AllConnections;
-use crate::listen::desk::{ConnectionLimits, Desk};
+use crate::listen::desk::Desk;
 use crate::listen::doq::DoqService;
 use crate::listen::handshake::Handshake;
 use crate::listen::tcp::{Spoken, TcpService};
@@ -39,18 +38,16 @@ pub(super) struct EncryptedWorkers {
 
 /// Starts all of them.
 pub(super) fn start(
-    config: &Config,
     tls: Option<&Arc<PublicTls>>,
     sockets: Vec<StreamSockets>,
     workers: Vec<StreamWorkers>,
     connections: &AllConnections,
     stop: &Stop,
 ) -> Result<(), Problem> {
-    let limits = &config.dns.tcp;
-    let idle = Duration::from_millis(limits.idle_ms);
-    let limits = ConnectionLimits::new(limits.connections_max, limits.connections_per_client_max, idle);
     for (index, (sockets, workers)) in sockets.into_iter().zip(workers).enumerate() {
-        let (limits, connections, tls, stop) = (limits.clone(), connections.clone(), tls.cloned(), stop.clone());
+        let (connections, tls, stop) = (connections.clone(), tls.cloned(), stop.clone());
+        // One for all: it is that of the service.
+        let limits = workers.tcp.responder.service.connections.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {
             give_way();

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::limits::DATAGRAM_OCTETS_MAX;
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
-use crate::metrics::{DurationHistogram, Gauge};
+use crate::metrics::DurationHistogram;
 use crate::peer::accept::Acceptor;
 use crate::peer::frame::Welcome;
 use crate::peer::join::{JoinDesk, JoinToken};
@@ -23,6 +23,7 @@ use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::deferred::{UpdateThread, Work};
 use crate::service::serving::ServingReader;
+use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
 use replica::io::{Input, Member, Membership};
@@ -44,14 +45,15 @@ pub(super) fn runtime_failed(error: std::io::Error) -> Problem {
 }
 
 pub(super) fn updates(
+    config: &Config,
     service: &Arc<Service>,
     reader: impl Fn() -> (Zones, ServingReader),
     cookies: &SecretSource,
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
-) -> Result<(), Problem> {
-    let transfers = Arc::<Gauge>::default();
+) -> Result<Arc<Transfers>, Problem> {
+    let transfers = Arc::new(Transfers::new(config.dns.transfer, handle.shared.zone_memory.clone()));
     let threads = queues.len() as u64;
     for (index, queue) in queues.into_iter().enumerate() {
         let (of_transports, listen) = counters.update_thread();
@@ -72,7 +74,7 @@ pub(super) fn updates(
         };
         spawn(format!("update-{index}"), move || thread.run(&queue))?;
     }
-    Ok(())
+    Ok(transfers)
 }
 
 pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &Stop) -> Result<(), Problem> {

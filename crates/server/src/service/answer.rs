@@ -6,6 +6,7 @@ use super::deferred::{Deferred, Desk, now_s};
 use super::limiter::{Limiter, Verdict};
 use super::serving::{ServingNow, ServingReader};
 use crate::limits::PADDING_BLOCK_OCTETS;
+use crate::listen::desk::ConnectionLimits;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
 use std::net::{IpAddr, SocketAddr};
@@ -28,8 +29,6 @@ pub(crate) struct AnswerOptions {
     pub(crate) nsid: Option<Vec<u8>>,
     pub(crate) chaos_id: Option<Vec<u8>>,
     pub(crate) chaos_version: Option<Vec<u8>>,
-    /// Idle time of TCP connections in units of 100 ms (RFC 7828).
-    pub(crate) keepalive: u16,
 }
 
 /// Who asks, and how.
@@ -40,10 +39,18 @@ pub(crate) struct Client<'c> {
     pub(crate) cookie: Option<&'c [u8]>,
 }
 
-/// What every worker answers with. Nothing in it changes.
+/// What every worker answers with.
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
     pub(crate) desk: Desk,
+    pub(crate) connections: ConnectionLimits,
+}
+
+impl Service {
+    /// For how long a connection may be silent now, in units of 100 ms (RFC 7828 3.1).
+    fn keepalive(&self) -> u16 {
+        u16::try_from(self.connections.patience().as_millis() / 100).unwrap_or(u16::MAX)
+    }
 }
 
 /// Answers queries on one worker.
@@ -199,7 +206,7 @@ impl PinnedQueryResponder<'_> {
         let answered = match (&mut self.prepared, index) {
             (Some(prepared), Some(index)) => {
                 let zone_state = |zone: &Zone<'_>| self.serving.of(zone);
-                prepared.answer(index, request, &context(&self.service.options, client, &zone_state, 0), out)
+                prepared.answer(index, request, &context(self.service, client, &zone_state, 0), out)
             }
             _ => answer_query(self.service, self.set, self.serving, request, client, 0, out),
         };
@@ -233,7 +240,7 @@ impl PinnedQueryResponder<'_> {
     /// What goes out in place of an answer beyond the limit: no longer than the query, and of use to whoever really
     /// sent it.
     fn slip(&self, request: &Request<'_>, client: Client<'_>, standing: Standing, out: &mut [u8]) -> Action {
-        let context = context(&self.service.options, client, &|_| Servable::Ready, 0);
+        let context = context(self.service, client, &|_| Servable::Ready, 0);
         let len = if standing == Standing::Unproven {
             self.counters.limited(Limited::BadCookie);
             self.counters.response(Rcode::BADCOOKIE);
@@ -267,15 +274,16 @@ pub(crate) fn answer_query(
     out: &mut [u8],
 ) -> Answered {
     let zone_state = |zone: &Zone<'_>| serving.of(zone);
-    answer(set, request, &context(&service.options, client, &zone_state, tsig_reserve), out)
+    answer(set, request, &context(service, client, &zone_state, tsig_reserve), out)
 }
 
 fn context<'c>(
-    options: &'c AnswerOptions,
+    service: &'c Service,
     client: Client<'c>,
     zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
     tsig_reserve: usize,
 ) -> AnswerContext<'c> {
+    let options = &service.options;
     AnswerContext {
         transport: match client.transport {
             Transport::Udp => zone::answer::Transport::Udp,
@@ -285,7 +293,7 @@ fn context<'c>(
         payload: options.udp_payload,
         nsid: options.nsid.as_deref(),
         cookie: client.cookie,
-        keepalive: client.transport.has_keepalive().then_some(options.keepalive),
+        keepalive: client.transport.has_keepalive().then(|| service.keepalive()),
         // RFC 8467 4: padding hides nothing where everything can be read.
         padding_block: if client.transport.is_encrypted() { PADDING_BLOCK_OCTETS } else { 0 },
         chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
@@ -315,6 +323,7 @@ pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Tcp;
     use crate::limits::UPDATE_QUEUE_MAX;
     use crate::listen::Late;
     use crate::metrics::text::Page;
@@ -353,8 +362,11 @@ mod tests {
     fn responder() -> (QueryResponder, impl Fn() -> String) {
         let zones = zones();
         let counters = Arc::<WorkerCounters>::default();
-        let service =
-            Service { options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() }, desk: Desk::new(1).0 };
+        let service = Service {
+            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
+            desk: Desk::new(1).0,
+            connections: ConnectionLimits::new(&Tcp::default(), &[]),
+        };
         let (readers, state) = (Arc::<Readers>::default(), Arc::<ServingState>::default());
         state.set(replica::io::Serving::Yes);
         let responder = QueryResponder {

@@ -108,7 +108,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::counters::ListenCounters>,
     pub(crate) submit: Arc<S>,
-    pub(crate) transfers: Arc<Gauge>,
+    pub(crate) transfers: Arc<transfer::Transfers>,
     pub(crate) out: Vec<u8>,
     pub(crate) waiting: Waiting,
     /// None are given out without.
@@ -269,7 +269,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Err(refused) => Some(refused),
             // A response of one message takes no place among those that run.
             Ok(()) if !reply.takes_transfers() => None,
-            Ok(()) if self.transfers.enter(crate::limits::TRANSFERS_MAX) => None,
+            Ok(()) if self.transfers.enter() => None,
             Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
         };
         if let Some(refused) = refused {

@@ -3,20 +3,24 @@
 //! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
 //! the current SOA, which tells the client whether to come back over TCP.
 
+// How long it may take.
+mod pace;
+
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
 use super::serving::ServingNow;
-use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
+use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply};
-use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
+pub(crate) use pace::Transfers;
+use pace::{GivenUp, Pace};
 use replica::io::{Right, Serving, Verified};
 use replica::update::{SequenceSigner, Signer};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Semaphore;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::compose::{Composer, EdnsOut};
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
@@ -113,12 +117,19 @@ pub(super) fn current_soa(
     Some(composer.finish(edns.as_ref()))
 }
 
+impl Transfers {
+    /// Takes a place among those that run, if there is one.
+    pub(super) fn enter(&self) -> bool {
+        self.running.enter(TRANSFERS_MAX)
+    }
+}
+
 /// A transfer's place among those that run; given back when dropped.
-pub(super) struct Running(Arc<Gauge>);
+pub(super) struct Running(Arc<Transfers>);
 
 impl Running {
     /// Takes over a place that was entered before.
-    pub(super) const fn new(entered: Arc<Gauge>) -> Self {
+    pub(super) const fn new(entered: Arc<Transfers>) -> Self {
         const { assert!(TRANSFERS_MAX > 0) };
         Self(entered)
     }
@@ -126,7 +137,22 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.running.leave();
+    }
+}
+
+/// Why a transfer did not come to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Broken {
+    /// The client is gone, or what is to be sent is.
+    Gone,
+    /// The server ended it.
+    GivenUp(GivenUp),
+}
+
+impl From<GivenUp> for Broken {
+    fn from(why: GivenUp) -> Self {
+        Self::GivenUp(why)
     }
 }
 
@@ -138,7 +164,8 @@ pub(super) struct Job {
     wanted: Wanted,
     signer: SequenceSigner,
     reply: Reply,
-    _running: Running,
+    pace: Pace,
+    running: Running,
 }
 
 impl Job {
@@ -151,7 +178,8 @@ impl Job {
             wanted,
             signer: signer.into(),
             reply,
-            _running: running,
+            pace: Pace::new(running.0.clone(), Instant::now()),
+            running,
         }
     }
 
@@ -171,19 +199,24 @@ impl Job {
         let sent = match set.zone(&self.wanted.zone) {
             Some(zone) => self.send(&zone, connection),
             // Removed since the transfer was admitted.
-            None => None,
+            None => Err(Broken::Gone),
         };
-        if sent.is_none() {
+        if let Err(Broken::GivenUp(why)) = sent {
+            self.running.0.gave_up(why);
+            let (peer, zone) = (self.reply.peer(), self.wanted.zone.apex.to_string());
+            tracing::warn!(%peer, zone, reason = why.label(), "a transfer was given up");
+        }
+        if sent.is_err() {
             self.reply.give_up();
         }
     }
 
-    /// Sends all messages; `None` when the client is gone or too slow, or the zone has no SOA.
-    fn send(&mut self, zone: &Zone<'_>, connection: Sender<Late>) -> Option<()> {
-        let soa = zone.soa()?;
-        let (ttl, rdata) = (soa.ttl, soa.first()?);
-        let serial = soa_serial(rdata)?;
-        let mut stream = Stream::new(self, connection)?;
+    /// Sends all messages.
+    fn send(&mut self, zone: &Zone<'_>, connection: Sender<Late>) -> Result<(), Broken> {
+        let soa = zone.soa().ok_or(Broken::Gone)?;
+        let (ttl, rdata) = (soa.ttl, soa.first().ok_or(Broken::Gone)?);
+        let serial = soa_serial(rdata).ok_or(Broken::Gone)?;
+        let mut stream = Stream::new(self, connection).ok_or(Broken::Gone)?;
         stream.push(zone.apex(), Rtype::SOA, ttl, rdata)?;
         // RFC 1995 2: a client that has this version, or a newer one, gets the SOA alone.
         let is_current = stream.job.wanted.has.is_some_and(|has| !serial.is_newer_than(has));
@@ -208,6 +241,8 @@ struct Stream<'j> {
     /// Records of the message that is being filled; it is composed when the next one does not fit.
     held: Vec<Held>,
     held_octets: usize,
+    /// Octets of all messages that the connection took.
+    sent_octets: u64,
     is_first: bool,
 }
 
@@ -223,11 +258,20 @@ impl<'j> Stream<'j> {
     fn new(job: &'j mut Job, connection: Sender<Late>) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
         let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
-        Some(Self { job, connection, shares, runtime, held: Vec::new(), held_octets: 0, is_first: true })
+        Some(Self {
+            job,
+            connection,
+            shares,
+            runtime,
+            held: Vec::new(),
+            held_octets: 0,
+            sent_octets: 0,
+            is_first: true,
+        })
     }
 
     /// Puts one record in. What is held is counted without compression, so what is composed always fits.
-    fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Option<()> {
+    fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), Broken> {
         /// TYPE, CLASS, TTL, RDLENGTH.
         const FIXED_OCTETS: usize = 10;
         let octets = owner.octets().len() + FIXED_OCTETS + rdata.len();
@@ -236,10 +280,10 @@ impl<'j> Stream<'j> {
         }
         self.held_octets += octets;
         self.held.push(Held { owner: owner.to_name(), rtype, ttl, rdata: rdata.to_vec() });
-        Some(())
+        Ok(())
     }
 
-    fn finish(mut self) -> Option<()> {
+    fn finish(mut self) -> Result<(), Broken> {
         self.flush(true)
     }
 
@@ -249,7 +293,7 @@ impl<'j> Stream<'j> {
         DATAGRAM_OCTETS_MAX - head
     }
 
-    fn flush(&mut self, is_last: bool) -> Option<()> {
+    fn flush(&mut self, is_last: bool) -> Result<(), Broken> {
         let mut out = vec![0; DATAGRAM_OCTETS_MAX];
         let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - self.job.signer.reserve_octets());
         // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
@@ -264,20 +308,32 @@ impl<'j> Stream<'j> {
             let rdata = [&record.rdata[..]];
             composer
                 .push_rrset(Section::Answer, record.owner.as_ref(), record.rtype, Class::IN, record.ttl, rdata)
-                .ok()?;
+                .map_err(|_| Broken::Gone)?;
         }
         let len = composer.finish(edns.as_ref());
-        let len = self.job.signer.sign(&mut out, len, now_s()).ok()?;
+        let len = self.job.signer.sign(&mut out, len, now_s()).map_err(|_| Broken::Gone)?;
         out.truncate(len);
         (self.held_octets, self.is_first) = (0, false);
-        if is_last {
-            return self.connection.try_send(Late::Message(out)).ok();
+        let late = if is_last { Late::Message(out) } else { Late::Part(out, self.share()?) };
+        self.connection.try_send(late).map_err(|_| Broken::Gone)?;
+        self.sent_octets += len as u64;
+        Ok(())
+    }
+
+    /// Waits until the queue has room. A slow reader holds up its own transfer only, and not for ever.
+    fn share(&self) -> Result<OwnedSemaphorePermit, Broken> {
+        let silent_at = Instant::now() + Duration::from_millis(2 * TCP_IDLE_MS);
+        let look = Duration::from_millis(TRANSFER_LOOK_MS);
+        loop {
+            let now = Instant::now();
+            self.job.pace.check(self.sent_octets, now)?;
+            if now > silent_at {
+                return Err(GivenUp::Slow.into());
+            }
+            let share = self.shares.clone().acquire_owned();
+            if let Ok(share) = self.runtime.block_on(async { tokio::time::timeout(look, share).await }) {
+                return share.map_err(|_| Broken::Gone);
+            }
         }
-        // A slow reader holds up its own transfer only, and not for ever.
-        let wait = Duration::from_millis(2 * TCP_IDLE_MS);
-        let shares = self.shares.clone();
-        let share =
-            self.runtime.block_on(async { tokio::time::timeout(wait, shares.acquire_owned()).await }).ok()?.ok()?;
-        self.connection.try_send(Late::Part(out, share)).ok()
     }
 }

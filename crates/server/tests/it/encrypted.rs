@@ -4,10 +4,13 @@
 mod doh;
 mod doq;
 mod dot;
+mod early_data;
+mod long_answers;
 // The certificate changes under open connections.
 mod renewal;
 // Clients that want to do harm.
 mod floods;
+mod handshake_rate;
 mod rates;
 mod unread;
 // Clients that others made.

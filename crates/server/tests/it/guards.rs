@@ -1,10 +1,10 @@
 //! Rate limit and cookies, from a network of its own: loopback is exempt.
 
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::nodes::{Nodes, config};
-use crate::support::tools::has;
+use crate::support::tools::{dig, forbidden, has};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A namespace with a link to this one; both go with it.
@@ -14,12 +14,12 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// `None`, said plainly, where nobody may make one.
-    fn make() -> Option<Self> {
+    /// `None`, said plainly, where nobody may make one. `which` tells those of this process apart.
+    fn make(which: u8) -> Option<Self> {
         let id = std::process::id();
-        let (name, near, far) = (format!("catamaran-{id}"), format!("cata{id}"), format!("catb{id}"));
-        // A /30 of the benchmarking network (RFC 2544), another for each process.
-        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + (id % 0x4000) * 4;
+        let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
+        // A /30 of the benchmarking network (RFC 2544), another for each process and test.
+        let base = u32::from(Ipv4Addr::new(198, 18 + which, 0, 0)) + (id % 0x4000) * 4;
         let (here, there) = (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2));
         let namespace = Self { name: name.clone(), here };
         let made = ip(&["netns", "add", &name])
@@ -29,7 +29,8 @@ impl Namespace {
             && ip(&["-n", &name, "addr", "add", &format!("{there}/30"), "dev", &far])
             && ip(&["-n", &name, "link", "set", &far, "up"]);
         if !made {
-            println!("skipped: a network namespace cannot be made here; it takes root and iproute2");
+            // It takes root, and iproute2.
+            forbidden("making a network namespace");
             return None;
         }
         Some(namespace)
@@ -67,13 +68,14 @@ fn count(said: &str, part: &str) -> usize {
     said.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
 }
 
-#[test]
-fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
-    if !has("dig") {
-        return;
-    }
-    let Some(namespace) = Namespace::make() else { return };
-    let mut cluster = Cluster::start("guards", 1, &[]);
+/// A node that listens to the namespace too, with one worker and other limits.
+fn start(
+    test: &str,
+    namespace: &Namespace,
+    arguments: &[&str],
+    limits: &[(&str, &str)],
+) -> (Cluster, Nodes, SocketAddr) {
+    let mut cluster = Cluster::start(test, 1, arguments);
     cluster.end("TERM");
     let file = config(&cluster, 1);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -83,19 +85,60 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
     );
     let server = SocketAddr::from((namespace.here, cluster.port + 9));
     let text = text.replacen("listen = [", &format!("udp_workers = 1\nlisten = [\"{server}\", "), 1);
-    let text = text.replacen("udp_workers = 0\n", "", 1).replacen("per_second = 50", "per_second = 1", 1);
-    std::fs::write(&file, text.replacen("burst = 125", "burst = 20", 1)).unwrap();
+    let text = text.replacen("udp_workers = 0\n", "", 1);
+    std::fs::write(&file, text).unwrap();
+    limits.iter().for_each(|(from, to)| cluster.configure(1, &format!("\n{from}\n"), &format!("\n{to}\n")));
     let mut nodes = Nodes::default();
     nodes.start(&cluster, 1);
     wait_for("the node to serve", || cluster.status(1).filter(|status| status["serving"] == "yes"));
+    (cluster, nodes, server)
+}
 
-    let questions = |name: &str, line: &dyn Fn(usize) -> String| {
-        let file = cluster.dir.join(name);
-        std::fs::write(&file, (0..200).map(line).collect::<String>()).unwrap();
-        file
-    };
-    let same = questions("same", &|_| "example.test. SOA\n".into());
-    let made_up = questions("made-up", &|number| format!("x{number}.example.test. A\n"));
+/// A file of two hundred questions.
+fn questions(cluster: &Cluster, name: &str, line: impl Fn(usize) -> String) -> PathBuf {
+    let file = cluster.dir.join(name);
+    std::fs::write(&file, (0..200).map(line).collect::<String>()).unwrap();
+    file
+}
+
+#[test]
+fn who_goes_round_many_names_gets_no_more_than_its_network_may() {
+    if !has("dig") {
+        return;
+    }
+    let Some(namespace) = Namespace::make(1) else { return };
+    let scratch = Scratch::new("guards-all");
+    let mut zone = "$ORIGIN many.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\n".to_owned();
+    (0..200).for_each(|number| zone += &format!("n{number} A 192.0.2.1\n"));
+    let zone = format!("many.test={}", scratch.file("many", &zone));
+    let limits = [("all_per_second = 1600", "all_per_second = 1"), ("all_burst = 4000", "all_burst = 20")];
+    let (cluster, _nodes, server) = start("guards-all", &namespace, &["--zone", &zone], &limits);
+    let different = questions(&cluster, "different", |number| format!("n{number}.many.test. A\n"));
+
+    // Without a cookie: twenty at once, then one a second, though no two responses are alike.
+    let said = namespace.dig(server, &["+nocookie", "+ignore"], &different);
+    let short = count(&said, " tc");
+    assert_eq!(count(&said, "status: NOERROR"), 200, "{said}");
+    assert!((150..=180).contains(&short), "{short} of 200 are short");
+    let limited = "catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"}";
+    assert_eq!(cluster.metric(1, limited), short as u64);
+    // A client that shows that its address is its own is not limited; neither is loopback.
+    let said = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &different);
+    assert_eq!((count(&said, "ANSWER: 1"), count(&said, " tc")), (200, 0), "{said}");
+    let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", different.to_str().unwrap()]);
+    assert_eq!((count(&loopback, "ANSWER: 1"), count(&loopback, " tc")), (200, 0));
+}
+
+#[test]
+fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
+    if !has("dig") {
+        return;
+    }
+    let Some(namespace) = Namespace::make(0) else { return };
+    let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
+    let (cluster, _nodes, server) = start("guards", &namespace, &[], &limits);
+    let same = questions(&cluster, "same", |_| "example.test. SOA\n".into());
+    let made_up = questions(&cluster, "made-up", |number| format!("x{number}.example.test. A\n"));
     let limited = |instead: &str| {
         cluster.metric(1, &format!("catamaran_rate_limited_total{{transport=\"udp\",instead=\"{instead}\"}}"))
     };
@@ -130,7 +173,7 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
     assert_eq!((count(&said, "ANSWER: 1"), count(&said, " tc")), (200, 0), "{said}");
 
     // Loopback is exempt.
-    let loopback = super::support::tools::dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", same.to_str().unwrap()]);
+    let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", same.to_str().unwrap()]);
     assert_eq!((count(&loopback, "ANSWER: 1"), count(&loopback, " tc")), (200, 0));
     assert_eq!(limited("dropped"), 0);
 }

@@ -18,6 +18,8 @@ mod up;
 mod removed;
 // DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.
 mod encrypted;
+// What clients of TCP are told.
+mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
@@ -32,5 +34,6 @@ mod real_clients;
 mod validating;
 // Debian's servers that take a zone from a node.
 mod secondaries;
+mod slow_secondaries;
 // The commands that talk to a cluster.
 mod commands;

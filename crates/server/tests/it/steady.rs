@@ -1,71 +1,130 @@
-//! What a packet worker asks of the kernel while it does nothing but answer.
+//! What packet workers ask of the kernel while they do nothing but answer.
 
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, kill};
 use crate::support::message::name;
-use std::collections::BTreeSet;
+use crate::support::tools::{has, may_watch, nsupdate};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// How long the worker is watched.
+/// How long the workers are watched.
 const WATCHED: Duration = Duration::from_secs(2);
 
+/// One of each kind of message that a worker answers by itself, as those under which it allocates nothing
+/// (`src/listen/udp/steady.rs`).
+fn messages() -> Vec<Vec<u8>> {
+    let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
+    let www = || MessageBuilder::query(8, name("www.example.test.").as_ref(), Rtype::A);
+    vec![
+        ask("www.example.test.", Rtype::A),
+        www().build(),
+        ask("www.example.test.", Rtype::MX),
+        ask("nothing.example.test.", Rtype::A),
+        ask("alias.example.test.", Rtype::A),
+        ask("any.wild.example.test.", Rtype::TXT),
+        ask("www.below.example.test.", Rtype::A),
+        ask("many.example.test.", Rtype::A),
+        ask("example.test.", Rtype::ANY),
+        ask("elsewhere.test.", Rtype::A),
+        www().edns(1232, false).option(10, &[1; 8]).build(),
+        b"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xFF".to_vec(),
+        b"short".to_vec(),
+    ]
+}
+
+/// The names of the packet workers' threads, by their numbers.
+fn workers(pid: u32) -> BTreeMap<String, String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    tasks
+        .filter_map(|task| {
+            let name = std::fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned();
+            name.starts_with("udp-").then(|| (task.file_name().to_string_lossy().into_owned(), name))
+        })
+        .collect()
+}
+
+/// Thread and call of a line of strace's: `12 poll([{fd=3`, `12 <... poll resumed>) = 1`; none of a signal's.
+fn call(line: &str) -> Option<(&str, &str)> {
+    let (thread, rest) = line.split_once(' ')?;
+    let rest = rest.trim_start();
+    let call = match rest.strip_prefix("<... ") {
+        Some(resumed) => resumed.split(' ').next()?,
+        None => rest.split_once('(')?.0,
+    };
+    (!call.starts_with(['-', '+'])).then_some((thread, call))
+}
+
 #[test]
-fn a_packet_worker_receives_sends_and_waits_for_more_and_never_for_another_thread() {
-    let has_strace = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !has_strace.is_ok_and(|status| status.success()) {
-        println!("skipped: strace is not installed");
+fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() {
+    if !has("nsupdate") || !may_watch() {
         return;
     }
     let cluster = Cluster::start("steady", 1, &[]);
+    // A delegation, and a name with more than fits a datagram.
+    let many: String = (0..80).map(|last| format!("update add many.example.test. 60 A 10.0.0.{last}\n")).collect();
+    let below = "update add below.example.test. 60 NS ns.below.example.test.\n\
+                 update add ns.below.example.test. 60 A 192.0.2.3\n";
+    nsupdate(cluster.dns(1), &cluster.update_key(), &format!("zone example.test.\n{many}{below}")).unwrap();
     let pid = cluster.pid(1).unwrap();
-    let worker = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .unwrap()
-        .flatten()
-        .map(|task| task.path())
-        .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "udp-0"));
-    let worker = worker.unwrap().file_name().unwrap().to_string_lossy().into_owned();
+    let workers = workers(pid);
+    assert!(!workers.is_empty());
     // Several sockets, so that each worker gets some.
     let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    let query = MessageBuilder::query(1, name("example.test.").as_ref(), Rtype::SOA).build();
+    clients.iter().for_each(|client| client.set_nonblocking(true).unwrap());
+    let messages = messages();
     let ask = |lasting: Duration| {
         let until = Instant::now() + lasting;
-        let mut answers = 0;
+        // RCODE, and whether it is truncated, of what came back.
+        let mut answers: BTreeMap<(u8, bool), u64> = BTreeMap::new();
         while Instant::now() < until {
             for client in &clients {
-                client.send_to(&query, cluster.dns(1)).unwrap();
+                messages.iter().for_each(|message| _ = client.send_to(message, cluster.dns(1)).unwrap());
             }
             std::thread::sleep(Duration::from_millis(1));
+            let mut octets = [0; 2_048];
             for client in &clients {
-                client.set_nonblocking(true).unwrap();
-                answers += usize::from(client.recv(&mut [0; 512]).is_ok());
+                while client.recv(&mut octets).is_ok() {
+                    *answers.entry((octets[3] & 0x0F, octets[2] & 2 != 0)).or_default() += 1;
+                }
             }
         }
         answers
     };
-    assert!(ask(Duration::from_millis(300)) > 0);
+    ask(Duration::from_millis(300));
     let notes = cluster.dir.join("strace");
     let mut strace = Command::new("strace")
-        .args(["-q", "-o", notes.to_str().unwrap(), "-p", &worker])
+        .args(["-f", "-o", notes.to_str().unwrap(), "-p", &pid.to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // All threads are watched when it says so.
+    let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("attached")));
     let answers = ask(WATCHED);
-    crate::support::cluster::kill("INT", strace.id());
-    let ended = strace.wait().unwrap();
-    let text = std::fs::read_to_string(&notes).unwrap_or_default();
-    if text.is_empty() {
-        println!("skipped: strace may not watch a process here ({ended})");
-        return;
+    kill("INT", strace.id());
+    strace.wait().unwrap();
+    let text = std::fs::read_to_string(&notes).unwrap();
+    // NOERROR whole and truncated, FORMERR, NXDOMAIN, REFUSED: each kind was answered.
+    let kinds: BTreeSet<(u8, bool)> = answers.keys().copied().collect();
+    assert_eq!(kinds, BTreeSet::from([(0, false), (0, true), (1, false), (3, false), (5, false)]), "{answers:?}");
+    assert!(answers.values().sum::<u64>() > 1_000, "{answers:?}");
+    let mut calls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (thread, call) in text.lines().filter_map(call).filter(|(thread, _)| workers.contains_key(*thread)) {
+        calls.entry(thread).or_default().insert(call);
     }
-    assert!(answers > 100, "{answers}");
-    let calls: BTreeSet<&str> = text.lines().filter_map(|line| line.split_once('(').map(|(call, _)| call)).collect();
-    // What `poll` becomes when a signal of the watcher interrupts it, and the two that resume it in strace's words.
+    assert_eq!(calls.len(), workers.len(), "each worker was watched");
+    // What `poll` becomes when a signal of the watcher interrupts it.
     let expected = ["poll", "recvmmsg", "sendmmsg", "restart_syscall"];
-    let others: Vec<_> = calls.iter().filter(|call| !expected.contains(call)).collect();
-    assert!(others.is_empty(), "{others:?} among {} calls", text.lines().count());
-    assert!(calls.contains("recvmmsg") && calls.contains("sendmmsg"));
+    for (thread, calls) in &calls {
+        let others: Vec<_> = calls.iter().filter(|call| !expected.contains(call)).collect();
+        assert!(others.is_empty(), "{}: {others:?} among {} calls", workers[*thread], text.lines().count());
+    }
+    for call in ["recvmmsg", "sendmmsg"] {
+        assert!(calls.values().any(|calls| calls.contains(call)), "{call}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Framing, order, and every limit, over real sockets with a responder of three lines.
 
 use super::*;
+use crate::config::Tcp;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
@@ -71,7 +72,10 @@ impl Server {
         let connections = all.of(Transport::Tcp).clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let limits = ConnectionLimits::new(connections_max, per_client_max, Duration::from_millis(idle_ms));
+            let limits = ConnectionLimits::new(
+                &Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() },
+                &[],
+            );
             let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
             let service = TcpService::new(desk, Spoken::Plain);
             tokio::task::LocalSet::new().block_on(&runtime, async move {

@@ -2,9 +2,11 @@
 
 use super::UdpWorker;
 use crate::allocations;
+use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
 use crate::listen::Transport;
 use crate::listen::batch::BatchSocket;
+use crate::listen::desk::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::{Action, PinnedResponder, Reply, Responder};
 use crate::node::readers::Readers;
@@ -125,7 +127,11 @@ fn a_warm_worker_allocates_nothing() {
     // Everybody is limited, so that the way beyond the limit is taken too.
     let rate_limit = RateLimit { per_second: 100, burst: 10, slip: 2, exempt: Vec::new(), ..RateLimit::default() };
     let responder = QueryResponder {
-        service: Arc::new(Service { options, desk: Desk::new(1).0 }),
+        service: Arc::new(Service {
+            options,
+            desk: Desk::new(1).0,
+            connections: ConnectionLimits::new(&Tcp::default(), &[]),
+        }),
         zones: Arc::<Readers>::default().add(zones.reader()),
         serving: ServingReader::new(serving, Arc::default()),
         counters: Arc::default(),

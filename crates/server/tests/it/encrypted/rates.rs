@@ -5,10 +5,11 @@ use super::floods::frame;
 use super::query;
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
-use crate::support::encrypted::{Doh, Doq, WAIT, framed, tcp_from, tls, trust};
+use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, tcp_from, tls, trust};
 use crate::support::legitimate::Legitimate;
 use crate::support::message::{name, sign};
 use crate::support::nodes::resident_kib;
+use rustls::client::Resumption;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -27,9 +28,10 @@ const GROWTH_KIB_MAX: u64 = 128 << 10;
 
 type Attack = fn(&Cluster);
 
-const ATTACKS: [(&str, Attack); 8] = [
+const ATTACKS: [(&str, Attack); 9] = [
     ("resets of TCP", resets_of_tcp),
     ("resets of handshakes", resets_of_handshakes),
+    ("handshakes to their end", whole_handshakes),
     ("resets of HTTP/2", resets_of_http),
     ("resets of QUIC streams", resets_of_quic),
     ("malformed messages", malformed_messages),
@@ -72,6 +74,26 @@ fn resets_of_handshakes(cluster: &Cluster) {
             reset(stream);
         }
     });
+}
+
+/// As many as one core of an attacker can do: loopback has no limit of their rate. None resumes a session, and each
+/// ends well, as the answer to a query shows.
+fn whole_handshakes(cluster: &Cluster) {
+    let message = query("www.example.test.", Rtype::A).build();
+    let mut config = trust(cluster, &["dot"]);
+    config.resumption = Resumption::disabled();
+    let config = Arc::new(config);
+    let done = || cluster.metric(1, "catamaran_handshakes_total{transport=\"dot\"}");
+    let (before, mut count) = (done(), 0);
+    go_on(|| {
+        let mut stream = tls(cluster.dot(1), &config).unwrap();
+        assert!(ask(&mut stream, &message).is_ok());
+        // No port of the client's is left waiting.
+        reset(stream.sock);
+        count += 1;
+    });
+    println!("{count} handshakes in {ATTACK:?}");
+    assert!(count >= 100 && done() == before + count, "{count} handshakes");
 }
 
 fn resets_of_http(cluster: &Cluster) {

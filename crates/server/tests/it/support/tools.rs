@@ -1,5 +1,6 @@
 //! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true` it fails.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,16 +9,51 @@ use std::process::{Command, Stdio};
 pub(crate) fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        println!("skipped: {tool} is not installed");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: apt-get install {}", package(tool));
+    found || missing(tool, &format!("apt-get install {}", package(tool)))
+}
+
+/// Says that a test is skipped because a program is missing; with `CI=true` it fails.
+pub(crate) fn missing(tool: &str, install: &str) -> bool {
+    println!("skipped: {tool} is not installed");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: {install}");
+    false
+}
+
+/// The same because this machine does not let us do something.
+pub(crate) fn forbidden(what: &str) -> bool {
+    println!("skipped: {what} is not allowed here");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{what} is not allowed here");
+    false
+}
+
+/// Whether `strace` is there and may watch a process of ours.
+pub(crate) fn may_watch() -> bool {
+    if !has("strace") {
+        return false;
     }
-    found
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let strace = Command::new("strace")
+        .args(["-o", "/dev/null", "-p", &sleeper.id().to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut strace = strace.unwrap();
+    let mut line = String::new();
+    BufReader::new(strace.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let may_watch = line.contains("attached");
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    strace.wait().unwrap();
+    may_watch || forbidden("watching a process")
 }
 
 /// The Debian package that has it.
 fn package(tool: &str) -> &'static str {
-    if tool.starts_with('k') { "knot-dnsutils" } else { "bind9-dnsutils" }
+    match tool {
+        "strace" => "strace",
+        _ if tool.starts_with('k') => "knot-dnsutils",
+        _ => "bind9-dnsutils",
+    }
 }
 
 /// Runs `dig` with a server and more.

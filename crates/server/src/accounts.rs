@@ -1,4 +1,4 @@
-//! Accounts of responses: a fixed number of them, four to a cache line.
+//! Accounts of what may happen so often, of responses or of handshakes: a fixed number of them, four to a cache line.
 //!
 //! An account holds the one time from which it is empty again (the generic cell rate algorithm of ATM): each response
 //! moves it on by the pause between two responses at the rate, and it may lie no further ahead than a burst reaches.
@@ -18,25 +18,35 @@ type Account = [u64; 2];
 /// 64 octets; so large a table begins where a cache line does.
 type Line = [Account; WAYS];
 
-/// See the module.
-pub(super) struct Table {
-    lines: Vec<Line>,
+/// How fast an account may be used. Accounts of several rates may stand side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
     /// Between two responses at the rate, in nanoseconds.
     pause_ns: u64,
     /// How far ahead the time may lie.
     ahead_ns_max: u64,
 }
 
-impl Table {
-    /// For so many responses a second, and so many at once; at least one.
-    pub(super) fn new(per_second: f64, burst: f64) -> Self {
+impl Rate {
+    /// So many responses a second, and so many at once; at least one.
+    pub(crate) fn new(per_second: f64, burst: f64) -> Self {
         let pause_ns = (1e9 / per_second) as u64;
-        let ahead_ns_max = (pause_ns as f64 * burst.max(1.0)) as u64;
-        Self { lines: vec![[[0; 2]; WAYS]; RATE_LIMIT_ACCOUNTS / WAYS], pause_ns, ahead_ns_max }
+        Self { pause_ns, ahead_ns_max: (pause_ns as f64 * burst.max(1.0)) as u64 }
+    }
+}
+
+/// See the module.
+pub(crate) struct Accounts {
+    lines: Vec<Line>,
+}
+
+impl Accounts {
+    pub(crate) fn new() -> Self {
+        Self { lines: vec![[[0; 2]; WAYS]; RATE_LIMIT_ACCOUNTS / WAYS] }
     }
 
     /// Takes one response from the account of a key; false when there is none left.
-    pub(super) fn take(&mut self, key: u64, now_us: u64) -> bool {
+    pub(crate) fn take(&mut self, key: u64, rate: Rate, now_us: u64) -> bool {
         let now_ns = now_us * 1_000;
         // The upper half finds the line, the lower tells keys of a line apart.
         let index = (key >> 32) as usize % self.lines.len();
@@ -52,8 +62,8 @@ impl Table {
             }
         };
         let [_, empty_at] = &mut accounts[way];
-        let next = (*empty_at).max(now_ns) + self.pause_ns;
-        if next - now_ns > self.ahead_ns_max {
+        let next = (*empty_at).max(now_ns) + rate.pause_ns;
+        if next - now_ns > rate.ahead_ns_max {
             return false;
         }
         *empty_at = next;
@@ -79,7 +89,8 @@ mod tests {
             rate in 1u32..1_000, burst in 1u32..200,
             steps in prop::collection::vec((0u64..20, 0u64..200_000), 1..400)
         ) {
-            let mut table = Table::new(f64::from(rate), f64::from(burst));
+            let mut table = Accounts::new();
+            let limit = Rate::new(f64::from(rate), f64::from(burst));
             let mut buckets: HashMap<u64, Bucket> = HashMap::new();
             let mut now = 0;
             for (key, pause) in steps {
@@ -91,7 +102,7 @@ mod tests {
                 (bucket.tokens, bucket.at_us) = (filled.min(f64::from(burst)), now);
                 // Within what the rounding of a pause to nanoseconds may differ, either is right.
                 let is_close = (bucket.tokens - 1.0).abs() < 1e-3;
-                let taken = table.take(key, now);
+                let taken = table.take(key, limit, now);
                 prop_assert!(is_close || taken == (bucket.tokens >= 1.0), "{} tokens at {now}", bucket.tokens);
                 if taken {
                     bucket.tokens -= 1.0;
@@ -102,12 +113,12 @@ mod tests {
 
     #[test]
     fn who_is_over_the_limit_is_not_forgotten_for_who_is_not() {
-        let mut table = Table::new(1.0, 10.0);
-        while table.take(1, 0) {}
+        let (mut table, rate) = (Accounts::new(), Rate::new(1.0, 10.0));
+        while table.take(1, rate, 0) {}
         for other in 2..1_000 {
             // All on the line of the first.
-            assert!(table.take(other, 0));
+            assert!(table.take(other, rate, 0));
         }
-        assert!(!table.take(1, 0));
+        assert!(!table.take(1, rate, 0));
     }
 }

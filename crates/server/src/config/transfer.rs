@@ -1,0 +1,42 @@
+//! The `[dns.transfer]` table.
+
+use crate::limits::{TRANSFER_GRACE_MS, TRANSFER_HELD_BYTES_MAX, TRANSFER_RATE_MIN};
+use serde::{Deserialize, Serialize};
+
+/// How slow a client may take a zone. While it does, all that updates of any zone let go stays in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Transfer {
+    /// Octets a second that the client has to take, from the start on.
+    pub(crate) bytes_per_second_min: u64,
+    /// Time that a transfer has whatever its rate, in milliseconds.
+    pub(crate) grace_ms: u64,
+    /// Octets of former versions that one transfer may keep in memory.
+    pub(crate) held_bytes_max: u64,
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        Self {
+            bytes_per_second_min: TRANSFER_RATE_MIN,
+            grace_ms: TRANSFER_GRACE_MS,
+            held_bytes_max: TRANSFER_HELD_BYTES_MAX,
+        }
+    }
+}
+
+impl Transfer {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["bytes_per_second_min", "grace_ms", "held_bytes_max"];
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.bytes_per_second_min == 0 {
+            return Err(("bytes_per_second_min", "`bytes_per_second_min` must be 1 or more".into()));
+        }
+        if self.held_bytes_max == 0 {
+            return Err(("held_bytes_max", "`held_bytes_max` must be 1 or more".into()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! What the zones keep in memory, for those who are not the replica's thread.
+
+use crate::metrics::text::{Kind, Page};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zone::set::Stats;
+
+/// Octets, as the replica's thread last said: with each of its ticks.
+#[derive(Default, Debug)]
+pub(crate) struct ZoneMemory {
+    used: AtomicU64,
+    limbo: AtomicU64,
+    let_go: AtomicU64,
+}
+
+impl ZoneMemory {
+    /// What it is now. All zones at once may be others than before.
+    pub(crate) fn set(&self, stats: &Stats) {
+        self.used.store(stats.used_bytes as u64, Relaxed);
+        self.limbo.store(stats.limbo_bytes as u64, Relaxed);
+        self.let_go.store(stats.let_go_bytes, Relaxed);
+    }
+
+    /// All that changes ever let go. Who holds a version keeps what is let go from then on.
+    pub(crate) fn let_go(&self) -> u64 {
+        self.let_go.load(Relaxed)
+    }
+
+    pub(super) fn write(&self, page: &mut Page) {
+        let help = "Octets of zones in memory, former versions included.";
+        page.single("catamaran_zone_bytes", Kind::Gauge, help, self.used.load(Relaxed));
+        let help = "Octets of former versions that somebody may still read: a transfer, or a checkpoint.";
+        page.single("catamaran_zone_limbo_bytes", Kind::Gauge, help, self.limbo.load(Relaxed));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn let_go_more(&self, octets: u64) {
+        self.let_go.fetch_add(octets, Relaxed);
+    }
+}

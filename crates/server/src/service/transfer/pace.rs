@@ -1,0 +1,116 @@
+//! How long a transfer may take, and what it may keep in memory.
+//!
+//! A transfer holds one version of all zones. What is let go is freed in the order in which it was let go, so while it
+//! runs all that updates of any zone let go stays: a client that reads slowly would make a node with many updates grow
+//! without end. So the client has to keep a rate, and what its transfer keeps is bounded.
+
+use crate::config::transfer::Transfer;
+use crate::metrics::text::{Kind, Page};
+use crate::metrics::{Counter, Gauge};
+use crate::node::zone_memory::ZoneMemory;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Why the server ended a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GivenUp {
+    /// The client takes it too slowly.
+    Slow,
+    /// It kept too much of former versions in memory.
+    Memory,
+}
+
+impl GivenUp {
+    pub(crate) const ALL: [Self; 2] = [Self::Slow, Self::Memory];
+
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// All transfers of a node.
+#[derive(Default, Debug)]
+pub(crate) struct Transfers {
+    pub(super) running: Gauge,
+    given_up: [Counter; GivenUp::ALL.len()],
+    limits: Transfer,
+    memory: Arc<ZoneMemory>,
+}
+
+impl Transfers {
+    pub(crate) fn new(limits: Transfer, memory: Arc<ZoneMemory>) -> Self {
+        Self { running: Gauge::default(), given_up: Default::default(), limits, memory }
+    }
+
+    pub(super) fn gave_up(&self, why: GivenUp) {
+        self.given_up[why as usize].one_shared();
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.single("catamaran_transfers_running", Kind::Gauge, "Transfers that are under way.", self.running.get());
+        let help = "Transfers that the server ended, by reason.";
+        let mut family = page.family("catamaran_transfers_given_up_total", Kind::Counter, help);
+        for why in GivenUp::ALL {
+            family.series(&[("reason", why.label())], self.given_up[why as usize].get());
+        }
+    }
+}
+
+/// One transfer's.
+pub(super) struct Pace {
+    transfers: Arc<Transfers>,
+    started_at: Instant,
+    /// What had been let go before it began to hold a version.
+    let_go_before: u64,
+}
+
+impl Pace {
+    /// Of a transfer that begins now, and holds nothing yet.
+    pub(super) fn new(transfers: Arc<Transfers>, now: Instant) -> Self {
+        let let_go_before = transfers.memory.let_go();
+        Self { transfers, started_at: now, let_go_before }
+    }
+
+    /// Whether it may go on, so many octets having been taken.
+    pub(super) fn check(&self, octets: u64, now: Instant) -> Result<(), GivenUp> {
+        let Transfer { bytes_per_second_min, grace_ms, held_bytes_max } = self.transfers.limits;
+        // A checkpoint of the leader may have replaced all zones, and begun to count anew.
+        if self.transfers.memory.let_go().saturating_sub(self.let_go_before) > held_bytes_max {
+            return Err(GivenUp::Memory);
+        }
+        let earned = octets as f64 / bytes_per_second_min as f64;
+        let earned = Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX);
+        let allowed = Duration::from_millis(grace_ms).saturating_add(earned);
+        if now.saturating_duration_since(self.started_at) > allowed { Err(GivenUp::Slow) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_keeps_its_rate_and_keeps_little() {
+        let limits = Transfer { bytes_per_second_min: 1_000, grace_ms: 5_000, held_bytes_max: 100 };
+        let memory = Arc::<ZoneMemory>::default();
+        memory.let_go_more(1_000_000);
+        let transfers = Arc::new(Transfers::new(limits, memory.clone()));
+        let start = Instant::now();
+        let pace = Pace::new(transfers.clone(), start);
+        let after = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        assert_eq!(pace.check(0, after(5.0)), Ok(()));
+        assert_eq!(pace.check(0, after(5.1)), Err(GivenUp::Slow));
+        assert_eq!(pace.check(3_000, after(8.0)), Ok(()));
+        assert_eq!(pace.check(3_000, after(8.1)), Err(GivenUp::Slow));
+        assert_eq!(pace.check(u64::MAX, after(1e6)), Ok(()), "no overflow");
+        memory.let_go_more(100);
+        assert_eq!(pace.check(0, start), Ok(()));
+        memory.let_go_more(1);
+        assert_eq!(pace.check(0, start), Err(GivenUp::Memory));
+        // One that begins later pays for what is let go from then on.
+        assert_eq!(Pace::new(transfers, start).check(0, start), Ok(()));
+    }
+}

@@ -1,0 +1,79 @@
+//! What clients of TCP are told of their connection, and what the kernel is.
+
+use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::encrypted::{ask, tls, trust};
+use crate::support::message::name;
+use crate::support::tools::may_watch;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+use wire::parse::Message;
+
+/// edns-tcp-keepalive (RFC 7828).
+const KEEPALIVE: u16 = 11;
+
+/// The time that the server says, in units of 100 ms.
+fn told(stream: &mut (impl Read + Write)) -> u16 {
+    let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A);
+    let response = ask(stream, &query.edns(1_232, false).option(KEEPALIVE, &[]).build()).unwrap();
+    let message = Message::parse(&response).unwrap();
+    let edns = message.edns().unwrap();
+    let (_, data) = edns.options().find(|(code, _)| *code == KEEPALIVE).expect("the option");
+    u16::from_be_bytes(data.try_into().unwrap())
+}
+
+#[test]
+fn clients_are_told_the_time_that_holds() {
+    let mut cluster = Cluster::start_encrypted("keepalive", 1);
+    cluster.end("TERM");
+    cluster.configure(1, "connections_max = 16384", "connections_max = 8");
+    cluster.configure(1, "idle_ms = 10000", "idle_ms = 60000");
+    cluster.resume_encrypted();
+    let connect = || TcpStream::connect(cluster.dns(1)).unwrap();
+    let mut first = connect();
+    assert_eq!(told(&mut first), 600);
+    let mut more: Vec<TcpStream> = (0..6).map(|_| connect()).collect();
+    // All of them are let in; then more than three of four places are taken.
+    more.iter_mut().for_each(|stream| assert!(told(stream) > 0));
+    assert_eq!(told(&mut first), 60);
+    let mut encrypted = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
+    assert_eq!(told(&mut encrypted), 60);
+    drop((encrypted, more));
+    wait_for("room", || (cluster.metric(1, "catamaran_connections_open") <= 2).then_some(()));
+    assert_eq!(told(&mut first), 600);
+}
+
+#[test]
+fn no_response_waits_for_the_one_before_it() {
+    if !may_watch() {
+        return;
+    }
+    let cluster = Cluster::start_encrypted("nodelay", 1);
+    let notes = cluster.dir.join("strace");
+    let mut strace = Command::new("strace")
+        .args(["-f", "-e", "trace=accept4,setsockopt", "-o", notes.to_str().unwrap()])
+        .args(["-p", &cluster.pid(1).unwrap().to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // All threads are watched when it says so.
+    let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("attached")));
+    let config = |protocol| Arc::new(trust(&cluster, &[protocol]));
+    let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
+    for _ in 0..4 {
+        assert!(ask(&mut TcpStream::connect(cluster.dns(1)).unwrap(), &query).is_ok());
+        assert!(ask(&mut tls(cluster.dot(1), &config("dot")).unwrap(), &query).is_ok());
+        assert!(tls(cluster.doh(1), &config("h2")).is_ok());
+    }
+    kill("INT", strace.id());
+    strace.wait().unwrap();
+    let text = std::fs::read_to_string(&notes).unwrap();
+    let set = text.lines().filter(|line| line.contains("TCP_NODELAY, [1]") && line.ends_with("= 0")).count();
+    // Four of each kind; nobody asks the API meanwhile.
+    assert_eq!(set, 12, "{text}");
+}

@@ -1,0 +1,99 @@
+//! Clients that send a query before the handshake is over (0-RTT), though no ticket of the server allows it. What is
+//! sent so may be sent again by anybody, so the server does not look at it (RFC 8446 8, RFC 9250 4.5).
+
+use super::query;
+use crate::support::cluster::Cluster;
+use crate::support::encrypted::{Doq, ask, framed, server_name, tls, trust};
+use rustls::client::Tls13ClientSessionValue;
+use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, StreamOwned};
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wire::number::Rtype;
+
+/// A store of sessions whose tickets say that early data is taken.
+#[derive(Debug)]
+struct Forged {
+    inner: ClientSessionMemoryCache,
+    size: u32,
+    /// What the newest ticket really said.
+    said: AtomicU32,
+}
+
+impl ClientSessionStore for Forged {
+    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
+        self.inner.set_kx_hint(server, group);
+    }
+
+    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.inner.kx_hint(server)
+    }
+
+    fn set_tls12_session(&self, server: ServerName<'static>, session: Tls12ClientSessionValue) {
+        self.inner.set_tls12_session(server, session);
+    }
+
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.inner.tls12_session(server)
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        self.inner.remove_tls12_session(server);
+    }
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, mut ticket: Tls13ClientSessionValue) {
+        self.said.store(ticket.max_early_data_size(), Ordering::SeqCst);
+        ticket._private_set_max_early_data_size(self.size);
+        self.inner.insert_tls13_ticket(server, ticket);
+    }
+
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.inner.take_tls13_ticket(server)
+    }
+}
+
+fn forging(cluster: &Cluster, protocol: &str, size: u32) -> (ClientConfig, Arc<Forged>) {
+    let store = Arc::new(Forged { inner: ClientSessionMemoryCache::new(8), size, said: AtomicU32::new(u32::MAX) });
+    let mut config = trust(cluster, &[protocol]);
+    config.enable_early_data = true;
+    config.resumption = Resumption::store(store.clone());
+    (config, store)
+}
+
+#[test]
+fn early_data_is_not_looked_at() {
+    let cluster = Cluster::start_encrypted("early-data", 1);
+    let message = query("www.example.test.", Rtype::A).build();
+    let asked = |transport| cluster.metric(1, &format!("catamaran_requests_total{{transport=\"{transport}\"}}"));
+
+    let (config, store) = forging(&cluster, "dot", 16_384);
+    let config = Arc::new(config);
+    let mut stream = tls(cluster.dot(1), &config).unwrap();
+    assert!(ask(&mut stream, &message).is_ok());
+    assert_eq!(store.said.load(Ordering::SeqCst), 0, "what a ticket of the server says");
+    drop(stream);
+    let mut connection = ClientConnection::new(config, server_name()).unwrap();
+    connection.early_data().expect("the client believes that it may").write_all(&framed(&message)).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(cluster.dot(1)).unwrap());
+    stream.conn.complete_io(&mut stream.sock).unwrap();
+    assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert!(!stream.conn.is_early_data_accepted());
+    // It goes on as any other, and only what came behind the handshake was asked.
+    assert_eq!(asked("dot"), 1);
+    assert!(ask(&mut stream, &message).is_ok());
+    assert_eq!(asked("dot"), 2);
+
+    // Over QUIC a ticket allows all of it or none (RFC 9001 4.6.1).
+    let (config, store) = forging(&cluster, "doq", u32::MAX);
+    assert!(Doq::connect(cluster.dot(1), config.clone()).unwrap().ask(&message).is_ok());
+    assert_eq!(store.said.load(Ordering::SeqCst), 0);
+    let (doq, is_accepted) = Doq::connect_early(cluster.dot(1), config, &framed(&message));
+    assert!(!is_accepted);
+    assert_eq!(asked("doq"), 1);
+    assert!(doq.ask(&message).is_ok());
+    assert_eq!(asked("doq"), 2);
+    assert_eq!(cluster.metric(1, "catamaran_handshakes_resumed_total{transport=\"doq\"}"), 1);
+}

@@ -1,0 +1,111 @@
+//! Secondaries that take a zone slowly, while it changes: what they keep in memory is bounded.
+
+use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::encrypted::framed;
+use crate::support::message::{name, sign};
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+/// Names of the zone, each with a text of 200 octets: far more than sockets and queues on the way hold.
+const NAMES: usize = 100_000;
+/// Records of one update.
+const UPDATE_RECORDS: usize = 400;
+const LIMBO: &str = "catamaran_zone_limbo_bytes";
+
+/// A node with a large zone, and limits of transfers.
+fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {
+    let scratch = Scratch::new(test);
+    let mut zone =
+        "$ORIGIN large.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\nns A 192.0.2.1\n".to_owned();
+    (0..NAMES).for_each(|number| writeln!(zone, "n{number} TXT {number:0200}").unwrap());
+    let mut cluster = Cluster::start(test, 1, &["--zone", &format!("large.test={}", scratch.file("large", &zone))]);
+    cluster.end("TERM");
+    limits.iter().for_each(|(from, to)| cluster.configure(1, from, to));
+    cluster.resume(&[]);
+    cluster
+}
+
+/// Asks for the zone, with a socket that takes next to nothing by itself.
+fn begin_slowly(cluster: &Cluster) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    socket.connect(&cluster.dns(1).into()).unwrap();
+    begin(cluster, socket.into())
+}
+
+/// Asks for the zone.
+fn begin(cluster: &Cluster, mut stream: TcpStream) -> TcpStream {
+    let query = MessageBuilder::query(1, name("large.test.").as_ref(), Rtype::AXFR).build();
+    stream.write_all(&framed(&sign(&cluster.client_key(), query, 0))).unwrap();
+    // It has begun, and holds its version.
+    stream.read_exact(&mut [0; 1_024]).unwrap();
+    stream
+}
+
+fn given_up(cluster: &Cluster, reason: &str) -> u64 {
+    cluster.metric(1, &format!("catamaran_transfers_given_up_total{{reason=\"{reason}\"}}"))
+}
+
+/// Adds an address to many names.
+fn update(cluster: &Cluster, round: usize) {
+    let update = MessageBuilder::update(round as u16, name("large.test.").as_ref());
+    let owner = |number: usize| name(&format!("n{number}.large.test."));
+    let update = (0..UPDATE_RECORDS).fold(update, |update, number| {
+        update.add(owner(number).as_ref(), Rtype::A, 60, &[10, 0, (round >> 8) as u8, round as u8])
+    });
+    let message = sign(&cluster.client_key(), update.build(), 0);
+    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(10)).unwrap();
+    assert_eq!(response[3] & 0x0F, 0);
+}
+
+#[test]
+fn a_slow_secondary_keeps_a_bounded_part_of_what_changes_meanwhile() {
+    const HELD_BYTES_MAX: u64 = 1 << 20;
+    const ROUNDS: usize = 60;
+    let limit = format!("held_bytes_max = {HELD_BYTES_MAX}");
+    let cluster = start("slow-memory", &[("held_bytes_max = 268435456", &limit)]);
+    let _stream = begin_slowly(&cluster);
+    assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 1);
+    let mut most = 0;
+    for round in 0..ROUNDS {
+        update(&cluster, round);
+        // What an update let go may be a little more than what is left, until the transfer has looked again.
+        wait_for("memory that is free again", || {
+            let limbo = cluster.metric(1, LIMBO);
+            most = most.max(limbo);
+            (limbo <= HELD_BYTES_MAX).then_some(())
+        });
+    }
+    println!("at most {most} octets of former versions");
+    assert_eq!((given_up(&cluster, "memory"), given_up(&cluster, "slow")), (1, 0), "all that was too much for one");
+    assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
+    // Nothing is kept when nobody reads, also while nothing changes.
+    wait_for("memory that is free again", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+}
+
+#[test]
+fn a_secondary_that_does_not_keep_its_rate_is_cut_off() {
+    let limits = [("grace_ms = 60000", "grace_ms = 1000"), ("second_min = 65536", "second_min = 1000000")];
+    let cluster = start("slow-rate", &limits);
+    let mut stream = begin_slowly(&cluster);
+    // It reads on and on, so that no single message waits for long.
+    wait_for("the end", || {
+        stream.read_exact(&mut [0; 4_096]).unwrap();
+        (given_up(&cluster, "slow") == 1).then_some(())
+    });
+    assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
+    // One that keeps it gets all.
+    let mut stream = begin(&cluster, TcpStream::connect(cluster.dns(1)).unwrap());
+    let query = MessageBuilder::query(2, name("large.test.").as_ref(), Rtype::SOA).build();
+    stream.write_all(&framed(&query)).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    assert!(octets.len() > NAMES * 200, "{} octets", octets.len());
+    assert_eq!(given_up(&cluster, "slow"), 1);
+}
