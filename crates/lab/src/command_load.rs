@@ -1,6 +1,6 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration};
+use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
 use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
@@ -33,6 +33,26 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
 acknowledged; 2: it did not take place.";
 
+/// What a population says itself, for each group of its clients.
+const IN_POPULATIONS: [&str; 16] = [
+    "rate",
+    "poisson",
+    "closed_loop",
+    "name",
+    "names",
+    "types",
+    "popularity",
+    "nxdomain",
+    "updates",
+    "transport",
+    "connections",
+    "pipeline",
+    "queries_per_connection",
+    "idle_timeout",
+    "resumption",
+    "early_data",
+];
+
 #[derive(Args)]
 #[command(group(
     ArgGroup::new("workload").required(true).multiple(true).args(["queries", "updates", "name", "population"])
@@ -45,7 +65,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     freshness: FreshnessArguments,
     /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson", "closed_loop", "name", "updates"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length.
     #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
@@ -71,7 +91,7 @@ pub(crate) struct Arguments {
     parquet: bool,
     /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
     /// slow run at a server you trust.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["expect_answers", "updates", "update_zone"])]
+    #[arg(long, value_name = "FILE", group = REFERENCE, conflicts_with_all = ["updates", "update_zone"])]
     record_answers: Option<PathBuf>,
     /// Print dnsperf's statistics too, for scripts that read them.
     #[arg(long)]

@@ -63,6 +63,63 @@ fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
 }
 
 #[test]
+fn what_would_change_nothing_is_refused() {
+    let folder = Folder::new("no-effect");
+    let file = |name: &str, octets: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, octets).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let binary = file("queries.bin", b"\0\x1d\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01");
+    let text = file("queries.txt", b"www.example. A\n");
+    let updates = file("updates.txt", b"example.\nadd www 60 A 192.0.2.1\nsend\n");
+    let clients = b"[queries]\npattern = 'q{n}.example'\n[[clients]]\nname = 'a'\ncount = 1\n\
+        rate = { distribution = 'constant', mean = 1 }\n";
+    let population = file("clients.toml", clients);
+    let refused = |asked: &[&str], option: &str| {
+        let (code, _, error) =
+            ended(&load("127.0.0.1:9", asked).args(option.split(' ')).args(["--duration", "100ms"]).output().unwrap());
+        assert_eq!(code, 2, "{asked:?} {option}: {error}");
+        error
+    };
+    let carried = ["--edns 1232", "--dnssec-ok", "--cookie", "--subnet 192.0.2.0/24", "--padding 128", "--no-recurse"];
+    for option in carried {
+        let error = refused(&["--queries", &binary], option);
+        assert!(error.contains("queries.bin: its messages are binary and sent as they are"), "{option}: {error}");
+    }
+    let updating = ["--update-zone", "example", "--name", "q{n}.example"];
+    let drawn = ["--names 5", "--types A", "--popularity random", "--nxdomain 0.5"];
+    let connected = [
+        "--transport udp",
+        "--connections 8",
+        "--pipeline 2",
+        "--queries-per-connection 2",
+        "--idle-timeout 1s",
+        "--resumption 0.5",
+        "--early-data 0.5",
+    ];
+    for (asked, options) in [
+        (&["--updates", &updates][..], &carried[..]),
+        (&updating, &carried),
+        (&["--updates", &updates], &drawn),
+        (&["--queries", &text], &drawn),
+        (&["--name", "q{n}.example"], &["--dialect dnsperf"]),
+        (&["--population", &population], &drawn),
+        (&["--population", &population], &connected),
+    ] {
+        for option in options {
+            let error = refused(asked, option);
+            let name = option.split(' ').next().unwrap();
+            assert!(error.contains("cannot be used with") && error.contains(name), "{asked:?} {option}: {error}");
+        }
+    }
+    for (option, wanted) in [("--check-share 0.5", "--expect-answers"), ("--freshness-interval 1s", "--freshness <")] {
+        let error = refused(&["--name", "q{n}.example"], option);
+        assert!(error.contains("not provided") && error.contains(wanted), "{option}: {error}");
+    }
+}
+
+#[test]
 fn what_this_machine_has_not_is_refused_by_its_name() {
     for (option, value, reason) in [
         ("--source", "192.0.2.77", "--source 192.0.2.77: Cannot assign"),
