@@ -12,8 +12,9 @@ use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
-use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
+use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
+use serde::Serialize;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -208,6 +209,14 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     Ok(if summary.validity.valid && !has_failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What was seen, and whether the run that it was seen in is valid.
+#[derive(Serialize)]
+struct Judged<'a> {
+    validity: &'a Validity,
+    #[serde(flatten)]
+    freshness: &'a Freshness,
+}
+
 /// Writes the run folder.
 fn keep(
     out: &Path,
@@ -218,7 +227,7 @@ fn keep(
     checked: Option<&Summary>,
 ) -> Result<(), WriteError> {
     if let Some(freshness) = freshness {
-        folder::write_json(out, "freshness.json", freshness)?;
+        folder::write_json(out, "freshness.json", &Judged { validity: &summary.validity, freshness })?;
         folder::write_lines(out, "freshness.jsonl", &freshness.lines)?;
     }
     if let Some(checked) = checked {

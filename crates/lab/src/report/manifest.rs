@@ -1,5 +1,6 @@
 //! `manifest.json`: all that is needed to run it again.
 
+use super::Validity;
 use crate::workload::without_secret;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,6 +28,9 @@ pub struct Manifest {
     pub cpu: String,
     /// How many of them it has.
     pub cpu_count: usize,
+    /// Whether the run's figures mean what they say; set as its folder is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
 }
 
 impl Manifest {
@@ -44,6 +48,7 @@ impl Manifest {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpu: cpu.map_or("", |(_, name)| name).to_owned(),
             cpu_count: std::thread::available_parallelism().map_or(1, usize::from),
+            validity: None,
         }
     }
 }

@@ -23,7 +23,7 @@ fn run(is_valid: bool) -> Run {
     recording.events.push(Event { at: 1.5, kind: "fault".into(), text: "leader <killed>".into() });
     let total = recording.total();
     let all = TransportSummary::from(&total);
-    let reasons = if is_valid { Vec::new() } else { vec!["too late".to_owned()] };
+    let reasons = if is_valid { Vec::new() } else { vec!["sent <too> late".to_owned(), "lost".to_owned()] };
     let summary = Summary {
         schema_version: 1,
         transports: BTreeMap::new(),
@@ -78,8 +78,20 @@ fn a_run_that_is_not_valid_says_so_in_every_title() {
         send_lag(&[run(false)]),
     ] {
         let text = String::from_utf8(picture.unwrap().draw(Form::Svg).unwrap()).unwrap();
-        assert!(text.contains("(INVALID: a run)"));
+        assert!(text.contains("(INVALID: a run)") && text.contains("sent &lt;too&gt; late (and 1 more)"), "{text}");
     }
+    let both = percentiles(&[run(true), run(false), run(false)]).unwrap();
+    let text = String::from_utf8(both.draw(Form::Svg).unwrap()).unwrap();
+    assert!(text.contains("a run: sent &lt;too&gt; late (and 1 more); a run: sent"), "{text}");
+}
+
+#[test]
+fn a_reason_that_is_too_long_ends_where_the_picture_does() {
+    let mut long = run(false);
+    long.summary.as_mut().unwrap().validity.reasons = vec!["0123456789 ".repeat(40)];
+    let text = String::from_utf8(percentiles(&[long]).unwrap().draw(Form::Svg).unwrap()).unwrap();
+    let reason = text.lines().find(|line| line.contains("0123456789 ")).unwrap().trim();
+    assert!(reason.ends_with('…') && (100..200).contains(&reason.len()), "{reason}");
 }
 
 #[test]
@@ -121,4 +133,7 @@ fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
     let same_but_invalid = percentiles(&[run(false)]).unwrap().draw(Form::Png).unwrap();
     let title = |picture: &[u8]| ink(picture, 0..1_800, 20..60);
     assert!(title(&same_but_invalid) > title(&octets[0]) * 3 / 2);
+    // The reason below it.
+    let reason = |picture: &[u8]| ink(picture, 200..1_600, 50..74);
+    assert!(reason(&octets[0]) < 100 && reason(&same_but_invalid) > 1_000, "{}", reason(&same_but_invalid));
 }
