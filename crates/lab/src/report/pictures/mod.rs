@@ -4,6 +4,10 @@
 mod chart;
 // Points instead of lines.
 mod bitmap;
+// What else a run has watched.
+mod clients;
+mod connections;
+mod server;
 
 use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
@@ -57,6 +61,13 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
     put("cdf".into(), cumulative(runs))?;
     put("losses".into(), losses(runs))?;
     put("send-lag".into(), send_lag(runs))?;
+    put("connections".into(), connections::open(runs))?;
+    put("handshakes".into(), connections::handshakes(runs))?;
+    put("server-cpu".into(), server::processor(runs))?;
+    put("server-memory".into(), server::memory(runs))?;
+    put("client-rates".into(), clients::rates(runs))?;
+    put("client-shares".into(), clients::shares(runs))?;
+    put("client-latency".into(), clients::latencies(runs))?;
     for (index, run) in runs.iter().enumerate() {
         let name = |kind: &str| if runs.len() == 1 { kind.to_owned() } else { format!("{kind}-{}", index + 1) };
         put(name("seconds"), boxes(run, index))?;
