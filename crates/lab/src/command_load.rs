@@ -142,6 +142,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
     let _limit = engine::raise_open_files();
     let mut plan = plan(arguments)?;
+    arguments.target.allow(arguments.freshness.servers())?;
     let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
@@ -156,7 +157,6 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     plan.per_query = per_query.as_ref().map(PerQuery::spool);
     let mut live = live(arguments, plan.pace.duration(), rules)?;
     let monitor = watch(arguments)?;
-    arguments.target.allow(arguments.freshness.servers())?;
     let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
     let mut marks = arguments.marks.as_deref().map(open_marks).transpose()?;
     let began = Instant::now();
