@@ -187,6 +187,46 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
     can_be_read(browser, &html, &folder);
 }
 
+/// The pictures of a page, by their names.
+fn pictures(html: &str) -> std::collections::BTreeMap<String, Value> {
+    let (_, rest) = html.split_once("<script id=\"figures\" type=\"application/json\">").unwrap();
+    let figures: Vec<Value> = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    figures.into_iter().map(|figure| (figure["id"].as_str().unwrap().to_owned(), figure)).collect()
+}
+
+#[test]
+fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
+    let folder = Folder::new("report-faults");
+    let lenient = Duration::from_secs(1);
+    let stops = measured(&folder.path().join("stops"), 3, lenient, |number| {
+        if number % 500 == 100 { Fault::Pause(Duration::from_millis(200)) } else { Fault::None }
+    });
+    // Five queries from the first 160 ms of its second second are answered 50 ms after their time-out, in it too.
+    let late = measured(&folder.path().join("late"), 3, lenient, |number| {
+        let is_late = (500..600).contains(&number) && number % 20 == 0;
+        if is_late { Fault::Delay(Duration::from_millis(750)) } else { Fault::None }
+    });
+    let html = page(&[stops, late], "two runs");
+    let pictures = pictures(&html);
+    let trace = |picture: &str, name: &str| {
+        let traces = pictures[picture]["traces"].as_array().unwrap();
+        traces.iter().find(|trace| trace["name"] == name).unwrap_or_else(|| panic!("{picture}: no {name}")).clone()
+    };
+    let numbers =
+        |values: &Value| values.as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect::<Vec<_>>();
+    // The largest of each second, in both pictures that have it: who waited while the server stood still.
+    let max = trace("latency", "stops max");
+    let [x, boxes_x] = [&max["x"], &trace("boxes-0", "stops")["x"]].map(numbers);
+    assert!(x[..3] == [0.5, 1.5, 2.5] && boxes_x[..3] == [0.5, 1.5, 2.5], "{x:?} {boxes_x:?}");
+    for values in [numbers(&max["y"]), numbers(&trace("boxes-0", "stops")["upperfence"])] {
+        assert!(values[..3].iter().all(|max| (0.195..0.7).contains(max)), "{values:?}");
+    }
+    // Seconds that stand out: sent, timed out, late.
+    let row = "<td>late</td><td>1 to 2 s</td><td>500</td><td>5 (1.000 %)</td><td>5</td>";
+    assert!(html.contains(row), "{}", html.split("<td>late</td>").skip(1).map(|row| &row[..80]).collect::<String>());
+    assert_eq!(numbers(&trace("losses", "late late")["y"])[..3], [0.0, 5.0, 0.0]);
+}
+
 /// As a reader has it: in light and dark, on paper, under the pointer.
 fn can_be_read(browser: &str, html: &str, folder: &Folder) {
     let looked = |name: &str, html: &str, more: &[&str]| {
