@@ -1,6 +1,6 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, FreshnessArguments, Target, parse_duration};
+use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
 use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
@@ -12,8 +12,9 @@ use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
-use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
+use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
+use serde::Serialize;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -33,6 +34,26 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
 acknowledged; 2: it did not take place.";
 
+/// What a population says itself, for each group of its clients.
+const IN_POPULATIONS: [&str; 16] = [
+    "rate",
+    "poisson",
+    "closed_loop",
+    "name",
+    "names",
+    "types",
+    "popularity",
+    "nxdomain",
+    "updates",
+    "transport",
+    "connections",
+    "pipeline",
+    "queries_per_connection",
+    "idle_timeout",
+    "resumption",
+    "early_data",
+];
+
 #[derive(Args)]
 #[command(group(
     ArgGroup::new("workload").required(true).multiple(true).args(["queries", "updates", "name", "population"])
@@ -45,7 +66,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     freshness: FreshnessArguments,
     /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson", "closed_loop", "name", "updates"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length.
     #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
@@ -71,7 +92,7 @@ pub(crate) struct Arguments {
     parquet: bool,
     /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
     /// slow run at a server you trust.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["expect_answers", "updates", "update_zone"])]
+    #[arg(long, value_name = "FILE", group = REFERENCE, conflicts_with_all = ["updates", "update_zone"])]
     record_answers: Option<PathBuf>,
     /// Print dnsperf's statistics too, for scripts that read them.
     #[arg(long)]
@@ -121,6 +142,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
     let _limit = engine::raise_open_files();
     let mut plan = plan(arguments)?;
+    arguments.target.allow(arguments.freshness.servers())?;
     let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
@@ -135,7 +157,6 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     plan.per_query = per_query.as_ref().map(PerQuery::spool);
     let mut live = live(arguments, plan.pace.duration(), rules)?;
     let monitor = watch(arguments)?;
-    arguments.target.allow(arguments.freshness.servers())?;
     let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
     let mut marks = arguments.marks.as_deref().map(open_marks).transpose()?;
     let began = Instant::now();
@@ -188,6 +209,14 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     Ok(if summary.validity.valid && !has_failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What was seen, and whether the run that it was seen in is valid.
+#[derive(Serialize)]
+struct Judged<'a> {
+    validity: &'a Validity,
+    #[serde(flatten)]
+    freshness: &'a Freshness,
+}
+
 /// Writes the run folder.
 fn keep(
     out: &Path,
@@ -198,7 +227,7 @@ fn keep(
     checked: Option<&Summary>,
 ) -> Result<(), WriteError> {
     if let Some(freshness) = freshness {
-        folder::write_json(out, "freshness.json", freshness)?;
+        folder::write_json(out, "freshness.json", &Judged { validity: &summary.validity, freshness })?;
         folder::write_lines(out, "freshness.jsonl", &freshness.lines)?;
     }
     if let Some(checked) = checked {

@@ -43,7 +43,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let (recording, summary) = merge(&runs)?;
     let out = &arguments.out;
     std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    folder::write(out, &recording, &summary, &Manifest::new(recording.started, 0))?;
+    let merged = runs.into_iter().filter_map(|run| run.manifest).collect();
+    let manifest = Manifest { merged, ..Manifest::new(recording.started, 0) };
+    folder::write(out, &recording, &summary, &manifest)?;
     print!("{}", outline(&summary));
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

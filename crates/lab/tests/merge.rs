@@ -13,6 +13,7 @@ fn load(server: &str, rate: u64, out: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.args(["load", "--quiet", "--workers", "1", "--server", server, "--transport", "tcp", "--connections", "8"]);
     command.args(["--rate", &rate.to_string(), "--duration", "3s", "--name", "q{n}.example"]);
+    command.args(["--seed", &rate.to_string()]);
     command.arg("--out").arg(out).stdout(Stdio::null()).spawn().unwrap()
 }
 
@@ -54,6 +55,17 @@ fn two_processes_are_one_run() {
     let connections = figures.connections.as_ref().unwrap();
     assert_eq!((connections.opened, connections.open_max), (16, 16));
     assert_eq!(both.recording.rows.iter().map(|row| row.arrived).sum::<u64>(), 3_300);
+
+    // How each of them came about is kept, and on the page.
+    let manifest = both.manifest.as_ref().unwrap();
+    let parts: Vec<_> = manifest.merged.iter().map(|part| (part.seed, part.command.join(" "))).collect();
+    assert!(manifest.command[1] == "merge" && parts.len() == 2, "{manifest:?}");
+    assert!(parts[0].0 == 400 && parts[0].1.contains("--rate 400"), "{parts:?}");
+    assert!(parts[1].0 == 700 && parts[1].1.contains("--rate 700"), "{parts:?}");
+    let html = lab::report::page(std::slice::from_ref(&both), "both");
+    assert_eq!(html.matches("<dt>made of</dt>").count(), 2);
+    assert!(html.contains("--rate 700") && html.contains("seed 700") && html.contains("GB of memory"));
+    assert!(!html.contains("<dt>seed</dt>"));
 
     // What went on at another time is no part of it.
     let mut later = load(&server, 400, &folder.path().join("later"));

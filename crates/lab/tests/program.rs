@@ -63,6 +63,63 @@ fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
 }
 
 #[test]
+fn what_would_change_nothing_is_refused() {
+    let folder = Folder::new("no-effect");
+    let file = |name: &str, octets: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, octets).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let binary = file("queries.bin", b"\0\x1d\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01");
+    let text = file("queries.txt", b"www.example. A\n");
+    let updates = file("updates.txt", b"example.\nadd www 60 A 192.0.2.1\nsend\n");
+    let clients = b"[queries]\npattern = 'q{n}.example'\nnames = 10\n[[clients]]\nname = 'a'\ncount = 1\n\
+        transports = { udp = 1.0 }\nrate = { distribution = 'constant', mean = 1 }\n";
+    let population = file("clients.toml", clients);
+    let refused = |asked: &[&str], option: &str| {
+        let (code, _, error) =
+            ended(&load("127.0.0.1:9", asked).args(option.split(' ')).args(["--duration", "100ms"]).output().unwrap());
+        assert_eq!(code, 2, "{asked:?} {option}: {error}");
+        error
+    };
+    let carried = ["--edns 1232", "--dnssec-ok", "--cookie", "--subnet 192.0.2.0/24", "--padding 128", "--no-recurse"];
+    for option in carried {
+        let error = refused(&["--queries", &binary], option);
+        assert!(error.contains("queries.bin: its messages are binary and sent as they are"), "{option}: {error}");
+    }
+    let updating = ["--update-zone", "example", "--name", "q{n}.example"];
+    let drawn = ["--names 5", "--types A", "--popularity random", "--nxdomain 0.5"];
+    let connected = [
+        "--transport udp",
+        "--connections 8",
+        "--pipeline 2",
+        "--queries-per-connection 2",
+        "--idle-timeout 1s",
+        "--resumption 0.5",
+        "--early-data 0.5",
+    ];
+    for (asked, options) in [
+        (&["--updates", &updates][..], &carried[..]),
+        (&updating, &carried),
+        (&["--updates", &updates], &drawn),
+        (&["--queries", &text], &drawn),
+        (&["--name", "q{n}.example"], &["--dialect dnsperf"]),
+        (&["--population", &population], &drawn),
+        (&["--population", &population], &connected),
+    ] {
+        for option in options {
+            let error = refused(asked, option);
+            let name = option.split(' ').next().unwrap();
+            assert!(error.contains("cannot be used with") && error.contains(name), "{asked:?} {option}: {error}");
+        }
+    }
+    for (option, wanted) in [("--check-share 0.5", "--expect-answers"), ("--freshness-interval 1s", "--freshness <")] {
+        let error = refused(&["--name", "q{n}.example"], option);
+        assert!(error.contains("not provided") && error.contains(wanted), "{option}: {error}");
+    }
+}
+
+#[test]
 fn what_this_machine_has_not_is_refused_by_its_name() {
     for (option, value, reason) in [
         ("--source", "192.0.2.77", "--source 192.0.2.77: Cannot assign"),
@@ -106,6 +163,50 @@ fn a_strangers_server_needs_a_word_more() {
         assert_eq!(code, 2, "{error}");
         assert!(error.contains("--i-own-this-target"), "{error}");
     }
+}
+
+#[test]
+fn strangers_that_hide_in_other_options_are_refused_too() {
+    let folder = Folder::new("strangers");
+    let out = folder.path().join("run");
+    let file = folder.path().join("clients.toml");
+    let clients = "[queries]\npattern = 'q{n}.example'\nnames = 10\n[[clients]]\nname = 'a'\ncount = 1\n\
+        transports = { udp = 1.0 }\nservers = { '192.0.2.1' = 1.0 }\nrate = { distribution = 'constant', mean = 1 }\n";
+    std::fs::write(&file, clients).unwrap();
+    let drawn = ["--name", "q{n}.example"];
+    let probe = |servers: &[&'static str]| [&drawn[..], &["--freshness-zone", "example"], servers].concat();
+    for more in [
+        vec!["--population", file.to_str().unwrap()],
+        probe(&["--freshness", "127.0.0.1:9,192.0.2.1"]),
+        probe(&["--freshness", "127.0.0.1:9", "--freshness-via", "192.0.2.1"]),
+    ] {
+        let began = Instant::now();
+        let line = load("127.0.0.1:9", &more).args(["--duration", "20s", "--out"]).arg(&out).output().unwrap();
+        let (code, text, error) = ended(&line);
+        assert!(code == 2 && error.contains("192.0.2.1:53 is neither on loopback"), "{more:?}: {text}{error}");
+        assert!(!out.exists() && began.elapsed() < Duration::from_secs(10), "{more:?}: nothing has begun");
+    }
+}
+
+#[test]
+fn a_stranger_s_server_is_loaded_once_it_is_said_to_be_mine() {
+    // A network of its own, in which that address is nobody else's.
+    let network = "ip link set lo up && ip addr add 192.0.2.1/32 dev lo";
+    let inside = |line: &str| Command::new("unshare").args(["-rn", "sh", "-c", line]).stdin(Stdio::null()).output();
+    if !inside(network).is_ok_and(|output| output.status.success()) {
+        println!("skipped: the right to make a network is not there");
+        return;
+    }
+    let plan = "--quiet --workers 1 --rate 100 --duration 1s --timeout 500ms --lag-limit 10s --name 'q{n}.example'";
+    let load = |before: &str, after: &str| {
+        format!("env -u CATLAB_ALLOW {before} {CATLAB} load --server 192.0.2.1:5300 {plan} {after}; echo code $?")
+    };
+    let echo = format!("{CATLAB} echo --address 192.0.2.1 --ports udp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let loads = [load("", ""), load("", "--i-own-this-target"), load("CATLAB_ALLOW=192.0.2.0/24", "")].join("; ");
+    let (_, text, error) = ended(&inside(&format!("{network}; {echo}; {loads}; kill -INT $echo; wait $echo")).unwrap());
+    let codes: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("code ")).collect();
+    assert_eq!(codes, ["2", "0", "0"], "{text}{error}");
+    assert_eq!(text.matches("answered   100 (100.000 %)").count(), 2, "{text}{error}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use lab::engine::{Plan, Transport};
 use lab::report::{
     Client, ConnectionRow, Event, Manifest, Quantiles, Recording, Rules, Run, Sample, Sighting, Summary, folder, page,
 };
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -90,9 +91,11 @@ fn watched(recording: &mut Recording) {
 }
 
 /// The page as the browser has it after its scripts have run.
-fn drawn(browser: &str, page: &Path, profile: &Path) -> String {
+fn drawn(browser: &str, page: &Path, profile: &Path, more: &[&str]) -> String {
+    std::fs::create_dir_all(profile).unwrap();
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000", "--dump-dom"])
+        .args(more)
         // Whatever the page would fetch, it gets nothing; and it does not wait for a name either.
         .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"])
         .arg(format!("--user-data-dir={}", profile.display()))
@@ -166,7 +169,7 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
     };
     let file = folder.path().join("report.html");
     std::fs::write(&file, &html).unwrap();
-    let dom = drawn(browser, &file, folder.path());
+    let dom = drawn(browser, &file, &folder.path().join("profile"), &[]);
     // Each picture is three SVGs one upon the other, the first of which has the plane.
     let planes = dom.matches("class=\"cartesianlayer\"").count();
     assert_eq!(planes, places, "pictures that were not drawn");
@@ -181,4 +184,106 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
         assert!(dom.contains(drawn), "{drawn}");
     }
     assert_eq!(fetched(&dom), Vec::<String>::new());
+    can_be_read(browser, &html, &folder);
 }
+
+/// The pictures of a page, by their names.
+fn pictures(html: &str) -> std::collections::BTreeMap<String, Value> {
+    let (_, rest) = html.split_once("<script id=\"figures\" type=\"application/json\">").unwrap();
+    let figures: Vec<Value> = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    figures.into_iter().map(|figure| (figure["id"].as_str().unwrap().to_owned(), figure)).collect()
+}
+
+#[test]
+fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
+    let folder = Folder::new("report-faults");
+    let lenient = Duration::from_secs(1);
+    let stops = measured(&folder.path().join("stops"), 3, lenient, |number| {
+        if number % 500 == 100 { Fault::Pause(Duration::from_millis(200)) } else { Fault::None }
+    });
+    // Five queries from the first 160 ms of its second second are answered 50 ms after their time-out, in it too.
+    let late = measured(&folder.path().join("late"), 3, lenient, |number| {
+        let is_late = (500..600).contains(&number) && number % 20 == 0;
+        if is_late { Fault::Delay(Duration::from_millis(750)) } else { Fault::None }
+    });
+    let html = page(&[stops, late], "two runs");
+    let pictures = pictures(&html);
+    let trace = |picture: &str, name: &str| {
+        let traces = pictures[picture]["traces"].as_array().unwrap();
+        traces.iter().find(|trace| trace["name"] == name).unwrap_or_else(|| panic!("{picture}: no {name}")).clone()
+    };
+    let numbers =
+        |values: &Value| values.as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect::<Vec<_>>();
+    // The largest of each second, in both pictures that have it: who waited while the server stood still.
+    let max = trace("latency", "stops max");
+    let [x, boxes_x] = [&max["x"], &trace("boxes-0", "stops")["x"]].map(numbers);
+    assert!(x[..3] == [0.5, 1.5, 2.5] && boxes_x[..3] == [0.5, 1.5, 2.5], "{x:?} {boxes_x:?}");
+    for values in [numbers(&max["y"]), numbers(&trace("boxes-0", "stops")["upperfence"])] {
+        assert!(values[..3].iter().all(|max| (0.195..0.7).contains(max)), "{values:?}");
+    }
+    // Seconds that stand out: sent, timed out, late.
+    let row = "<td>late</td><td>1 to 2 s</td><td>500</td><td>5 (1.000 %)</td><td>5</td>";
+    assert!(html.contains(row), "{}", html.split("<td>late</td>").skip(1).map(|row| &row[..80]).collect::<String>());
+    assert_eq!(numbers(&trace("losses", "late late")["y"])[..3], [0.0, 5.0, 0.0]);
+}
+
+/// As a reader has it: in light and dark, on paper, under the pointer.
+fn can_be_read(browser: &str, html: &str, folder: &Folder) {
+    let looked = |name: &str, html: &str, more: &[&str]| {
+        let file = folder.path().join(format!("{name}.html"));
+        std::fs::write(&file, html.replace("</body>", &format!("<script>{LOOK}</script></body>"))).unwrap();
+        let dom = drawn(browser, &file, &folder.path().join(name), more);
+        let (_, told) = dom.split_once("data-looked=\"").unwrap_or_else(|| panic!("{name}: the script said nothing"));
+        serde_json::from_str::<Value>(&told.split_once('"').unwrap().0.replace("&quot;", "\"")).unwrap()
+    };
+    let light = looked("light", html, &[]);
+    let dark = looked("dark", html, &["--blink-settings=preferredColorScheme=0"]);
+    for (name, seen, is_dark) in [("light", &light, false), ("dark", &dark, true)] {
+        assert_eq!(seen["is_dark"], is_dark, "{name}: {seen}");
+        // WCAG 2.2 1.4.3: letters that are read have a contrast of 4.5 at least.
+        assert!(seen["contrast"].as_f64().unwrap() >= 4.5, "{name}: {seen}");
+        assert!(seen["hover_contrast"].as_f64().unwrap() >= 4.5, "{name}: {seen}");
+        let hover = seen["hover"].as_str().unwrap();
+        assert!(hover.contains("p99") && hover.contains("ms") && hover.contains("1.5"), "{name}: {seen}");
+    }
+    // Paper cannot be scrolled: A4 within its margins has 711 points.
+    let paper =
+        looked("paper", &html.replace("@media print", "@media all"), &["--window-size=711,2000", "--hide-scrollbars"]);
+    assert_eq!(paper["cut"], serde_json::json!([]), "{paper}");
+}
+
+/// Looks at a page that is drawn: colours, what the pointer shows, and what does not fit; and leaves it in the page.
+const LOOK: &str = r#"
+    addEventListener('load', () => setTimeout(() => {
+      if (matchMedia('print').matches || innerWidth < 800) dispatchEvent(new Event('beforeprint'));
+      const parts = (text) => (text.match(/[0-9.]+/g) || []).map(Number);
+      const light = (colour) => {
+        const [r, g, b] = parts(colour).map((part) => part / 255)
+          .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const contrast = (one, other) => {
+        const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+      };
+      const least = (texts, paper) =>
+        Math.min(...[...texts].map((text) => contrast(getComputedStyle(text).fill, paper)));
+      const paper = getComputedStyle(document.body).backgroundColor;
+      const plane = document.querySelector('#latency .nsewdrag').getBoundingClientRect();
+      const at = { clientX: plane.x + plane.width / 2, clientY: plane.y + plane.height / 2, bubbles: true };
+      document.querySelector('#latency .nsewdrag').dispatchEvent(new MouseEvent('mousemove', at));
+      setTimeout(() => {
+        const layer = document.querySelector('#latency .hoverlayer');
+        const box = layer.querySelector('.legend .bg');
+        document.body.dataset.looked = JSON.stringify({
+          is_dark: matchMedia('(prefers-color-scheme: dark)').matches,
+          contrast: least(document.querySelectorAll('.plot .xtick text, .plot .ytick text, .plot .gtitle'), paper),
+          hover: layer.textContent,
+          hover_contrast: box ? least(layer.querySelectorAll('.legend text'), getComputedStyle(box).fill) : 0,
+          cut: [...document.querySelectorAll('.wide, .plot')]
+            .filter((place) => place.scrollWidth > place.clientWidth + 1)
+            .map((place) => (place.id || place.textContent.slice(0, 40)) + ' ' + place.scrollWidth),
+        });
+      }, 500);
+    }, 3000));
+"#;

@@ -70,6 +70,7 @@ fn shares_of_rcodes_are_those_of_the_file() {
     for (index, kind) in [Kind::Catamaran, Kind::Nsd, Kind::Knot].into_iter().enumerate() {
         if kind.program().is_none() {
             println!("skipped: {} is not installed", kind.label());
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "under CI=true no peer may be missing");
             continue;
         }
         let address = (Ipv4Addr::LOCALHOST, 24_300 + 10 * index as u16).into();

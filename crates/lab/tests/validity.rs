@@ -43,6 +43,7 @@ fn load(out: &Path, limit: &str, code: i32) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_catlab"))
         .args(["load", "--workers", "1", "--server", &server, "--name", "q{n}.example", "--rate", "200"])
         .args(["--duration", "6s", "--timeout", "300ms", "--lag-limit", limit, "--parquet", "--dnsperf-text"])
+        .args(["--freshness", &server, "--freshness-zone", "example"])
         .args(["--prometheus", "127.0.0.1:0", "--prometheus-wait", "60s", "--out"])
         .arg(out)
         .stdout(Stdio::piped())
@@ -85,6 +86,19 @@ fn validity_of_parquet(file: &Path) -> String {
     facts.iter().find(|fact| fact.key == "catlab.validity").unwrap().value.clone().unwrap()
 }
 
+/// Points of each PNG in the colour of what is bad, in the lines where the reason stands.
+fn red_below_titles(folder: &Path) -> Vec<usize> {
+    let count = |picture: &Path| {
+        let mut reader = png::Decoder::new(BufReader::new(File::open(picture).unwrap())).read_info().unwrap();
+        let mut points = vec![0; reader.output_buffer_size().unwrap()];
+        let frame = reader.next_frame(&mut points).unwrap();
+        let row = frame.width as usize * 3;
+        let lines = &points[46 * row..80 * row];
+        lines.chunks_exact(3).filter(|point| point[0] > 150 && point[1] < 150 && point[2] < 150).count()
+    };
+    std::fs::read_dir(folder).unwrap().map(|entry| count(&entry.unwrap().path())).collect()
+}
+
 #[test]
 fn every_output_of_a_run_that_is_not_valid_says_so() {
     let folder = Folder::new("validity");
@@ -97,8 +111,11 @@ fn every_output_of_a_run_that_is_not_valid_says_so() {
     }
     assert!(file("INVALID.txt").contains(REASON));
     let json = |name: &str| serde_json::from_str::<Value>(file(name).lines().next().unwrap()).unwrap();
+    let whole = |name: &str| serde_json::from_str::<Value>(&file(name)).unwrap();
     for (name, validity) in [
-        ("summary.json", serde_json::from_str::<Value>(&file("summary.json")).unwrap()["validity"].clone()),
+        ("summary.json", whole("summary.json")["validity"].clone()),
+        ("manifest.json", whole("manifest.json")["validity"].clone()),
+        ("freshness.json", whole("freshness.json")["validity"].clone()),
         ("seconds.jsonl", json("seconds.jsonl")["additional_info"]["validity"].clone()),
         ("shotgun.json", json("shotgun.json")["validity"].clone()),
         ("shotgun.jsonl", json("shotgun.jsonl")["validity"].clone()),
@@ -109,16 +126,18 @@ fn every_output_of_a_run_that_is_not_valid_says_so() {
     says("queries.parquet", &validity_of_parquet(&run.join("queries.parquet")));
 
     // What is made of it.
-    let (code, said) = catlab(&["report", &at("run"), "--out", &at("page.html"), "--svg", &at("svg")]);
+    let pictures = ["--svg", &at("svg"), "--png", &at("png")];
+    let (code, said) = catlab(&[&["report", &at("run"), "--out", &at("page.html")][..], &pictures].concat());
     assert_eq!(code, 0, "{said}");
     let page = std::fs::read_to_string(at("page.html")).unwrap();
     says("the page", &page[page.find("<body>").unwrap()..page.find("<nav>").unwrap()]);
     let pictures: Vec<_> = std::fs::read_dir(at("svg")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(pictures.len() >= 4, "{pictures:?}");
     for picture in pictures {
-        let text = std::fs::read_to_string(&picture).unwrap();
-        assert!(text.contains("INVALID"), "{}", picture.display());
+        says(&picture.to_string_lossy(), &std::fs::read_to_string(&picture).unwrap());
     }
+    let reasons = || red_below_titles(&folder.path().join("png"));
+    assert!(reasons().len() >= 4 && reasons().iter().all(|&red| red > 500), "{:?}", reasons());
     let (code, said) = catlab(&["compare", &at("run"), &at("run")]);
     assert_eq!(code, 2, "{said}");
     says("compare", &said);
@@ -137,6 +156,10 @@ fn every_output_of_a_run_that_is_not_valid_says_so() {
     assert!(!run.join("INVALID.txt").exists());
     assert_eq!(validity_of_parquet(&run.join("queries.parquet")), "valid");
     assert!(file("latency.hlog").contains("#[valid]"));
+    assert_eq!(whole("manifest.json")["validity"]["valid"], true);
+    let (code, said) = catlab(&["report", &at("run"), "--out", &at("page.html"), "--png", &at("png")]);
+    assert_eq!(code, 0, "{said}");
+    assert!(reasons().iter().all(|&red| red == 0), "{:?}", reasons());
 }
 
 #[test]

@@ -16,13 +16,18 @@ use wire::number::Rtype;
 /// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
 const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
 
+/// With these no name is drawn here: what says how names are drawn would do nothing.
+const UNDRAWN: [&str; 2] = ["queries", "updates"];
+/// With these no query is made: what says what a query carries would do nothing.
+const UPDATING: [&str; 2] = ["updates", "update_zone"];
+
 #[derive(Args)]
 pub(crate) struct Asking {
     /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
     /// Whose third column the text file has; found out by itself otherwise.
-    #[arg(long)]
+    #[arg(long, requires = "queries", conflicts_with_all = ["updates", "name"])]
     dialect: Option<DialectArgument>,
     /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "name"])]
@@ -36,34 +41,34 @@ pub(crate) struct Asking {
     #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
     name: Option<String>,
     /// How many names there are.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, conflicts_with_all = UNDRAWN)]
     names: u64,
     /// How names are chosen: uniform, sequential, random (each new), or zipf:1.0 with its exponent.
-    #[arg(long, default_value = "uniform", value_parser = parse_popularity)]
+    #[arg(long, default_value = "uniform", value_parser = parse_popularity, conflicts_with_all = UNDRAWN)]
     popularity: Popularity,
     /// Types of drawn queries and their weights.
-    #[arg(long, default_value = "A", value_parser = parse_types)]
+    #[arg(long, default_value = "A", value_parser = parse_types, conflicts_with_all = UNDRAWN)]
     types: Types,
     /// Share of drawn queries for names that do not exist, 0 to 1.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, conflicts_with_all = UNDRAWN)]
     nxdomain: f64,
     /// EDNS with this UDP payload size.
-    #[arg(long, value_name = "OCTETS")]
+    #[arg(long, value_name = "OCTETS", conflicts_with_all = UPDATING)]
     edns: Option<u16>,
     /// DO: ask for signatures.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = UPDATING)]
     dnssec_ok: bool,
     /// A client cookie in each query, and the server's half once it is known (UDP).
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = UPDATING)]
     cookie: bool,
     /// Client subnet in each query (RFC 7871).
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet)]
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, conflicts_with_all = UPDATING)]
     subnet: Option<(IpAddr, u8)>,
     /// Pad queries to a multiple of so many octets.
-    #[arg(long, value_name = "OCTETS")]
+    #[arg(long, value_name = "OCTETS", conflicts_with_all = UPDATING)]
     padding: Option<usize>,
     /// Clear RD.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = UPDATING)]
     no_recurse: bool,
     /// The same seed draws the same.
     #[arg(long, default_value_t = 1)]

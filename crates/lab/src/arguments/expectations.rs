@@ -6,6 +6,9 @@ use lab::answers::{Checking, Expected, Reference};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// What answers are held against: one at most of the options in it.
+pub(crate) const REFERENCE: &str = "reference";
+
 #[derive(Args)]
 #[command(next_help_heading = "Right answers: a wrong one is no capacity")]
 pub(crate) struct Expectations {
@@ -14,10 +17,11 @@ pub(crate) struct Expectations {
     pub(crate) rcodes: Vec<u8>,
     /// Hold each answer against this file, which `catlab load --record-answers` wrote at a server you trust: RCODE,
     /// answer and authority section, each as a set (docs/lab.md).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = REFERENCE)]
     expect_answers: Option<PathBuf>,
     /// Share of the answers that are looked at, 0 to 1; wrong ones stand for as many of the others.
-    #[arg(long = "check-share", value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
+    #[arg(long = "check-share", value_name = "SHARE", default_value_t = 1.0)]
+    #[arg(value_parser = parse_share, requires = REFERENCE)]
     pub(crate) share: f64,
 }
 

@@ -24,7 +24,8 @@ pub(crate) struct FreshnessArguments {
     #[arg(long, value_name = "KEY", requires = "freshness")]
     freshness_tsig: Option<String>,
     /// From one update of the probe to the next.
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "100ms")]
+    #[arg(value_parser = parse_duration, requires = "freshness")]
     freshness_interval: Duration,
 }
 

@@ -8,6 +8,7 @@ mod parse;
 mod target;
 
 pub(crate) use asking::{Asking, Types};
+pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
 pub(crate) use parse::parse_duration;
 pub(crate) use target::Target;

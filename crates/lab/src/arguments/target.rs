@@ -95,14 +95,18 @@ impl Target {
     ///
     /// # Errors
     /// A sentence that names the first of them that is a stranger's.
-    pub(crate) fn allow(&self, mut servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
+    pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
+        self.allow_listed(servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
+    }
+
+    /// The same with what stands in the variable.
+    fn allow_listed(&self, mut servers: impl Iterator<Item = SocketAddr>, listed: &str) -> Result<(), String> {
         let is_own = |address: IpAddr| match address {
             IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
             IpAddr::V6(address) => {
                 address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
             }
         };
-        let listed = std::env::var(ALLOW_VARIABLE).unwrap_or_default();
         let allowed = listed.split(',').filter(|word| !word.trim().is_empty()).map(|word| parse_subnet(word.trim()));
         let allowed = allowed.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{ALLOW_VARIABLE}: {error}"))?;
         let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
@@ -128,6 +132,41 @@ fn is_in(address: IpAddr, (subnet, length): (IpAddr, u8)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse::parse_server;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        target: Target,
+    }
+
+    /// Whether a command with these words may load that server, with that list in the variable.
+    fn allowed(words: &[&str], server: &str, listed: &str) -> Result<(), String> {
+        let line = [&["catlab", "--server", "127.0.0.1"][..], words].concat();
+        let Command { target } = Command::try_parse_from(line).map_err(|error| error.to_string())?;
+        target.allow_listed([parse_server(server).unwrap()].into_iter(), listed)
+    }
+
+    #[test]
+    fn only_what_is_mine_or_listed_may_be_loaded() {
+        let own =
+            ["127.0.0.1", "10.1.2.3:5300", "172.16.0.1", "192.168.1.1", "169.254.1.1", "::1", "fd00::1", "fe80::1"];
+        for server in own {
+            assert_eq!(allowed(&[], server, ""), Ok(()), "{server}");
+        }
+        for stranger in ["192.0.2.1", "198.51.100.7:5300", "172.32.0.1", "2001:db8::1", "0.0.0.0"] {
+            let refused = allowed(&[], stranger, "").unwrap_err();
+            assert!(refused.contains("add --i-own-this-target"), "{refused}");
+            assert_eq!(allowed(&["--i-own-this-target"], stranger, ""), Ok(()), "{stranger}");
+        }
+        assert_eq!(allowed(&[], "192.0.2.1", "198.51.100.0/24, 192.0.2.0/24,"), Ok(()));
+        assert!(allowed(&[], "192.0.3.1", "198.51.100.0/24,192.0.2.0/24").is_err());
+        assert_eq!(allowed(&[], "2001:db8::1", "2001:db8::1"), Ok(()));
+        // A list that cannot be read allows nothing.
+        let refused = allowed(&[], "127.0.0.1", "192.0.2.0/99").unwrap_err();
+        assert!(refused.starts_with("CATLAB_ALLOW: "), "{refused}");
+    }
 
     #[test]
     fn subnets_hold_their_addresses_only() {

@@ -119,6 +119,25 @@ mod tests {
         assert_eq!(find(&findings, "open files"), Some(Severity::Failure));
         assert_eq!(find(&findings, "ports per address"), Some(Severity::Failure));
         assert!(findings.iter().all(|finding| finding.remedy.is_empty() == (finding.severity == Severity::Ok)));
+        // What is no matter of the run's size is the same for both, and says what the kernel says.
+        let told: Vec<_> = findings.iter().map(|finding| finding.what).collect();
+        for what in ["connection tracking", "cores", "load", "frequency governor", "CPU quota", "clock", "wake-ups"] {
+            assert_eq!(told.iter().filter(|own| **own == what).count(), 1, "{what}: {told:?}");
+        }
+        let seen = |what: &str| findings.iter().find(|finding| finding.what == what).map(|finding| &finding.seen);
+        for (what, path) in [
+            ("receive buffers", "/proc/sys/net/core/rmem_max"),
+            ("ports per address", "/proc/sys/net/ipv4/ip_local_port_range"),
+            ("connection tracking", "/proc/sys/net/netfilter/nf_conntrack_max"),
+        ] {
+            if let Some(number) = number(path) {
+                assert!(seen(what).unwrap().contains(&number.to_string()), "{what}: {:?}", seen(what));
+            }
+        }
+        let cores = std::thread::available_parallelism().unwrap().get();
+        for (core_count, severity) in [(cores, Severity::Warning), (0, Severity::Ok)] {
+            assert_eq!(find(&examine(&Needs { core_count, ..small }), "cores"), Some(severity));
+        }
         let spread = Needs { source_count: 1_000, ..huge };
         assert_eq!(find(&examine(&spread), "ports per address"), Some(Severity::Ok));
     }

@@ -2,8 +2,9 @@
 
 use crate::measure::Second;
 use crate::report::{Validity, duration};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 /// Seconds that the small drawing of p99 shows.
@@ -30,13 +31,24 @@ impl View {
     pub fn new(is_terminal: bool, planned: Duration) -> Self {
         let seconds_planned = planned.as_secs_f64().ceil() as u64;
         let bar = is_terminal.then(|| {
-            let template = "{bar:30} {elapsed} of {len} s; seconds that are accounted for: {pos}\n{msg}";
-            let style = ProgressStyle::with_template(template).expect("a template that is right");
-            let bar = ProgressBar::new(seconds_planned).with_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+            let bar = Self::bar(planned, ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
         Self { bar, seconds_planned, p99: VecDeque::with_capacity(SPARK_COUNT + 1) }
+    }
+
+    fn bar(planned: Duration, target: ProgressDrawTarget) -> ProgressBar {
+        let template = "{bar:30} {elapsed} of {len} s, {left}; seconds that are accounted for: {pos}\n{msg}";
+        // By the clock, since a second is accounted for only when its last query has had its time.
+        let left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let left = planned.saturating_sub(state.elapsed()).as_secs_f64().ceil();
+            // What cannot be drawn is left out: the terminal is no part of the run.
+            let _drawn = write!(out, "{left} s left");
+        };
+        let style = ProgressStyle::with_template(template).expect("a template that is right").with_key("left", left);
+        let bar = ProgressBar::with_draw_target(Some(planned.as_secs_f64().ceil() as u64), target);
+        bar.with_style(style.progress_chars("█▉▊▋▌▍▎▏ "))
     }
 
     pub(super) fn second(&mut self, index: u64, second: &Second, total: &Second, so_far: &Validity) {
@@ -93,9 +105,10 @@ fn line(second: &Second) -> String {
     let wrong = second.unexpected + second.checked.wrong();
     let wrong = if wrong > 0 { format!("  WRONG {wrong}") } else { String::new() };
     format!(
-        "sent {:>8}  answered {:>8}  timed out {:>6}  p50 {:>8}  p99 {:>8}  max {:>8}  lag p99 {:>8}{wrong}",
+        "sent {:>8}  answered {:>8}  lost {:>6} (timed out {})  p50 {:>8}  p99 {:>8}  max {:>8}  lag p99 {:>8}{wrong}",
         second.sent,
         second.answered,
+        second.timed_out + second.connection_lost,
         second.timed_out,
         at(0.5),
         at(0.99),
@@ -107,6 +120,35 @@ fn line(second: &Second) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use indicatif::InMemoryTerm;
+
+    #[test]
+    fn a_terminal_shows_the_time_left_and_all_that_was_lost() {
+        let terminal = InMemoryTerm::new(24, 160);
+        let planned = Duration::from_secs(3_600);
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 20);
+        let mut view = View { bar: Some(View::bar(planned, target)), seconds_planned: 3_600, p99: VecDeque::new() };
+        let mut second = Second::default();
+        (second.timed_out, second.connection_lost) = (3, 4);
+        second.sent(10, 40);
+        second.took(100_000, 100_000);
+        view.second(0, &second, &second, &Validity { valid: true, reasons: Vec::new() });
+        view.bar.as_ref().unwrap().force_draw();
+        let shown = terminal.contents();
+        let head = shown.lines().next().unwrap();
+        assert!(head.contains(" of 3600 s, ") && head.contains("accounted for: 1"), "{shown}");
+        let (_, rest) = head.split_once(" s, ").unwrap();
+        let left: u64 = rest.split_once(" s left").unwrap().0.parse().unwrap();
+        assert!((3_000..=3_600).contains(&left), "{shown}");
+        for line in ["this second", "the whole"] {
+            let told = shown.lines().find(|own| own.starts_with(line)).unwrap();
+            let words: Vec<_> = told.split_whitespace().collect();
+            let of = |word: &str| words[words.iter().position(|own| *own == word).unwrap() + 1];
+            assert_eq!((of("lost"), of("out"), of("p50")), ("7", "3)", "100"), "{shown}");
+        }
+        view.finish();
+        assert_eq!(terminal.contents(), "", "it leaves nothing behind");
+    }
 
     #[test]
     fn a_spike_stands_out() {

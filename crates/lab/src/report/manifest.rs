@@ -1,5 +1,6 @@
 //! `manifest.json`: all that is needed to run it again.
 
+use super::Validity;
 use crate::workload::without_secret;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,6 +28,14 @@ pub struct Manifest {
     pub cpu: String,
     /// How many of them it has.
     pub cpu_count: usize,
+    /// Octets of its memory.
+    pub memory_bytes: u64,
+    /// Whether the run's figures mean what they say; set as its folder is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
+    /// Of a merged run: how each of those that it was made of came about. It has no seed of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<Self>,
 }
 
 impl Manifest {
@@ -44,6 +53,9 @@ impl Manifest {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpu: cpu.map_or("", |(_, name)| name).to_owned(),
             cpu_count: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            validity: None,
+            merged: Vec::new(),
         }
     }
 }
@@ -62,6 +74,13 @@ fn without_secrets(words: impl Iterator<Item = String>) -> Vec<String> {
     words.map(told).collect()
 }
 
+/// `MemTotal:  8123456 kB` of /proc/meminfo; zero where it does not stand.
+fn memory_bytes(text: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1_024
+}
+
 /// The machine's own name.
 pub(super) fn host_name() -> String {
     read("/proc/sys/kernel/hostname").trim().to_owned()
@@ -75,6 +94,14 @@ fn read(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manifest_tells_the_machine() {
+        assert_eq!(memory_bytes("MemFree: 1 kB\nMemTotal:        8024364 kB\n"), 8_024_364 * 1_024);
+        assert_eq!(memory_bytes(""), 0);
+        let own = Manifest::new(UNIX_EPOCH, 7);
+        assert!(own.memory_bytes > 1 << 26 && own.cpu_count > 0 && !own.kernel.is_empty(), "{own:?}");
+    }
 
     #[test]
     fn a_manifest_tells_no_secret() {

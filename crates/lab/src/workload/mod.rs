@@ -186,6 +186,8 @@ pub enum WorkloadError {
         /// What is wrong.
         reason: String,
     },
+    /// Its messages are whole, and something was to be set in them.
+    Whole(PathBuf),
     /// No query at all.
     Empty(PathBuf),
 }
@@ -197,6 +199,12 @@ impl fmt::Display for WorkloadError {
             Self::Compression(file, reason) => write!(f, "{}: cannot be unpacked: {reason}", file.display()),
             Self::Line { file, line, reason } => write!(f, "{}:{line}: {reason}", file.display()),
             Self::Message { file, offset, reason } => write!(f, "{}: octet {offset}: {reason}", file.display()),
+            Self::Whole(file) => write!(
+                f,
+                "{}: its messages are binary and sent as they are: RD, EDNS, DO, cookie, subnet and padding cannot be \
+                 set in them",
+                file.display()
+            ),
             Self::Empty(file) => write!(f, "{}: holds no query", file.display()),
         }
     }
@@ -217,7 +225,11 @@ pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Me
     // Text has no octet of zero; each header of a query has several.
     let is_binary = octets.iter().take(HEADER_OCTETS_READ).any(|&octet| octet == 0);
     let messages = if dialect.is_none() && (is_binary || blob::looks_like(&octets)) {
-        blob::read(path, &octets)?
+        let messages = blob::read(path, &octets)?;
+        if *extras != Extras::default() {
+            return Err(WorkloadError::Whole(path.to_owned()));
+        }
+        messages
     } else {
         text::read(path, &octets, dialect, extras)?
     };

@@ -31,7 +31,8 @@ impl Brand {
     /// The transports that it speaks in the versions of the distribution.
     pub(crate) const fn transports(self) -> &'static [Transport] {
         match self {
-            Self::Catamaran | Self::Knot => &[Transport::Udp, Transport::Tcp],
+            Self::Catamaran => &Transport::ALL,
+            Self::Knot => &[Transport::Udp, Transport::Tcp],
             Self::Nsd => &[Transport::Udp, Transport::Tcp, Transport::Dot],
             Self::Bind | Self::Unbound => &[Transport::Udp, Transport::Tcp, Transport::Dot, Transport::Doh],
         }
@@ -156,16 +157,18 @@ impl Running {
 
     pub(crate) fn address(&self, transport: Transport) -> SocketAddr {
         let port = match transport {
-            Transport::Udp | Transport::Tcp => self.ports.dns + u16::from(self.brand == Brand::Catamaran),
-            Transport::Dot => self.ports.dot,
-            Transport::Doh | Transport::Doq => self.ports.doh,
+            Transport::Udp | Transport::Tcp => self.ports.dns,
+            // DoT over TCP, DoQ over UDP.
+            Transport::Dot | Transport::Doq => self.ports.dot,
+            Transport::Doh => self.ports.doh,
         };
-        (Ipv4Addr::LOCALHOST, port).into()
+        (Ipv4Addr::LOCALHOST, port + u16::from(self.brand == Brand::Catamaran)).into()
     }
 
-    /// Who signed its certificate.
+    /// Who signed its certificate; ours has an authority of its own.
     pub(crate) fn authority(&self) -> PathBuf {
-        self.folder.join("ca.pem")
+        let folder = if self.brand == Brand::Catamaran { self.folder.join("data") } else { self.folder.clone() };
+        folder.join("ca.pem")
     }
 
     fn wait_until_ready(&mut self) {
@@ -315,7 +318,10 @@ fn command(brand: Brand, program: &Path, folder: &Path, ports: Ports, options: &
     match brand {
         Brand::Catamaran => {
             command.args(["up", "--nodes", "1", "--dir", "data", "--zone", "example.test.=zone"]);
-            command.args(["--port", &ports.dns.to_string(), "--api-port", &ports.control.to_string()]);
+            let ports = [("--port", ports.dns), ("--api-port", ports.control), ("--dot-port", ports.dot)]
+                .into_iter()
+                .chain([("--doq-port", ports.dot), ("--doh-port", ports.doh)]);
+            ports.for_each(|(option, port)| _ = command.args([option, &port.to_string()]));
         }
         Brand::Bind => {
             configure("named.conf", bind_config(folder, ports, options));

@@ -66,7 +66,8 @@ impl std::error::Error for WriteError {
 pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: &Manifest) -> Result<(), WriteError> {
     sign(folder, summary)?;
     put(folder, "summary.json", |out| json(out, summary))?;
-    put(folder, "manifest.json", |out| json(out, manifest))?;
+    let judged = Manifest { validity: Some(summary.validity.clone()), ..manifest.clone() };
+    put(folder, "manifest.json", |out| json(out, &judged))?;
     put(folder, "seconds.jsonl", |out| metrics::write(out, recording, &summary.validity, manifest))?;
     put(folder, "shotgun.json", |out| shotgun::write(out, recording, &summary.validity))?;
     put(folder, "shotgun.jsonl", |out| shotgun_lines::write(out, recording, &summary.validity))?;

@@ -127,3 +127,6 @@ fn script() -> String {
         None => both,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::figure::{colour, escape, spoken};
 use super::intervals::Interval;
-use crate::report::{LimitSide, Quantiles, Run, TransportSummary};
+use crate::report::{LimitSide, Manifest, Quantiles, Run, TransportSummary};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -291,6 +291,16 @@ pub(super) fn events(runs: &[Run]) -> String {
     out
 }
 
+fn machine(manifest: &Manifest) -> String {
+    let Manifest { host, kernel, cpu, cpu_count, memory_bytes, .. } = manifest;
+    let memory = match memory_bytes {
+        // Runs of versions that did not tell.
+        0 => String::new(),
+        octets => format!(", {:.1} GB of memory", *octets as f64 / 1e9),
+    };
+    format!("{host}, Linux {kernel}, {cpu_count} cores of {cpu}{memory}")
+}
+
 /// How each run came about, and what its verdict rests on.
 pub(super) fn provenance(runs: &[Run]) -> String {
     let mut out = String::from("<h2 id=\"runs\">Runs</h2>\n");
@@ -325,14 +335,14 @@ pub(super) fn provenance(runs: &[Run]) -> String {
                 );
             }
             if run.summary.is_some() {
-                item("seed", &manifest.seed.to_string());
-                item(
-                    "machine",
-                    &escape(&format!(
-                        "{}, Linux {}, {} cores of {}",
-                        manifest.host, manifest.kernel, manifest.cpu_count, manifest.cpu
-                    )),
-                );
+                if manifest.merged.is_empty() {
+                    item("seed", &manifest.seed.to_string());
+                }
+                item("machine", &escape(&machine(manifest)));
+            }
+            for part in &manifest.merged {
+                let command = escape(&command(&part.command));
+                item("made of", &format!("<code>{command}</code>, seed {}, on {}", part.seed, escape(&machine(part))));
             }
         }
         for note in &run.notes {

@@ -150,15 +150,17 @@ enum Mark {
 /// A picture in the making.
 pub(super) struct Chart {
     title: String,
+    /// A second line below the title, why the run is not valid; it may be empty.
+    reason: String,
     pub(super) x: Scale,
     pub(super) y: Scale,
     marks: Vec<Mark>,
 }
 
 impl Chart {
-    pub(super) fn new(title: &str) -> Self {
+    pub(super) fn new(title: &str, reason: &str) -> Self {
         let [x, y] = [0, 1].map(|_| Scale::linear(0.0, 1.0, "", None));
-        Self { title: title.into(), x, y, marks: Vec::new() }
+        Self { title: title.into(), reason: reason.into(), x, y, marks: Vec::new() }
     }
 
     pub(super) fn line(&mut self, name: &str, points: Vec<(f64, f64)>, colour: Colour) {
@@ -208,8 +210,12 @@ impl Chart {
         let legend_width = names.iter().map(|(name, _)| width(name, 12) + 40).max().unwrap_or_default();
         let root = backend.into_drawing_area();
         root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption(&self.title, font(17).color(&INK))
+        let mut below = root.margin(10 * scale, 0, 0, 0).titled(&self.title, font(17).color(&INK))?;
+        if !self.reason.is_empty() {
+            let reason = fitted(&self.reason, SIZE.0 - 20, |text| width(text, 12));
+            below = below.titled(&reason, font(12).color(&Colour::hex(palette::BAD).rgb))?;
+        }
+        let mut chart = ChartBuilder::on(&below)
             .margin(10 * scale)
             .margin_right((24 + legend_width) * scale)
             .x_label_area_size(44 * scale)
@@ -311,6 +317,18 @@ impl EventLines {
         self.0.push((line, left, right, text.to_owned()));
         Some(line)
     }
+}
+
+/// As much of a text as has room in this width.
+fn fitted(text: &str, room: u32, width: impl Fn(&str) -> u32) -> String {
+    let mut fitted = text.to_owned();
+    while width(&fitted) > room && fitted.pop().is_some() {
+        // The place of the sign for what was left out.
+        fitted.truncate(fitted.trim_end_matches('…').len());
+        fitted.pop();
+        fitted.push('…');
+    }
+    fitted
 }
 
 fn shortened(text: &str) -> String {

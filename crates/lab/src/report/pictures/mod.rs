@@ -4,6 +4,10 @@
 mod chart;
 // Points instead of lines.
 mod bitmap;
+// What else a run has watched.
+mod clients;
+mod connections;
+mod server;
 
 use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
@@ -57,6 +61,13 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
     put("cdf".into(), cumulative(runs))?;
     put("losses".into(), losses(runs))?;
     put("send-lag".into(), send_lag(runs))?;
+    put("connections".into(), connections::open(runs))?;
+    put("handshakes".into(), connections::handshakes(runs))?;
+    put("server-cpu".into(), server::processor(runs))?;
+    put("server-memory".into(), server::memory(runs))?;
+    put("client-rates".into(), clients::rates(runs))?;
+    put("client-shares".into(), clients::shares(runs))?;
+    put("client-latency".into(), clients::latencies(runs))?;
     for (index, run) in runs.iter().enumerate() {
         let name = |kind: &str| if runs.len() == 1 { kind.to_owned() } else { format!("{kind}-{}", index + 1) };
         put(name("seconds"), boxes(run, index))?;
@@ -70,7 +81,7 @@ fn percentiles(runs: &[Run]) -> Option<Chart> {
     let (low, high, n) = extent(runs.iter().map(|run| &run.total.latency))?;
     let mut ticks = vec![(1.0, "min".to_owned()), (2.0, "50 %".into()), (10.0, "90 %".into()), (100.0, "99 %".into())];
     ticks.extend((3..12).map(|decade: usize| (10f64.powi(decade as i32), format!("99.{} %", "9".repeat(decade - 2)))));
-    let mut chart = Chart::new(&titled("Latency by percentile", runs));
+    let mut chart = titled("Latency by percentile", runs);
     chart.x = Scale::logarithmic(1.0, n.max(10.0), "share of queries that were as fast or faster", ticks);
     chart.y = Scale::times(low, high, "latency");
     for (index, run) in runs.iter().enumerate().filter(|(_, run)| !run.total.latency.is_empty()) {
@@ -85,7 +96,7 @@ fn percentiles(runs: &[Run]) -> Option<Chart> {
 
 fn cumulative(runs: &[Run]) -> Option<Chart> {
     let (low, high, _) = extent(runs.iter().map(|run| &run.total.latency))?;
-    let mut chart = Chart::new(&titled("Cumulative distribution of latency", runs));
+    let mut chart = titled("Cumulative distribution of latency", runs);
     chart.x = Scale::times(low, high, "latency");
     let ticks = (0..=10).map(|tenth| (f64::from(tenth) / 10.0, format!("{} %", 10 * tenth))).collect();
     chart.y = Scale::linear(0.0, 1.0, "share of queries", Some(ticks));
@@ -114,7 +125,7 @@ fn losses(runs: &[Run]) -> Option<Chart> {
     if most == 0 {
         return None;
     }
-    let mut chart = Chart::new(&titled("Time-outs, in the second of their query", runs));
+    let mut chart = titled("Time-outs, in the second of their query", runs);
     chart.x = Scale::time(end(&rows));
     chart.y = Scale::linear(0.0, most as f64 * 1.05, "queries without an answer", None);
     for (index, (run, rows)) in runs.iter().zip(&rows).enumerate() {
@@ -131,7 +142,7 @@ fn losses(runs: &[Run]) -> Option<Chart> {
 fn send_lag(runs: &[Run]) -> Option<Chart> {
     let rows: Vec<_> = runs.iter().map(steps).collect();
     let (low, high, _) = extent(rows.iter().flatten().map(|row| &row.send_lag))?;
-    let mut chart = Chart::new(&titled("Send lag: p99 (thick) and largest of each second", runs));
+    let mut chart = titled("Send lag: p99 (thick) and largest of each second", runs);
     chart.x = Scale::time(end(&rows));
     chart.y = Scale::times(low.max(1e-8), high, "send lag");
     for (index, (run, rows)) in runs.iter().zip(&rows).enumerate() {
@@ -150,7 +161,7 @@ fn boxes(run: &Run, index: usize) -> Option<Chart> {
     let rows = steps(run);
     let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
     let one = std::slice::from_ref(run);
-    let mut chart = Chart::new(&titled("Latency of each second: smallest, quartiles, largest", one));
+    let mut chart = titled("Latency of each second: smallest, quartiles, largest", one);
     chart.x = Scale::time(end(std::slice::from_ref(&rows)));
     chart.y = Scale::times(low, high, "latency");
     let colour = Colour::of(index);
@@ -173,7 +184,7 @@ fn heat(run: &Run) -> Option<Chart> {
     let rows = steps(run);
     let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
     let one = std::slice::from_ref(run);
-    let mut chart = Chart::new(&titled("Latency over time (darker: more queries)", one));
+    let mut chart = titled("Latency over time (darker: more queries)", one);
     chart.x = Scale::time(end(std::slice::from_ref(&rows)));
     chart.y = Scale::times(low, high, "latency");
     let bin = |ns: u64| (seconds(ns).log10() * HEAT_STEPS).floor();
@@ -204,7 +215,7 @@ fn answers(run: &Run) -> Option<Chart> {
     let one = std::slice::from_ref(run);
     let rate = |row: &Row, count: u64| count as f64 / row.span_seconds.max(1e-9);
     let most = rows.iter().map(|row| rate(row, row.sent.max(row.answered))).fold(0.0, f64::max);
-    let mut chart = Chart::new(&titled("Answers by RCODE", one));
+    let mut chart = titled("Answers by RCODE", one);
     chart.x = Scale::time(end(std::slice::from_ref(&rows)));
     chart.y = Scale::linear(0.0, most * 1.05, "queries a second", None);
     let names: Vec<&String> = run.total.rcodes.keys().collect();
@@ -232,9 +243,20 @@ fn answers(run: &Run) -> Option<Chart> {
     Some(chart)
 }
 
-fn titled(name: &str, runs: &[Run]) -> String {
-    let invalid: Vec<_> = runs.iter().filter(|run| run.is_invalid()).map(|run| run.label.as_str()).collect();
-    if invalid.is_empty() { name.to_owned() } else { format!("{name} (INVALID: {})", invalid.join(", ")) }
+/// A picture with this title; of runs that are not valid it says which, and why.
+fn titled(name: &str, runs: &[Run]) -> Chart {
+    let invalid: Vec<_> = runs.iter().filter(|run| run.is_invalid()).collect();
+    if invalid.is_empty() {
+        return Chart::new(name, "");
+    }
+    let labels: Vec<_> = invalid.iter().map(|run| run.label.as_str()).collect();
+    let reason = |run: &&Run| {
+        let (first, others) = run.reasons_invalid().split_first()?;
+        let more = if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
+        Some(if runs.len() > 1 { format!("{}: {first}{more}", run.label) } else { format!("{first}{more}") })
+    };
+    let reasons: Vec<_> = invalid.iter().filter_map(reason).collect();
+    Chart::new(&format!("{name} (INVALID: {})", labels.join(", ")), &reasons.join("; "))
 }
 
 /// Smallest and largest in seconds, and how many.

@@ -1,9 +1,30 @@
 //! Every picture of a run is drawn, and says so when the run is not valid.
 
 use super::*;
-use crate::report::{Event, Limit, LimitSide, Recording, Summary, TransportSummary, Validity};
+use crate::report::{
+    Account, Client, ConnectionRow, Event, Limit, LimitSide, Quantiles, Recording, Sample, Summary, TransportSummary,
+    Validity,
+};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
+
+/// Of a run that has everything.
+const NAMES: [&str; 14] = [
+    "percentiles",
+    "cdf",
+    "losses",
+    "send-lag",
+    "connections",
+    "handshakes",
+    "server-cpu",
+    "server-memory",
+    "client-rates",
+    "client-shares",
+    "client-latency",
+    "seconds",
+    "heat",
+    "answers",
+];
 
 fn run(is_valid: bool) -> Run {
     let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
@@ -20,10 +41,11 @@ fn run(is_valid: bool) -> Run {
             ..Row::default()
         });
     }
+    watched(&mut recording);
     recording.events.push(Event { at: 1.5, kind: "fault".into(), text: "leader <killed>".into() });
     let total = recording.total();
     let all = TransportSummary::from(&total);
-    let reasons = if is_valid { Vec::new() } else { vec!["too late".to_owned()] };
+    let reasons = if is_valid { Vec::new() } else { vec!["sent <too> late".to_owned(), "lost".to_owned()] };
     let summary = Summary {
         schema_version: 1,
         transports: BTreeMap::new(),
@@ -48,6 +70,41 @@ fn run(is_valid: bool) -> Run {
     }
 }
 
+/// Connections, the server, clients.
+fn watched(recording: &mut Recording) {
+    let handshake_us = Quantiles { p50: 200.0, p99: 550.0, max: 610.0, n: 5, ..Quantiles::default() };
+    let row = |at, open| ConnectionRow { at, open, opened: 5, handshake_us, ..ConnectionRow::default() };
+    let connections = vec![row(0.0, 5), row(1.0, 10), row(2.0, 15)];
+    recording.transports.insert("dot".into(), Account { rows: Vec::new(), connections });
+    recording.samples = (0..4u32)
+        .map(|second| Sample {
+            at: f64::from(second),
+            source: "pid 4711".into(),
+            cpu_cores: (second > 0).then_some(0.5),
+            rss_bytes: Some(3e7),
+            ..Sample::default()
+        })
+        .collect();
+    // Of ten clients seven were answered.
+    recording.clients = (1..=10u64)
+        .map(|client| Client {
+            client,
+            sent: 100 / client,
+            p50_us: if client > 7 { 0.0 } else { 100.0 * client as f64 },
+            p99_us: 900.0,
+            expected: Some(100.0 / client as f64),
+            ..Client::default()
+        })
+        .collect();
+}
+
+#[test]
+fn clients_that_were_never_answered_are_not_left_out() {
+    let run = run(true);
+    let points = clients::within(&run.recording.clients, |client| client.p50_us);
+    assert_eq!((points.len(), points[0], points[6]), (7, (100e-6, 0.1), (700e-6, 0.7)));
+}
+
 #[test]
 fn every_picture_is_drawn_with_its_marks() {
     let folder = std::env::temp_dir().join(format!("catlab-pictures-{}", std::process::id()));
@@ -55,17 +112,28 @@ fn every_picture_is_drawn_with_its_marks() {
     let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let _removed = std::fs::remove_dir_all(&folder);
     let names: Vec<_> = files.iter().map(|file| file.file_stem().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["percentiles", "cdf", "losses", "send-lag", "seconds", "heat", "answers"]);
+    assert_eq!(names, NAMES);
     for (name, text) in names.iter().zip(&texts) {
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{name}");
         assert!(!text.contains("INVALID"), "{name}");
-        let has_time = !matches!(*name, "percentiles" | "cdf");
+        let has_time = !matches!(*name, "percentiles" | "cdf") && !name.starts_with("client-");
         assert_eq!(text.contains("leader &lt;killed&gt;"), has_time, "{name}");
         // The only address is the name of the form.
         assert_eq!(text.matches("http").count(), text.matches("http://www.w3.org/2000/svg").count(), "{name}");
     }
     assert!(texts[0].contains("99.9 %") && texts[0].contains("1 ms"), "{}", texts[0]);
-    assert!(texts[6].contains("NXDOMAIN") && texts[6].contains("timed out"));
+    let says = |name: &str, words: &[&str]| {
+        let at = NAMES.iter().position(|own| *own == name).unwrap();
+        assert!(words.iter().all(|word| texts[at].contains(word)), "{name}: {}", texts[at]);
+    };
+    says("answers", &["NXDOMAIN", "timed out"]);
+    says("server-cpu", &["cores", "0.5"]);
+    says("server-memory", &["resident, MB", "30"]);
+    says("connections", &["connections", "14"]);
+    says("handshakes", &["200 us", "500 us"]);
+    says("client-rates", &["a run foreseen", "queries a second"]);
+    says("client-shares", &["all alike", "a run foreseen", "50 %"]);
+    says("client-latency", &["p50", "p99", "100 us"]);
 }
 
 #[test]
@@ -76,10 +144,29 @@ fn a_run_that_is_not_valid_says_so_in_every_title() {
         cumulative(&[run(true), run(false)]),
         losses(&[run(false)]),
         send_lag(&[run(false)]),
+        connections::open(&[run(false)]),
+        connections::handshakes(&[run(false)]),
+        server::processor(&[run(false)]),
+        server::memory(&[run(false)]),
+        clients::rates(&[run(false)]),
+        clients::shares(&[run(false)]),
+        clients::latencies(&[run(false)]),
     ] {
         let text = String::from_utf8(picture.unwrap().draw(Form::Svg).unwrap()).unwrap();
-        assert!(text.contains("(INVALID: a run)"));
+        assert!(text.contains("(INVALID: a run)") && text.contains("sent &lt;too&gt; late (and 1 more)"), "{text}");
     }
+    let both = percentiles(&[run(true), run(false), run(false)]).unwrap();
+    let text = String::from_utf8(both.draw(Form::Svg).unwrap()).unwrap();
+    assert!(text.contains("a run: sent &lt;too&gt; late (and 1 more); a run: sent"), "{text}");
+}
+
+#[test]
+fn a_reason_that_is_too_long_ends_where_the_picture_does() {
+    let mut long = run(false);
+    long.summary.as_mut().unwrap().validity.reasons = vec!["0123456789 ".repeat(40)];
+    let text = String::from_utf8(percentiles(&[long]).unwrap().draw(Form::Svg).unwrap()).unwrap();
+    let reason = text.lines().find(|line| line.contains("0123456789 ")).unwrap().trim();
+    assert!(reason.ends_with('…') && (100..200).contains(&reason.len()), "{reason}");
 }
 
 #[test]
@@ -107,7 +194,7 @@ fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
     let files = write(&[run(true)], &folder, Form::Png).unwrap();
     let octets: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
     let _removed = std::fs::remove_dir_all(&folder);
-    assert_eq!(files.len(), 7);
+    assert_eq!(files.len(), NAMES.len());
     for (file, octets) in files.iter().zip(&octets) {
         // Letters have ink, and leave most of their line white: neither nothing nor boxes.
         for (what, columns, rows) in
@@ -121,4 +208,7 @@ fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
     let same_but_invalid = percentiles(&[run(false)]).unwrap().draw(Form::Png).unwrap();
     let title = |picture: &[u8]| ink(picture, 0..1_800, 20..60);
     assert!(title(&same_but_invalid) > title(&octets[0]) * 3 / 2);
+    // The reason below it.
+    let reason = |picture: &[u8]| ink(picture, 200..1_600, 50..74);
+    assert!(reason(&octets[0]) < 100 && reason(&same_but_invalid) > 1_000, "{}", reason(&same_but_invalid));
 }

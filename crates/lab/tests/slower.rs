@@ -1,0 +1,58 @@
+//! `catlab compare A B` as a program: its exit code tells scripts whether B is slower.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan, Fault};
+use lab::engine::Transport;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use support::Folder;
+
+/// A run at a server whose every answer takes that long: so long that a busy machine adds little to it.
+fn load(delay_ms: u64, out: &Path) {
+    let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
+    let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Udp]).unwrap() }).unwrap();
+    let server = echo.address(Transport::Udp).to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.args(["load", "--quiet", "--workers", "1", "--server", &server, "--name", "q{n}.example"]);
+    command.args(["--rate", "100", "--duration", "6s", "--timeout", "5s", "--lag-limit", "10s", "--out"]);
+    let output = command.arg(out).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// The exit code, and what was printed.
+fn compare(folder: &Folder, [a, b]: [&str; 2], more: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.arg("compare").args([a, b].map(|name| folder.path().join(name))).args(["--threshold", "50%"]).args(more);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap(), text.into_owned())
+}
+
+#[test]
+fn the_exit_code_says_whether_the_second_is_slower() {
+    let folder = Folder::new("slower");
+    for (name, delay_ms) in [("before", 200), ("same", 200), ("slower", 800)] {
+        load(delay_ms, &folder.path().join(name));
+    }
+    for (runs, expected) in [
+        (["before", "same"], 0),
+        (["same", "before"], 0),
+        (["before", "slower"], 1),
+        // What became faster is no regression.
+        (["slower", "before"], 0),
+    ] {
+        let (code, text) = compare(&folder, runs, &[]);
+        assert_eq!(code, expected, "{runs:?}: {text}");
+        let (code, text) = compare(&folder, runs, &["--json"]);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, &json["is_regression"]), (expected, &(expected == 1).into()), "{runs:?}: {text}");
+    }
+    let (code, text) = compare(&folder, ["before", "slower"], &["--force"]);
+    assert_eq!(code, 1, "{text}");
+    // Twice as slow may be allowed.
+    let (code, text) = compare(&folder, ["before", "slower"], &["--threshold", "900%"]);
+    assert_eq!(code, 2, "an option that is given twice: {text}");
+}
