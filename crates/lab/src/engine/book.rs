@@ -33,7 +33,7 @@ pub(super) struct Book {
 
 /// What a client learns.
 pub(super) enum News {
-    /// Its query has been answered, or will not be.
+    /// Its query has been answered, or will not be: then the latency is that of the distributions.
     Settled { client: u32, at_ns: u64, is_answered: bool, latency_ns: u64 },
     /// Its answer was truncated; the message.
     Truncated { client: u32, at_ns: u64, message: Vec<u8> },
@@ -180,7 +180,7 @@ impl Book {
         if let Some(scribe) = &mut self.scribe {
             scribe.timed_out(sent);
         }
-        self.tell(sent, sent.sent_ns + self.timeout_ns);
+        self.tell_unanswered(sent, sent.sent_ns + self.timeout_ns);
     }
 
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
@@ -189,7 +189,7 @@ impl Book {
         second.connection_lost += 1;
         second.took(sent.sent_ns - sent.planned_ns + self.timeout_ns, self.timeout_ns);
         self.note_end(sent, Fate::ConnectionLost);
-        self.tell(sent, at_ns);
+        self.tell_unanswered(sent, at_ns);
     }
 
     /// What waits at the end: broken off, or overdue.
@@ -215,9 +215,9 @@ impl Book {
     }
 
     /// Its client hears that it will not be answered.
-    fn tell(&mut self, sent: Sent, at_ns: u64) {
+    fn tell_unanswered(&mut self, sent: Sent, at_ns: u64) {
         if let Some(news) = &mut self.news {
-            let latency_ns = at_ns.saturating_sub(sent.planned_ns);
+            let latency_ns = sent.sent_ns - sent.planned_ns + self.timeout_ns;
             news.push(News::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });
         }
     }

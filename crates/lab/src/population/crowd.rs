@@ -2,18 +2,16 @@
 
 use super::draw::exponential;
 use super::file::{Arrivals, Group};
-use crate::engine::{Endpoint, Habits, Transport};
+use super::tally::{ClientTally, Seen};
+use crate::engine::{Endpoint, Habits};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Nanoseconds in a second.
 const SECOND_NS: f64 = 1e9;
-/// Latencies of each client that are kept, a random choice of all.
-const LATENCIES_KEPT: usize = 64;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -41,27 +39,7 @@ struct Client {
     /// Where its first burst begins.
     phase_ns: f64,
     sent: u64,
-    answered: u64,
-    latencies_us: Vec<u32>,
-}
-
-/// What one client saw.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClientTally {
-    /// Its number in the population.
-    pub client: u64,
-    /// How it asked.
-    pub transport: Transport,
-    /// Queries that it was to send.
-    pub sent: u64,
-    /// Of these: answered in time.
-    pub answered: u64,
-    /// Median latency in microseconds, of up to 64 answers; zero without any.
-    pub p50_us: u32,
-    /// The same for p99.
-    pub p99_us: u32,
-    /// Queries that its rate foresaw; `None` for clients that think after each answer.
-    pub expected: Option<f64>,
+    seen: Seen,
 }
 
 impl Crowd {
@@ -84,8 +62,7 @@ impl Crowd {
                 active_ns: 0.0,
                 phase_ns: 0.0,
                 sent: 0,
-                answered: 0,
-                latencies_us: Vec::new(),
+                seen: Seen::default(),
             })
             .collect();
         let mut crowd = Self {
@@ -144,22 +121,10 @@ impl Crowd {
         self.plan(client, planned_ns);
     }
 
-    /// A query of a client has been answered, or will not be.
+    /// A query of a client has been answered, or will not be: then `latency_ns` ends where it timed out.
     pub fn settled(&mut self, client: u32, at_ns: u64, is_answered: bool, latency_ns: u64) {
         let state = &mut self.clients[client as usize];
-        if is_answered {
-            state.answered += 1;
-            let latency_us = u32::try_from(latency_ns / 1_000).unwrap_or(u32::MAX);
-            if state.latencies_us.len() < LATENCIES_KEPT {
-                state.latencies_us.push(latency_us);
-            } else {
-                // Reservoir sampling: each answer is kept with the same chance.
-                let place = self.rng.random_range(0..state.answered);
-                if let Some(kept) = state.latencies_us.get_mut(place as usize) {
-                    *kept = latency_us;
-                }
-            }
-        }
+        state.seen.settled(is_answered, latency_ns, &mut self.rng);
         if let Some(think) = &self.groups[usize::from(state.group)].think
             && self.thinkers > 0
         {
@@ -175,18 +140,14 @@ impl Crowd {
         let (index, count) = (self.worker_index, self.worker_count);
         let mut expected: Vec<_> = (0..self.clients.len() as u32).map(|at| self.expected(at, until_ns)).collect();
         let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
-            client.latencies_us.sort_unstable();
-            let at = |share: f64| {
-                let place = (client.latencies_us.len() as f64 * share) as usize;
-                client.latencies_us.get(place.min(client.latencies_us.len().saturating_sub(1))).copied()
-            };
+            let (p50_us, p99_us) = client.seen.quantiles_us();
             ClientTally {
                 client: (number * count + index) as u64,
                 transport: endpoint.transport,
                 sent: client.sent,
-                answered: client.answered,
-                p50_us: at(0.5).unwrap_or_default(),
-                p99_us: at(0.99).unwrap_or_default(),
+                answered: client.seen.answered,
+                p50_us,
+                p99_us,
                 expected: expected[number].take(),
             }
         };
