@@ -166,7 +166,8 @@ mod tests {
         let others = [client(7, 5, 1e6, 1e6), client(8, 5, 1e6, 1e6), client(9, 5, 0.0, 0.0), client(10, 0, 0.0, 0.0)];
         let curves = curves(answered.chain(others).collect());
         let shares = |curve: &[(f64, f64)]| {
-            let within = |seconds: f64| curve.iter().filter(|(x, _)| *x <= seconds).map(|(_, y)| *y).fold(0.0, f64::max);
+            let within =
+                |seconds: f64| curve.iter().filter(|(x, _)| *x <= seconds).map(|(_, y)| *y).fold(0.0, f64::max);
             [within(1e-4), within(1e-3), within(0.99), within(1.0)]
         };
         assert_eq!(shares(&curves[0]), [0.0, 0.7, 0.7, 0.9]);

@@ -13,6 +13,7 @@ mod intervals;
 mod clients;
 mod freshness;
 mod latency;
+mod metrics;
 mod outcomes;
 mod server;
 // Figures, verdicts, provenance.
