@@ -68,6 +68,10 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
             // Half a second between queries, and a fifth of silence closes: each query has a connection of its own.
             assert!((795..=800).contains(&connections.opened), "{transport}: {}", connections.opened);
             assert_eq!(connections.opened, echo.counts().connections_of(transport));
+            // What opened a connection waited for it, and is timed apart from what found one.
+            let first = &connections.first_query;
+            assert_eq!(first.len() + connections.reused_queries, 800, "{transport}");
+            assert_eq!(connections.reused_query(&account.total.latency).len(), connections.reused_queries);
             let resumes = if transport.is_encrypted() { 600 } else { 0 };
             assert!(connections.resumed >= resumes, "{transport}: {}", connections.resumed);
         }
@@ -172,7 +176,8 @@ rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
 
     let recording = Recording::of(&outcome, Duration::from_secs(1));
     let (label, origin, total) = ("one".into(), "catlab load".into(), recording.total());
-    let page = page(&[Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() }], "one");
+    let page =
+        page(&[Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() }], "one");
     let (_, figures) = page.split_once("<script id=\"figures\" type=\"application/json\">").unwrap();
     let figures: Vec<Value> = serde_json::from_str(figures.split_once("</script>").unwrap().0).unwrap();
     let picture = figures.iter().find(|figure| figure["id"] == "client-latency").unwrap();

@@ -80,6 +80,7 @@ fn every_query_is_accounted_for_over_each_transport() {
         assert_eq!(bench.echo.counts().queries_of(transport), 3_000, "{transport}");
         assert_eq!(bench.echo.counts().connections_of(transport), 4, "{transport}");
         assert!(connections.handshake.max() > 10_000, "{transport}");
+        assert_eq!(connections.first_query.len(), 4, "{transport}");
         assert!(total.latency.value_at_quantile(0.5) < 20_000_000, "{transport}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::collect::Tail;
-use super::matching::Arrival;
+use super::matching::{Arrival, Unanswered};
 use super::{Pace, Plan, Transport};
 use crate::answers::{Checker, Look, WrongAnswer};
 use crate::limits::HANDSHAKE_WAIT_MAX;
@@ -127,12 +127,12 @@ impl Book {
             Arrival::Duplicate => second.duplicate += 1,
             Arrival::Mismatch => second.mismatched += 1,
             Arrival::Stray => second.stray += 1,
-            Arrival::Answer { sent, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
+            Arrival::Answer { sent, is_first, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
                 second.late += 1;
-                self.timed_out(transport, sent);
+                self.timed_out(transport, Unanswered { sent, is_first });
                 self.note_answer(sent, at_ns, written_ns, message, None);
             }
-            Arrival::Answer { sent, rcode, is_truncated } => {
+            Arrival::Answer { sent, rcode, is_truncated, is_first } => {
                 let second = self.ledger.at(transport, at_ns);
                 second.arrived += 1;
                 let second = self.ledger.at(transport, sent.sent_ns);
@@ -148,6 +148,9 @@ impl Book {
                 };
                 let latency_ns = at_ns.saturating_sub(sent.planned_ns);
                 second.took(latency_ns, at_ns.saturating_sub(written_ns));
+                if is_first {
+                    self.ledger.connections(transport, sent.sent_ns).first_took(latency_ns);
+                }
                 self.note_answer(sent, at_ns, written_ns, message, look);
                 if let Some(news) = &mut self.news {
                     let client = sent.client;
@@ -175,8 +178,9 @@ impl Book {
     }
 
     /// A query was not answered in time.
-    pub(super) fn timed_out(&mut self, transport: Transport, sent: Sent) {
-        self.ledger.time_out(transport, sent);
+    pub(super) fn timed_out(&mut self, transport: Transport, query: impl Into<Unanswered>) {
+        let Unanswered { sent, is_first } = query.into();
+        self.ledger.time_out(transport, sent, is_first);
         if let Some(scribe) = &mut self.scribe {
             scribe.timed_out(sent);
         }
@@ -184,21 +188,21 @@ impl Book {
     }
 
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
-    pub(super) fn lost(&mut self, transport: Transport, sent: Sent, at_ns: u64) {
-        let second = self.ledger.at(transport, sent.sent_ns);
-        second.connection_lost += 1;
-        second.took(sent.sent_ns - sent.planned_ns + self.timeout_ns, self.timeout_ns);
+    pub(super) fn lost(&mut self, transport: Transport, query: Unanswered, at_ns: u64) {
+        let Unanswered { sent, is_first } = query;
+        self.ledger.lose(transport, sent, is_first);
         self.note_end(sent, Fate::ConnectionLost);
         self.tell_unanswered(sent, at_ns);
     }
 
     /// What waits at the end: broken off, or overdue.
-    pub(super) fn left(&mut self, transport: Transport, sent: Sent, is_broken_off: bool) {
+    pub(super) fn left(&mut self, transport: Transport, query: impl Into<Unanswered>, is_broken_off: bool) {
+        let query = query.into();
         if is_broken_off {
-            self.ledger.at(transport, sent.sent_ns).interrupted += 1;
-            self.note_end(sent, Fate::Interrupted);
+            self.ledger.at(transport, query.sent.sent_ns).interrupted += 1;
+            self.note_end(query.sent, Fate::Interrupted);
         } else {
-            self.timed_out(transport, sent);
+            self.timed_out(transport, query);
         }
     }
 

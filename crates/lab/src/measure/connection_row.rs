@@ -1,6 +1,6 @@
 //! A second of connections as it is kept.
 
-use super::{ConnectionSecond, Quantiles};
+use super::{Moment, Quantiles};
 use serde::{Deserialize, Serialize};
 
 /// The connections of one transport in one second: a line of `connections.jsonl`.
@@ -33,12 +33,17 @@ pub struct ConnectionRow {
     pub tcp_connect_us: Quantiles,
     /// How long each closed connection had been open, microseconds.
     pub lifetime_us: Quantiles,
+    /// Latency of the first query of each connection, and of queries that found none, microseconds.
+    pub first_query_us: Quantiles,
+    /// Latency of all other queries, microseconds.
+    pub reused_query_us: Quantiles,
 }
 
 impl ConnectionRow {
     /// The second `index` of a run.
     #[must_use]
-    pub fn new(index: u64, transport: &str, second: &ConnectionSecond) -> Self {
+    pub fn new(index: u64, transport: &str, moment: &Moment) -> Self {
+        let second = &moment.connections;
         Self {
             at: index as f64,
             transport: transport.to_owned(),
@@ -53,6 +58,8 @@ impl ConnectionRow {
             handshake_us: Quantiles::of(&second.handshake),
             tcp_connect_us: Quantiles::of(&second.tcp_connect),
             lifetime_us: Quantiles::of(&second.lifetime),
+            first_query_us: Quantiles::of(&second.first_query),
+            reused_query_us: Quantiles::of(&second.reused_query(&moment.queries.latency)),
         }
     }
 }

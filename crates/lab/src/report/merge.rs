@@ -187,6 +187,8 @@ fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
         sum.handshake_us = bound(sum.handshake_us, row.handshake_us);
         sum.tcp_connect_us = bound(sum.tcp_connect_us, row.tcp_connect_us);
         sum.lifetime_us = bound(sum.lifetime_us, row.lifetime_us);
+        sum.first_query_us = bound(sum.first_query_us, row.first_query_us);
+        sum.reused_query_us = bound(sum.reused_query_us, row.reused_query_us);
     }
     seconds.into_values().collect()
 }
@@ -270,6 +272,8 @@ fn transport(parts: &[Part<'_>], label: &str, account: &Account) -> Option<(Tran
         handshake_us: bound(one.handshake_us, other.handshake_us),
         tcp_connect_us: bound(one.tcp_connect_us, other.tcp_connect_us),
         lifetime_us: bound(one.lifetime_us, other.lifetime_us),
+        first_query_us: bound(one.first_query_us, other.first_query_us),
+        reused_query_us: bound(one.reused_query_us, other.reused_query_us),
     });
     let open_max = account.connections.iter().map(|row| row.open).max().unwrap_or_default();
     let connections = connections.map(|connections| ConnectionSummary { open_max, ..connections });

@@ -111,6 +111,10 @@ pub struct ConnectionSummary {
     pub tcp_connect_us: Quantiles,
     /// How long closed connections had been open; microseconds.
     pub lifetime_us: Quantiles,
+    /// Latency of the first query of each connection, and of queries that found none; microseconds.
+    pub first_query_us: Quantiles,
+    /// Latency of all other queries; microseconds.
+    pub reused_query_us: Quantiles,
 }
 
 impl Summary {
@@ -203,14 +207,14 @@ impl TransportSummary {
         let total = &account.connection_total;
         let has_any = total.opened + total.failed > 0;
         Self {
-            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max)),
+            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max, &account.total)),
             ..Self::new(&account.total)
         }
     }
 }
 
 impl ConnectionSummary {
-    fn new(total: &ConnectionSecond, open_max: u64) -> Self {
+    fn new(total: &ConnectionSecond, open_max: u64, queries: &Second) -> Self {
         Self {
             opened: total.opened,
             failed: total.failed,
@@ -223,6 +227,8 @@ impl ConnectionSummary {
             handshake_us: Quantiles::of(&total.handshake),
             tcp_connect_us: Quantiles::of(&total.tcp_connect),
             lifetime_us: Quantiles::of(&total.lifetime),
+            first_query_us: Quantiles::of(&total.first_query),
+            reused_query_us: Quantiles::of(&total.reused_query(&queries.latency)),
         }
     }
 }
