@@ -124,7 +124,7 @@ impl Crowd {
     /// A query of a client has been answered, or will not be: then `latency_ns` ends where it timed out.
     pub fn settled(&mut self, client: u32, at_ns: u64, is_answered: bool, latency_ns: u64) {
         let state = &mut self.clients[client as usize];
-        state.seen.settled(is_answered, latency_ns, &mut self.rng);
+        state.seen.settled(is_answered, at_ns, latency_ns, &mut self.rng);
         if let Some(think) = &self.groups[usize::from(state.group)].think
             && self.thinkers > 0
         {
@@ -138,6 +138,7 @@ impl Crowd {
     #[must_use]
     pub fn tallies(&mut self, until_ns: u64) -> Vec<ClientTally> {
         let (index, count) = (self.worker_index, self.worker_count);
+        let present: Vec<_> = (0..self.clients.len() as u32).map(|at| self.present(at, until_ns)).collect();
         let mut expected: Vec<_> = (0..self.clients.len() as u32).map(|at| self.expected(at, until_ns)).collect();
         let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
             let (p50_us, p99_us) = client.seen.quantiles_us();
@@ -148,6 +149,7 @@ impl Crowd {
                 answered: client.seen.answered,
                 p50_us,
                 p99_us,
+                longest_gap_s: client.seen.longest_gap_s(present[number].0 as u64, present[number].1 as u64),
                 expected: expected[number].take(),
             }
         };
@@ -161,9 +163,8 @@ impl Crowd {
         if group.think.is_some() {
             return None;
         }
-        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(f64::MAX, |stop| stop * SECOND_NS);
-        let end_ns = (self.end_ns.min(until_ns) as f64).min(stop_ns);
-        let span_ns = (end_ns - self.start_ns(client)).max(0.0);
+        let (start_ns, end_ns) = self.present(client, until_ns);
+        let span_ns = (end_ns - start_ns).max(0.0);
         let active_ns = match group.bursts {
             None => span_ns,
             Some(bursts) => {
@@ -174,6 +175,13 @@ impl Crowd {
             }
         };
         Some(state.rate * active_ns / SECOND_NS)
+    }
+
+    /// When a client joins, and when it, or the run, stops sending.
+    fn present(&self, client: u32, until_ns: u64) -> (f64, f64) {
+        let group = &self.groups[usize::from(self.clients[client as usize].group)];
+        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(f64::MAX, |stop| stop * SECOND_NS);
+        (self.start_ns(client), (self.end_ns.min(until_ns) as f64).min(stop_ns))
     }
 
     /// When a client joins: those of a group come one after another.
@@ -258,6 +266,33 @@ mod tests {
             crowd.advance();
         }
         crowd.tallies(until_ns).iter().map(|tally| (tally.expected.unwrap(), tally.sent)).collect()
+    }
+
+    #[test]
+    fn the_longest_time_without_an_answer_is_known() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let gap = |answers_s: &[u64], until_ns: u64| {
+            let text = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\nactive = { start_s = 5.0, stop_s = 40.0 }\n\
+                        rate = { distribution = \"constant\", mean = 1.0 }\n";
+            let cast = Cast::new(Population::parse(text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
+            let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
+            for &at_s in answers_s {
+                // What is not answered ends no silence.
+                crowd.settled(0, at_s * SECOND_NS - 1, false, SECOND_NS);
+                crowd.settled(0, at_s * SECOND_NS, true, SECOND_NS);
+            }
+            crowd.tallies(until_ns)[0].longest_gap_s
+        };
+        for (answers_s, until_ns, expected) in [
+            // To the first answer, between two, after the last.
+            (&[12, 14, 20, 36][..], u64::MAX, 16.0),
+            (&[18, 20, 30], u64::MAX, 13.0),
+            (&[8, 12, 13], u64::MAX, 27.0),
+            (&[8, 12, 13], 15 * SECOND_NS, 4.0),
+            (&[], u64::MAX, 35.0),
+        ] {
+            assert_eq!(gap(answers_s, until_ns), expected, "{answers_s:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use crate::engine::Transport;
 use rand::Rng;
 use serde::Serialize;
 
+/// Nanoseconds in a second.
+const SECOND_NS: f64 = 1e9;
 /// Latencies of each client that are kept, a random choice of all.
 const LATENCIES_KEPT: usize = 64;
 
@@ -23,6 +25,9 @@ pub struct ClientTally {
     pub p50_us: u32,
     /// The same for p99: of so few the largest.
     pub p99_us: u32,
+    /// The longest time without an answer, in seconds: from its joining to its first answer, from one answer to the next,
+    /// or from the last one to the end of its sending.
+    pub longest_gap_s: f64,
     /// Queries that its rate foresaw; `None` for clients that think after each answer.
     pub expected: Option<f64>,
 }
@@ -35,13 +40,22 @@ pub(super) struct Seen {
     /// Queries that were answered, or will not be.
     settled: u64,
     latencies_us: Vec<u32>,
+    /// When its first and its latest answer came.
+    answers_ns: Option<(u64, u64)>,
+    /// Between two of its answers.
+    longest_gap_ns: u64,
 }
 
 impl Seen {
     /// One more query has come to its end.
-    pub(super) fn settled(&mut self, is_answered: bool, latency_ns: u64, rng: &mut impl Rng) {
+    pub(super) fn settled(&mut self, is_answered: bool, at_ns: u64, latency_ns: u64, rng: &mut impl Rng) {
         self.settled += 1;
-        self.answered += u64::from(is_answered);
+        if is_answered {
+            self.answered += 1;
+            let (first, latest) = self.answers_ns.unwrap_or((at_ns, at_ns));
+            self.longest_gap_ns = self.longest_gap_ns.max(at_ns.saturating_sub(latest));
+            self.answers_ns = Some((first.min(at_ns), latest.max(at_ns)));
+        }
         let latency_us = u32::try_from(latency_ns / 1_000).unwrap_or(u32::MAX);
         if self.latencies_us.len() < LATENCIES_KEPT {
             self.latencies_us.push(latency_us);
@@ -52,6 +66,13 @@ impl Seen {
         if let Some(kept) = self.latencies_us.get_mut(place as usize) {
             *kept = latency_us;
         }
+    }
+
+    /// The longest time without an answer, of a client that was there from `joined_ns` to `end_ns`.
+    pub(super) fn longest_gap_s(&self, joined_ns: u64, end_ns: u64) -> f64 {
+        let (first, latest) = self.answers_ns.unwrap_or((end_ns, end_ns));
+        let longest_ns = first.saturating_sub(joined_ns).max(self.longest_gap_ns).max(end_ns.saturating_sub(latest));
+        longest_ns as f64 / SECOND_NS
     }
 
     /// Median and p99 of what is kept.

@@ -63,6 +63,7 @@ impl Recording {
             answered: tally.answered,
             p50_us: f64::from(tally.p50_us),
             p99_us: f64::from(tally.p99_us),
+            longest_gap_s: tally.longest_gap_s,
             expected: tally.expected,
         };
         recording.clients = outcome.clients.iter().map(client).collect();

@@ -2,7 +2,7 @@
 
 use super::figure::{colour, escape, spoken};
 use super::intervals::Interval;
-use crate::report::{LimitSide, Quantiles, Run, TransportSummary};
+use crate::report::{Client, LimitSide, Quantiles, Run, TransportSummary};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -81,8 +81,26 @@ pub(super) fn figures(runs: &[Run]) -> String {
             ("RCODEs", &|_, all| rcodes(all)),
         ],
     );
+    group(
+        "Clients",
+        &[
+            ("clients", &|run, _| some(run.recording.clients.len() as u64)),
+            ("never answered", &|run, _| never_answered(&run.recording.clients)),
+            ("longest without an answer", &|run, _| longest_gap(&run.recording.clients)),
+        ],
+    );
     out.push_str(END);
     out
+}
+
+fn never_answered(clients: &[Client]) -> String {
+    some(clients.iter().filter(|client| client.sent > 0 && client.answered == 0).count() as u64)
+}
+
+/// Empty for runs without clients, and for those of before it was kept.
+fn longest_gap(clients: &[Client]) -> String {
+    let longest_s = clients.iter().map(|client| client.longest_gap_s).fold(0.0, f64::max);
+    if longest_s > 0.0 { microseconds(longest_s * 1e6) } else { String::new() }
 }
 
 type Cell = dyn Fn(&Run, &TransportSummary) -> String;
