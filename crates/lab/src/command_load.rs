@@ -12,7 +12,7 @@ use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
-use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
+use lab::report::{Manifest, Patience, Quantiles, Recording, Rules, Summary, dnsperf_text, duration, folder, outline};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use std::error::Error;
 use std::io::IsTerminal;
@@ -168,6 +168,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     live.finish(&outcome.total, &summary.validity);
     summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
     let mut recording = Recording::of(&outcome, plan.timeout);
+    recording.patience = Patience::of(&plan);
     recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
     recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();

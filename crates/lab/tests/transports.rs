@@ -219,6 +219,10 @@ fn sessions_are_resumed_and_early_data_is_taken() {
             let taken = connections.early_data;
             let expected = (28.0 * early_data) as u64;
             assert_eq!(taken, expected, "{transport} {resumption} {early_data}");
+            // Each of these connections sent its first query early, and some sent more before the handshake had ended.
+            let (sent, answered) = (connections.early_queries, connections.early_answers);
+            let least = if transport == Transport::Doq { expected } else { 0 };
+            assert!(sent >= least && (sent > 0) == (least > 0) && answered == sent, "{transport}: {sent} {answered}");
         }
     }
 }

@@ -19,6 +19,10 @@ pub struct ConnectionRow {
     pub resumed: u64,
     /// Of the opened: with queries in 0-RTT data.
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these: answered, where the server took the early data.
+    pub early_answers: u64,
     /// Closed by the server.
     pub closed_by_peer: u64,
     /// Closed by this program.
@@ -51,6 +55,8 @@ impl ConnectionRow {
             failed: second.failed,
             resumed: second.resumed,
             early_data: second.early_data,
+            early_queries: second.early_queries,
+            early_answers: second.early_answers,
             closed_by_peer: second.closed_by_peer,
             closed_by_us: second.closed_by_us,
             reused_queries: second.reused_queries,

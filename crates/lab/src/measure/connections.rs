@@ -15,6 +15,10 @@ pub struct ConnectionSecond {
     pub resumed: u64,
     /// Of the opened: the server took early data (RFC 8446 2.3).
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these, in connections whose early data the server took: answered, in the second of the answer.
+    pub early_answers: u64,
     /// Opened connections that the server closed.
     pub closed_by_peer: u64,
     /// Opened connections that this side closed: silent for too long, or after their last query.
@@ -41,6 +45,8 @@ impl Default for ConnectionSecond {
             failed: 0,
             resumed: 0,
             early_data: 0,
+            early_queries: 0,
+            early_answers: 0,
             closed_by_peer: 0,
             closed_by_us: 0,
             reused_queries: 0,
@@ -97,6 +103,8 @@ impl ConnectionSecond {
         self.failed += other.failed;
         self.resumed += other.resumed;
         self.early_data += other.early_data;
+        self.early_queries += other.early_queries;
+        self.early_answers += other.early_answers;
         self.closed_by_peer += other.closed_by_peer;
         self.closed_by_us += other.closed_by_us;
         self.reused_queries += other.reused_queries;

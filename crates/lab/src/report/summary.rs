@@ -97,6 +97,10 @@ pub struct ConnectionSummary {
     pub resumed: u64,
     /// Of the opened: the server took early data.
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these: answered, where the server took the early data.
+    pub early_answers: u64,
     /// Closed by the server.
     pub closed_by_peer: u64,
     /// Closed by this side.
@@ -220,6 +224,8 @@ impl ConnectionSummary {
             failed: total.failed,
             resumed: total.resumed,
             early_data: total.early_data,
+            early_queries: total.early_queries,
+            early_answers: total.early_answers,
             closed_by_peer: total.closed_by_peer,
             closed_by_us: total.closed_by_us,
             reused_queries: total.reused_queries,
