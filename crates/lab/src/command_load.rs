@@ -95,7 +95,8 @@ pub(crate) struct Arguments {
     /// axis of time.
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
-    /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
+    /// Read these each interval, on the clock of the run: pid:4711 with what it started, cgroup:/NAME with the groups
+    /// below it, or http://ADDRESS:PORT/metrics (an address: names are not resolved).
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
     monitor: Vec<String>,
     /// How often they are read.
