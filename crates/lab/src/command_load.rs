@@ -168,8 +168,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));
     live.finish(&outcome.total, &summary.validity);
     summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
-    let mut recording = Recording::of(&outcome, plan.timeout);
-    recording.patience = Patience::of(&plan);
+    let mut recording = Recording { patience: Patience::of(&plan), ..Recording::of(&outcome, plan.timeout) };
     recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
     recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();

@@ -25,8 +25,8 @@ pub struct ClientTally {
     pub p50_us: u32,
     /// The same for p99: of so few the largest.
     pub p99_us: u32,
-    /// The longest time without an answer, in seconds: from its joining to its first answer, from one answer to the next,
-    /// or from the last one to the end of its sending.
+    /// The longest time without an answer, in seconds: from its joining to its first answer, from one answer to the
+    /// next, or from the last one to the end of its sending.
     pub longest_gap_s: f64,
     /// Queries that its rate foresaw; `None` for clients that think after each answer.
     pub expected: Option<f64>,

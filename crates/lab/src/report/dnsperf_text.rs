@@ -27,7 +27,7 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64, validity: &Validity) ->
     };
     line(format!("  Queries sent:         {}", total.sent));
     line(format!("  Queries completed:    {} ({:.2}%)", total.answered, share(total.answered, total.sent)));
-    // What is sent is completed, lost or interrupted: a query whose connection ended is as lost as one without an answer.
+    // What is sent is completed, lost or interrupted: a query whose connection ended is as lost as one that timed out.
     let lost = total.timed_out + total.connection_lost;
     line(format!("  Queries lost:         {lost} ({:.2}%)", share(lost, total.sent)));
     if total.interrupted > 0 {

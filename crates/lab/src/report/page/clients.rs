@@ -85,9 +85,9 @@ fn shares(runs: &[Run]) -> Figure {
 
 fn latencies(runs: &[Run]) -> Figure {
     let mut figure = Figure::new("client-latency", "Latency of each client", &runs.iter().collect::<Vec<_>>()).caption(
-        "Which share of the clients that asked had a median, and a 99th percentile, of no more than that; each of at most \
-         64 queries, a random choice of the client's. Queries without an answer stand at the time-out. A curve that ends \
-         below 100 % leaves clients of whose queries none came to its end.",
+        "Which share of the clients that asked had a median, and a 99th percentile, of no more than that; each of at \
+         most 64 queries, a random choice of the client's. Queries without an answer stand at the time-out. A curve \
+         that ends below 100 % leaves clients of whose queries none came to its end.",
     );
     type Value = fn(&Client) -> f64;
     let values: [(&str, Value, &str); 2] =

@@ -154,110 +154,6 @@ type Times = fn(&TransportSummary) -> Quantiles;
 const TIMES: [(&str, Times); 3] =
     [("latency", |all| all.latency_us), ("service time", |all| all.service_us), ("send lag", |all| all.send_lag_us)];
 
-/// Each transport of each run, when there is more than one.
-pub(super) fn transports(runs: &[Run]) -> String {
-    // A population that would turn to TCP after a truncated answer may never do so.
-    let is_used = |all: &TransportSummary| all.sent > 0 || all.connections.is_some();
-    let has_several = |run: &Run| {
-        run.summary.as_ref().is_some_and(|summary| summary.transports.values().filter(|&all| is_used(all)).count() > 1)
-    };
-    let has_connections = |run: &Run| {
-        run.summary.as_ref().is_some_and(|summary| summary.transports.values().any(|all| all.connections.is_some()))
-    };
-    if !runs.iter().any(|run| has_several(run) || has_connections(run)) {
-        return String::new();
-    }
-    let columns =
-        ["run", "transport", "sent", "answered", "timed out", "lost with connection", "p50", "p99", "p99.9", "max"];
-    let mut out = String::from("<h2 id=\"transports\">Transports</h2>\n") + &head("lines", &columns);
-    for run in runs {
-        let all = run.summary.iter().flat_map(|summary| &summary.transports);
-        for (transport, all) in all.filter(|(_, all)| is_used(all)) {
-            let at = |value: fn(&Quantiles) -> f64| time(&all.latency_us, value);
-            let cells = [
-                escape(&run.label),
-                transport.to_string(),
-                whole(all.sent),
-                share(all.answered, all.sent),
-                share(all.timed_out, all.sent),
-                whole(all.connection_lost),
-                at(|q| q.p50),
-                at(|q| q.p99),
-                at(|q| q.p99_9),
-                at(|q| q.max),
-            ];
-            put(&mut out, &line(&cells));
-        }
-    }
-    out.push_str(END);
-    out + &connections(runs)
-}
-
-/// Handshakes, reuse and ends of connections, counted and timed, of each transport that has any.
-fn connections(runs: &[Run]) -> String {
-    let mut rows = String::new();
-    for run in runs {
-        for (transport, all) in run.summary.iter().flat_map(|summary| &summary.transports) {
-            let Some(own) = &all.connections else { continue };
-            let cells = [
-                escape(&run.label),
-                transport.to_string(),
-                whole(own.opened),
-                whole(own.failed),
-                whole(own.resumed),
-                whole(own.early_data),
-                whole(own.open_max),
-                time(&own.tcp_connect_us, |q| q.p50),
-                time(&own.handshake_us, |q| q.p50),
-                time(&own.handshake_us, |q| q.p99),
-                time(&own.first_query_us, |q| q.p50),
-                time(&own.first_query_us, |q| q.p99),
-                whole(own.reused_queries),
-                time(&own.reused_query_us, |q| q.p50),
-                time(&own.reused_query_us, |q| q.p99),
-                whole(own.closed_by_us),
-                whole(own.closed_by_peer),
-                time(&own.lifetime_us, |q| q.p50),
-            ];
-            put(&mut rows, &line(&cells));
-        }
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let columns = [
-        "run",
-        "transport",
-        "opened",
-        "failed",
-        "resumed",
-        "0-RTT",
-        "most open",
-        "TCP connect p50",
-        "handshake p50",
-        "p99",
-        "first query p50",
-        "p99",
-        "reused by",
-        "their p50",
-        "p99",
-        "closed by the tool",
-        "by the server",
-        "open for p50",
-    ];
-    format!(
-        "<h2 id=\"connections-of-runs\">Connections</h2>\n{}{rows}{END}<p>The handshake is from the first packet to use, \
-         TCP among it. The latency of the first query of each connection, which may have waited for the handshake, \
-         stands apart from that of queries that reused one.</p>\n",
-        head("lines", &columns)
-    )
-}
-
-fn line(cells: &[String]) -> String {
-    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-    format!("<tr>{cells}</tr>\n")
-}
-
 /// Seconds in which something went wrong.
 pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String {
     let mut rows = String::new();
@@ -424,7 +320,7 @@ fn command(words: &[String]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
+pub(super) fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
     if quantiles.n == 0 { String::new() } else { microseconds(value(quantiles)) }
 }
 
@@ -445,7 +341,7 @@ fn rcodes(all: &TransportSummary) -> String {
     parts.join("<br>")
 }
 
-fn share(count: u64, of: u64) -> String {
+pub(super) fn share(count: u64, of: u64) -> String {
     if of == 0 { whole(count) } else { format!("{} ({:.3} %)", whole(count), 100.0 * count as f64 / of as f64) }
 }
 
@@ -454,7 +350,7 @@ fn some(count: u64) -> String {
 }
 
 /// In groups of three.
-fn whole(count: u64) -> String {
+pub(super) fn whole(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -473,52 +369,4 @@ fn number(value: f64) -> String {
 pub(super) fn put(out: &mut String, text: &str) {
     // Writing into a string cannot fail.
     let _written = out.write_str(text);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::Transport;
-    use crate::report::{ConnectionSummary, Limit, Recording, Summary, Validity};
-    use std::collections::BTreeMap;
-    use std::time::UNIX_EPOCH;
-
-    #[test]
-    fn reuse_is_counted_and_timed_apart() {
-        let at = |us: f64| Quantiles { p50: us, p99: us, n: 9, ..Quantiles::default() };
-        let connections = ConnectionSummary {
-            opened: 7,
-            reused_queries: 93,
-            tcp_connect_us: at(111.0),
-            lifetime_us: at(2_220_000.0),
-            first_query_us: at(3_330.0),
-            reused_query_us: at(44.4),
-            ..ConnectionSummary::default()
-        };
-        let dot = TransportSummary { sent: 100, connections: Some(connections), ..TransportSummary::default() };
-        let summary = Summary {
-            schema_version: 1,
-            transports: BTreeMap::from([(Transport::Dot, dot.clone())]),
-            total: dot,
-            offered_rate: 1.0,
-            achieved_rate: 1.0,
-            duration_seconds: 1.0,
-            validity: Validity { valid: true, reasons: Vec::new() },
-            limit: Limit { side: LimitSide::Server, evidence: Vec::new() },
-            wrong_answers: Vec::new(),
-            hosts: Vec::new(),
-            per_query: None,
-        };
-        let recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
-        let (label, origin, total) = ("one".into(), "catlab load".into(), recording.total());
-        let run = Run { label, origin, summary: Some(summary), manifest: None, total, recording, notes: Vec::new() };
-        let html = transports(&[run]);
-        let (_, table) = html.split_once("<h2 id=\"connections-of-runs\">").unwrap();
-        let names: Vec<_> = table.split("<th>").skip(1).map(|cell| cell.split('<').next().unwrap()).collect();
-        let cells: Vec<_> = table.split("<td>").skip(1).map(|cell| cell.split('<').next().unwrap()).collect();
-        assert_eq!(names.len(), cells.len());
-        let of = |name: &str| cells[names.iter().position(|own| *own == name).unwrap()];
-        assert_eq!((of("opened"), of("reused by"), of("TCP connect p50")), ("7", "93", "111 us"));
-        assert_eq!((of("first query p50"), of("their p50"), of("open for p50")), ("3.33 ms", "44.4 us", "2.22 s"));
-    }
 }
