@@ -1,5 +1,5 @@
-//! Many clients with a connection each, and what their server counts: 15,000 for a minute with `CATAMARAN_TEST_FULL=1`,
-//! otherwise few for some seconds.
+//! Many clients with a connection each, and what their server counts: 15,000 for a minute once all are there, with
+//! `CATAMARAN_TEST_FULL=1`, otherwise few for some seconds.
 #![cfg(target_os = "linux")]
 
 #[expect(dead_code, reason = "its id is for tests that watch it")]
@@ -19,7 +19,8 @@ use support::Folder;
 const GAP_S_MAX: f64 = 10.0;
 
 fn measured(transport: Transport) {
-    let (count, rate, seconds) = if support::is_full() { (15_000, 0.187, 60) } else { (60, 1.0, 4) };
+    // They join one after another: as many handshakes at once as a busy machine can do.
+    let (count, rate, ramp, seconds) = if support::is_full() { (15_000, 0.187, 15, 75) } else { (60, 1.0, 1, 5) };
     let folder = Folder::new(&format!("many-{transport}"));
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (ca, population, out) = (path("ca.pem"), path("clients.toml"), path("run"));
@@ -30,7 +31,8 @@ fn measured(transport: Transport) {
         "[queries]\npattern = \"q{{n}}.example\"\nnames = 1000\ntypes = {{ A = 1.0 }}\n\
          [ports]\n{transport} = {port}\n\
          [[clients]]\ncount = {count}\ntransports = {{ {transport} = 1.0 }}\n\
-         rate = {{ distribution = \"constant\", mean = {rate}, arrivals = \"even\" }}\n"
+         rate = {{ distribution = \"constant\", mean = {rate}, arrivals = \"even\" }}\n\
+         active = {{ ramp_s = {ramp}.0 }}\n"
     );
     std::fs::write(&population, text).unwrap();
     let status = Command::new(CATLAB)
