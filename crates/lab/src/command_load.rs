@@ -12,7 +12,9 @@ use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
-use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder, outline};
+use lab::report::{
+    Manifest, Patience, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder, outline,
+};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use serde::Serialize;
 use std::error::Error;
@@ -116,7 +118,8 @@ pub(crate) struct Arguments {
     /// axis of time.
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
-    /// Read these each interval, on the clock of the run: pid:4711, cgroup:/NAME, or http://ADDRESS:PORT/metrics.
+    /// Read these each interval, on the clock of the run: pid:4711 with what it started, cgroup:/NAME with the groups
+    /// below it, or http://ADDRESS:PORT/metrics (an address: names are not resolved).
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
     monitor: Vec<String>,
     /// How often they are read.
@@ -188,7 +191,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));
     live.finish(&outcome.total, &summary.validity);
     summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
-    let mut recording = Recording::of(&outcome, plan.timeout);
+    let mut recording = Recording { patience: Patience::of(&plan), ..Recording::of(&outcome, plan.timeout) };
     recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
     recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();

@@ -45,6 +45,10 @@ pub const LATENCY_MAX_NS: u64 = 6_000_000_000_000;
 pub const MONITOR_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Descriptors of a watched process that are looked at.
 pub const DESCRIPTORS_READ_MAX: usize = 100_000;
+/// Processes of a control group, or of one process and what it started, that are watched.
+pub const WATCHED_PROCESSES_MAX: usize = 256;
+/// Control groups below one that is watched, itself among them, whose processes are listed.
+pub const CGROUPS_READ_MAX: usize = 256;
 /// Samples for which the list of a process's sockets holds.
 pub const SOCKETS_AGE_MAX: u32 = 10;
 /// Samples of all sources that a run keeps: ten sources for a day, each second.

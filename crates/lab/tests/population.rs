@@ -6,8 +6,10 @@ use lab::echo::{Echo, EchoPlan, Fault};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
 use lab::limits::QUERY_OCTETS_MAX;
 use lab::population::{Cast, Population, Ports, fit};
+use lab::report::{Recording, Run, page};
 use lab::trace::{Capture, DNS_PORT, Observed, Recorded, Transport as Seen, read_capture};
 use lab::workload::{Extras, Workload};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +68,10 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
             // Half a second between queries, and a fifth of silence closes: each query has a connection of its own.
             assert!((795..=800).contains(&connections.opened), "{transport}: {}", connections.opened);
             assert_eq!(connections.opened, echo.counts().connections_of(transport));
+            // What opened a connection waited for it, and is timed apart from what found one.
+            let first = &connections.first_query;
+            assert_eq!(first.len() + connections.reused_queries, 800, "{transport}");
+            assert_eq!(connections.reused_query(&account.total.latency).len(), connections.reused_queries);
             let resumes = if transport.is_encrypted() { 600 } else { 0 };
             assert!(connections.resumed >= resumes, "{transport}: {}", connections.resumed);
         }
@@ -140,6 +146,47 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
     // On a busy machine some of the last are sent a little later than planned.
     assert!(sent[0] == 0 && sent[3] <= 50, "{sent:?}");
     assert!((300..=700).contains(&sent[1]) && (300..=700).contains(&sent[2]), "{sent:?}");
+}
+
+#[test]
+fn clients_that_are_never_answered_are_drawn_at_the_time_out() {
+    let text = format!(
+        "{QUERIES}
+[[clients]]
+count = 3
+transports = {{ udp = 1.0 }}
+rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
+
+[[clients]]
+count = 7
+transports = {{ tcp = 1.0 }}
+rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
+"
+    );
+    let faults = |asked: &lab::echo::Asked<'_>| match asked.transport {
+        Transport::Udp => Fault::Drop,
+        _ => Fault::None,
+    };
+    let (outcome, _echo) = measure(&text, 2, Arc::new(faults));
+    let (dead, alive): (Vec<_>, Vec<_>) = outcome.clients.iter().partition(|client| client.transport == Transport::Udp);
+    assert_eq!((dead.len(), alive.len()), (3, 7));
+    assert!(dead.iter().all(|client| (client.sent, client.answered) == (10, 0)), "{dead:?}");
+    assert!(dead.iter().all(|client| client.p50_us >= 1_000_000 && client.p99_us >= client.p50_us), "{dead:?}");
+    assert!(alive.iter().all(|client| client.answered == 10 && (1..1_000_000).contains(&client.p50_us)), "{alive:?}");
+
+    let recording = Recording::of(&outcome, Duration::from_secs(1));
+    let (label, origin, total) = ("one".into(), "catlab load".into(), recording.total());
+    let page =
+        page(&[Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() }], "one");
+    let (_, figures) = page.split_once("<script id=\"figures\" type=\"application/json\">").unwrap();
+    let figures: Vec<Value> = serde_json::from_str(figures.split_once("</script>").unwrap().0).unwrap();
+    let picture = figures.iter().find(|figure| figure["id"] == "client-latency").unwrap();
+    let curve: Vec<(f64, f64)> = {
+        let numbers = |axis: &str| serde_json::from_value::<Vec<f64>>(picture["traces"][0][axis].clone()).unwrap();
+        numbers("x").into_iter().zip(numbers("y")).collect()
+    };
+    let within = |seconds: f64| curve.iter().filter(|(x, _)| *x < seconds).map(|(_, y)| *y).fold(0.0, f64::max);
+    assert_eq!((within(1.0), within(f64::MAX)), (0.7, 1.0), "{curve:?}");
 }
 
 /// What a population would send, as a trace, without a network.

@@ -74,6 +74,7 @@ fn watched(recording: &mut Recording) {
             answered: 1_000 / client,
             p50_us: 100.0,
             p99_us: 900.0,
+            longest_gap_s: 0.5,
             expected: Some(1_000.0 / client as f64),
         })
         .collect();

@@ -80,6 +80,7 @@ fn every_query_is_accounted_for_over_each_transport() {
         assert_eq!(bench.echo.counts().queries_of(transport), 3_000, "{transport}");
         assert_eq!(bench.echo.counts().connections_of(transport), 4, "{transport}");
         assert!(connections.handshake.max() > 10_000, "{transport}");
+        assert_eq!(connections.first_query.len(), 4, "{transport}");
         assert!(total.latency.value_at_quantile(0.5) < 20_000_000, "{transport}");
     }
 }
@@ -218,6 +219,10 @@ fn sessions_are_resumed_and_early_data_is_taken() {
             let taken = connections.early_data;
             let expected = (28.0 * early_data) as u64;
             assert_eq!(taken, expected, "{transport} {resumption} {early_data}");
+            // Each of these connections sent its first query early, and some sent more before the handshake had ended.
+            let (sent, answered) = (connections.early_queries, connections.early_answers);
+            let least = if transport == Transport::Doq { expected } else { 0 };
+            assert!(sent >= least && (sent > 0) == (least > 0) && answered == sent, "{transport}: {sent} {answered}");
         }
     }
 }

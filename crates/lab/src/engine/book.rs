@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::collect::Tail;
-use super::matching::Arrival;
+use super::matching::{Arrival, Unanswered};
 use super::{Pace, Plan, Transport};
 use crate::answers::{Checker, Look, WrongAnswer};
 use crate::limits::HANDSHAKE_WAIT_MAX;
@@ -33,7 +33,7 @@ pub(super) struct Book {
 
 /// What a client learns.
 pub(super) enum News {
-    /// Its query has been answered, or will not be.
+    /// Its query has been answered, or will not be: then the latency is that of the distributions.
     Settled { client: u32, at_ns: u64, is_answered: bool, latency_ns: u64 },
     /// Its answer was truncated; the message.
     Truncated { client: u32, at_ns: u64, message: Vec<u8> },
@@ -127,12 +127,12 @@ impl Book {
             Arrival::Duplicate => second.duplicate += 1,
             Arrival::Mismatch => second.mismatched += 1,
             Arrival::Stray => second.stray += 1,
-            Arrival::Answer { sent, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
+            Arrival::Answer { sent, is_first, .. } if at_ns.saturating_sub(sent.sent_ns) > self.timeout_ns => {
                 second.late += 1;
-                self.timed_out(transport, sent);
+                self.timed_out(transport, Unanswered { sent, is_first });
                 self.note_answer(sent, at_ns, written_ns, message, None);
             }
-            Arrival::Answer { sent, rcode, is_truncated } => {
+            Arrival::Answer { sent, rcode, is_truncated, is_first } => {
                 let second = self.ledger.at(transport, at_ns);
                 second.arrived += 1;
                 let second = self.ledger.at(transport, sent.sent_ns);
@@ -148,6 +148,9 @@ impl Book {
                 };
                 let latency_ns = at_ns.saturating_sub(sent.planned_ns);
                 second.took(latency_ns, at_ns.saturating_sub(written_ns));
+                if is_first {
+                    self.ledger.connections(transport, sent.sent_ns).first_took(latency_ns);
+                }
                 self.note_answer(sent, at_ns, written_ns, message, look);
                 if let Some(news) = &mut self.news {
                     let client = sent.client;
@@ -175,30 +178,31 @@ impl Book {
     }
 
     /// A query was not answered in time.
-    pub(super) fn timed_out(&mut self, transport: Transport, sent: Sent) {
-        self.ledger.time_out(transport, sent);
+    pub(super) fn timed_out(&mut self, transport: Transport, query: impl Into<Unanswered>) {
+        let Unanswered { sent, is_first } = query.into();
+        self.ledger.time_out(transport, sent, is_first);
         if let Some(scribe) = &mut self.scribe {
             scribe.timed_out(sent);
         }
-        self.tell(sent, sent.sent_ns + self.timeout_ns);
+        self.tell_unanswered(sent, sent.sent_ns + self.timeout_ns);
     }
 
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
-    pub(super) fn lost(&mut self, transport: Transport, sent: Sent, at_ns: u64) {
-        let second = self.ledger.at(transport, sent.sent_ns);
-        second.connection_lost += 1;
-        second.took(sent.sent_ns - sent.planned_ns + self.timeout_ns, self.timeout_ns);
+    pub(super) fn lost(&mut self, transport: Transport, query: Unanswered, at_ns: u64) {
+        let Unanswered { sent, is_first } = query;
+        self.ledger.lose(transport, sent, is_first);
         self.note_end(sent, Fate::ConnectionLost);
-        self.tell(sent, at_ns);
+        self.tell_unanswered(sent, at_ns);
     }
 
     /// What waits at the end: broken off, or overdue.
-    pub(super) fn left(&mut self, transport: Transport, sent: Sent, is_broken_off: bool) {
+    pub(super) fn left(&mut self, transport: Transport, query: impl Into<Unanswered>, is_broken_off: bool) {
+        let query = query.into();
         if is_broken_off {
-            self.ledger.at(transport, sent.sent_ns).interrupted += 1;
-            self.note_end(sent, Fate::Interrupted);
+            self.ledger.at(transport, query.sent.sent_ns).interrupted += 1;
+            self.note_end(query.sent, Fate::Interrupted);
         } else {
-            self.timed_out(transport, sent);
+            self.timed_out(transport, query);
         }
     }
 
@@ -215,9 +219,9 @@ impl Book {
     }
 
     /// Its client hears that it will not be answered.
-    fn tell(&mut self, sent: Sent, at_ns: u64) {
+    fn tell_unanswered(&mut self, sent: Sent, at_ns: u64) {
         if let Some(news) = &mut self.news {
-            let latency_ns = at_ns.saturating_sub(sent.planned_ns);
+            let latency_ns = sent.sent_ns - sent.planned_ns + self.timeout_ns;
             news.push(News::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });
         }
     }

@@ -133,7 +133,7 @@ impl Account {
         self.connection_total.open = moment.connections.open;
         self.open_max = self.open_max.max(moment.connections.open);
         self.seconds.push(Row::new(index, &moment.queries));
-        self.connections.push(ConnectionRow::new(index, transport.label(), &moment.connections));
+        self.connections.push(ConnectionRow::new(index, transport.label(), &moment));
     }
 }
 

@@ -152,6 +152,15 @@ impl Plan {
             per_query: None,
         }
     }
+
+    /// The silence after which all clients close; `None` when they do not, or not after the same.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        match &self.pace {
+            Pace::Population { population, .. } => population.idle_timeout(),
+            _ => self.habits.idle_timeout,
+        }
+    }
 }
 
 /// A transport of one worker.

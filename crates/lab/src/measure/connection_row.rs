@@ -1,6 +1,6 @@
 //! A second of connections as it is kept.
 
-use super::{ConnectionSecond, Quantiles};
+use super::{Moment, Quantiles};
 use serde::{Deserialize, Serialize};
 
 /// The connections of one transport in one second: a line of `connections.jsonl`.
@@ -19,6 +19,10 @@ pub struct ConnectionRow {
     pub resumed: u64,
     /// Of the opened: with queries in 0-RTT data.
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these: answered, where the server took the early data.
+    pub early_answers: u64,
     /// Closed by the server.
     pub closed_by_peer: u64,
     /// Closed by this program.
@@ -33,12 +37,17 @@ pub struct ConnectionRow {
     pub tcp_connect_us: Quantiles,
     /// How long each closed connection had been open, microseconds.
     pub lifetime_us: Quantiles,
+    /// Latency of the first query of each connection, and of queries that found none, microseconds.
+    pub first_query_us: Quantiles,
+    /// Latency of all other queries, microseconds.
+    pub reused_query_us: Quantiles,
 }
 
 impl ConnectionRow {
     /// The second `index` of a run.
     #[must_use]
-    pub fn new(index: u64, transport: &str, second: &ConnectionSecond) -> Self {
+    pub fn new(index: u64, transport: &str, moment: &Moment) -> Self {
+        let second = &moment.connections;
         Self {
             at: index as f64,
             transport: transport.to_owned(),
@@ -46,6 +55,8 @@ impl ConnectionRow {
             failed: second.failed,
             resumed: second.resumed,
             early_data: second.early_data,
+            early_queries: second.early_queries,
+            early_answers: second.early_answers,
             closed_by_peer: second.closed_by_peer,
             closed_by_us: second.closed_by_us,
             reused_queries: second.reused_queries,
@@ -53,6 +64,8 @@ impl ConnectionRow {
             handshake_us: Quantiles::of(&second.handshake),
             tcp_connect_us: Quantiles::of(&second.tcp_connect),
             lifetime_us: Quantiles::of(&second.lifetime),
+            first_query_us: Quantiles::of(&second.first_query),
+            reused_query_us: Quantiles::of(&second.reused_query(&moment.queries.latency)),
         }
     }
 }

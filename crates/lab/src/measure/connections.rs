@@ -15,6 +15,10 @@ pub struct ConnectionSecond {
     pub resumed: u64,
     /// Of the opened: the server took early data (RFC 8446 2.3).
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these, in connections whose early data the server took: answered, in the second of the answer.
+    pub early_answers: u64,
     /// Opened connections that the server closed.
     pub closed_by_peer: u64,
     /// Opened connections that this side closed: silent for too long, or after their last query.
@@ -29,6 +33,9 @@ pub struct ConnectionSecond {
     pub tcp_connect: Histogram<u64>,
     /// How long each closed connection had been open.
     pub lifetime: Histogram<u64>,
+    /// Latency of the first query of each connection, and of queries that found none; time-outs among them. It stands
+    /// in the second in which the query was sent, as in [`super::Second`].
+    pub first_query: Histogram<u64>,
 }
 
 impl Default for ConnectionSecond {
@@ -38,6 +45,8 @@ impl Default for ConnectionSecond {
             failed: 0,
             resumed: 0,
             early_data: 0,
+            early_queries: 0,
+            early_answers: 0,
             closed_by_peer: 0,
             closed_by_us: 0,
             reused_queries: 0,
@@ -45,13 +54,14 @@ impl Default for ConnectionSecond {
             handshake: recycle::take(),
             tcp_connect: recycle::take(),
             lifetime: recycle::take(),
+            first_query: recycle::take(),
         }
     }
 }
 
 impl Drop for ConnectionSecond {
     fn drop(&mut self) {
-        recycle::give_back([&mut self.handshake, &mut self.tcp_connect, &mut self.lifetime]);
+        recycle::give_back([&mut self.handshake, &mut self.tcp_connect, &mut self.lifetime, &mut self.first_query]);
     }
 }
 
@@ -73,12 +83,28 @@ impl ConnectionSecond {
         record(&mut self.lifetime, lifetime_ns);
     }
 
+    /// Notes how long the first query of a connection took, or its time-out.
+    pub fn first_took(&mut self, latency_ns: u64) {
+        record(&mut self.first_query, latency_ns);
+    }
+
+    /// Latency of all other queries, out of that of all.
+    #[must_use]
+    pub fn reused_query(&self, latency: &Histogram<u64>) -> Histogram<u64> {
+        let mut others = latency.clone();
+        let rest = others.subtract(&self.first_query);
+        debug_assert!(rest.is_ok(), "the first queries are among all: {rest:?}");
+        others
+    }
+
     /// Adds another worker's connections of the same second. `open` is left: [`ConnectionSecond::follow`] counts it.
     pub fn merge(&mut self, other: &Self) {
         self.opened += other.opened;
         self.failed += other.failed;
         self.resumed += other.resumed;
         self.early_data += other.early_data;
+        self.early_queries += other.early_queries;
+        self.early_answers += other.early_answers;
         self.closed_by_peer += other.closed_by_peer;
         self.closed_by_us += other.closed_by_us;
         self.reused_queries += other.reused_queries;
@@ -86,6 +112,7 @@ impl ConnectionSecond {
             (&mut self.handshake, &other.handshake),
             (&mut self.tcp_connect, &other.tcp_connect),
             (&mut self.lifetime, &other.lifetime),
+            (&mut self.first_query, &other.first_query),
         ] {
             own.add(more).expect("histograms that grow take any value");
         }
@@ -100,6 +127,24 @@ impl ConnectionSecond {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queries_that_open_a_connection_are_told_from_those_that_find_one() {
+        let mut queries = super::super::Second::default();
+        let mut connections = ConnectionSecond::default();
+        for (latency_ns, is_first) in [(30_000_000, true), (40_000_000, true), (200_000, false), (30_000_000, false)] {
+            queries.took(latency_ns, latency_ns);
+            if is_first {
+                connections.first_took(latency_ns);
+            }
+        }
+        let reused = connections.reused_query(&queries.latency);
+        let quantiles = super::super::Quantiles::of;
+        assert_eq!(quantiles(&connections.first_query).n, 2);
+        assert!(quantiles(&connections.first_query).min >= 29_900.0);
+        assert_eq!((quantiles(&reused).n, quantiles(&reused).min.round()), (2, 200.0));
+        assert!(quantiles(&reused).max < 30_100.0, "{:?}", quantiles(&reused));
+    }
 
     #[test]
     fn what_is_open_follows_from_what_was_opened_and_closed() {

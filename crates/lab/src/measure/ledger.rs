@@ -4,7 +4,7 @@ use super::{ConnectionSecond, Moment, Second, Timeline, recycle};
 use crate::engine::Transport;
 
 /// Histograms of a second of one transport.
-const HISTOGRAM_COUNT: usize = 6;
+const HISTOGRAM_COUNT: usize = 7;
 
 /// One timeline for each transport of a run.
 #[derive(Debug)]
@@ -70,11 +70,24 @@ impl Ledger {
     }
 
     /// A time-out stands in the distributions, in the second in which its query was sent.
-    pub fn time_out(&mut self, transport: Transport, sent: Sent) {
+    pub fn time_out(&mut self, transport: Transport, sent: Sent, is_first: bool) {
+        self.at(transport, sent.sent_ns).timed_out += 1;
+        self.unanswered(transport, sent, is_first);
+    }
+
+    /// So does a query that lost its connection.
+    pub fn lose(&mut self, transport: Transport, sent: Sent, is_first: bool) {
+        self.at(transport, sent.sent_ns).connection_lost += 1;
+        self.unanswered(transport, sent, is_first);
+    }
+
+    fn unanswered(&mut self, transport: Transport, sent: Sent, is_first: bool) {
         let timeout_ns = self.timeout_ns;
-        let second = self.at(transport, sent.sent_ns);
-        second.timed_out += 1;
-        second.took(sent.sent_ns - sent.planned_ns + timeout_ns, timeout_ns);
+        let latency_ns = sent.sent_ns - sent.planned_ns + timeout_ns;
+        self.at(transport, sent.sent_ns).took(latency_ns, timeout_ns);
+        if is_first {
+            self.connections(transport, sent.sent_ns).first_took(latency_ns);
+        }
     }
 
     /// Gives the next second that ended before `before_ns`, with its index, of every transport.
@@ -106,11 +119,13 @@ mod tests {
     #[test]
     fn transports_leave_together_and_each_with_its_own() {
         let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
-        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0, row: 0 });
+        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0, row: 0 }, true);
         ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
         let (index, moments) = ledger.retire(1_000_000_000).unwrap();
         let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();
         assert_eq!((index, timed_out), (0, vec![(Transport::Udp, 0), (Transport::Dot, 1)]));
+        let first = &moments[1].1.connections.first_query;
+        assert_eq!((first.len(), first.value_at_quantile(1.0) / 1_000_000), (1, 500));
         assert!(ledger.retire(1_999_999_999).is_none());
         let rest: Vec<_> = ledger.finish().map(|(index, moments)| (index, moments.len())).collect();
         assert_eq!(rest, [(1, 2)]);

@@ -19,7 +19,7 @@ pub(super) fn take() -> Histogram<u64> {
 }
 
 /// Takes back what is not needed any more.
-pub(super) fn give_back(histograms: [&mut Histogram<u64>; 3]) {
+pub(super) fn give_back<const N: usize>(histograms: [&mut Histogram<u64>; N]) {
     for histogram in histograms {
         if is_full() {
             return;

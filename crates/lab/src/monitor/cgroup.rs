@@ -1,6 +1,9 @@
-//! A control group, version 1 or 2: CPU, memory, and the time that its quota held it back.
+//! A control group, version 1 or 2: CPU, memory, the time that its quota held it back, and its processes.
 
 use super::Reading;
+use super::members::Members;
+use crate::limits::{CGROUPS_READ_MAX, WATCHED_PROCESSES_MAX};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -15,6 +18,7 @@ pub struct Cgroup {
     name: String,
     /// Folders that hold its files: one in version 2, one for each controller in version 1.
     folders: Vec<PathBuf>,
+    members: Members,
 }
 
 impl Cgroup {
@@ -32,7 +36,7 @@ impl Cgroup {
             .collect();
         match folders.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::NotFound, format!("no such group below {ROOT}"))),
-            false => Ok(Self { name: format!("/{name}"), folders }),
+            false => Ok(Self { name: format!("/{name}"), folders, members: Members::default() }),
         }
     }
 
@@ -50,17 +54,22 @@ impl Cgroup {
         Self::new(name(is_cpu).or_else(|| name(str::is_empty))?).ok()
     }
 
-    pub(super) fn read(&self) -> io::Result<Reading> {
+    pub(super) fn read(&mut self) -> io::Result<Reading> {
         if !self.folders.iter().any(|folder| folder.is_dir()) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the group is gone"));
         }
         let cpu_v1 = self.file("cpuacct.usage").and_then(|text| text.trim().parse::<f64>().ok());
         let memory = self.file("memory.current").or_else(|| self.file("memory.usage_in_bytes"));
+        let cpu_v2 = self.field("cpu.stat", "usage_usec");
+        let memory = memory.and_then(|text| text.trim().parse().ok());
+        let throttled_seconds = self.throttled_seconds();
+        let members = self.members.read(&pids(&self.folders))?;
         Ok(Reading {
-            cpu_seconds: self.field("cpu.stat", "usage_usec").map(|us| us / 1e6).or(cpu_v1.map(|ns| ns / 1e9)),
-            rss_bytes: memory.and_then(|text| text.trim().parse().ok()),
-            throttled_seconds: self.throttled_seconds(),
-            ..Reading::default()
+            // What the group says counts processes that have ended, and the page cache; without it, what they say.
+            cpu_seconds: cpu_v2.map(|us| us / 1e6).or(cpu_v1.map(|ns| ns / 1e9)).or(members.cpu_seconds),
+            rss_bytes: memory.or(members.rss_bytes),
+            throttled_seconds,
+            ..members
         })
     }
 
@@ -78,6 +87,25 @@ impl Cgroup {
         let text = self.file(file)?;
         text.lines().find_map(|line| line.strip_prefix(label)?.strip_prefix(' ')?.trim().parse().ok())
     }
+}
+
+/// Processes in these groups and in those below them.
+fn pids(folders: &[PathBuf]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut unread = folders.to_vec();
+    let mut read_count = 0;
+    while let Some(folder) = unread.pop()
+        && read_count < CGROUPS_READ_MAX
+    {
+        read_count += 1;
+        let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        let free = WATCHED_PROCESSES_MAX - found.len();
+        found.extend(list.lines().filter_map(|line| line.parse::<u32>().ok()).take(free));
+        let below = fs::read_dir(&folder).into_iter().flatten().flatten();
+        unread
+            .extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
+    }
+    found
 }
 
 impl fmt::Display for Cgroup {

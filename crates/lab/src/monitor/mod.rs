@@ -5,6 +5,7 @@
 //! ```
 
 mod cgroup;
+mod members;
 mod process;
 mod prometheus;
 mod sampler;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 pub struct Reading {
     /// CPU time used so far, in seconds.
     pub cpu_seconds: Option<f64>,
-    /// Memory in use, in octets.
+    /// Memory in use, in octets; of several processes the sum, in which what they share counts for each.
     pub rss_bytes: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,

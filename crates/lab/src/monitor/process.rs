@@ -1,14 +1,11 @@
-//! A process: CPU, memory, threads, switches, its control group's throttling, its sockets.
+//! A process with all that it started: CPU, memory, threads, switches, its control group's throttling, its sockets.
 
 use super::Reading;
 use super::cgroup::Cgroup;
-use super::sockets::Sockets;
+use super::members::{Members, family};
 use std::fmt;
 use std::fs;
 use std::io;
-
-/// Clock ticks of a second in the figures of `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process that is watched.
 #[derive(Debug)]
@@ -16,7 +13,7 @@ pub struct Process {
     pid: u32,
     /// The group whose quota holds it back; `None` where there is none.
     cgroup: Option<Cgroup>,
-    sockets: Sockets,
+    members: Members,
 }
 
 impl Process {
@@ -25,42 +22,21 @@ impl Process {
     /// # Errors
     /// When there is none.
     pub(super) fn new(pid: u32) -> io::Result<Self> {
-        let process = Self { pid, cgroup: Cgroup::of_process(pid), sockets: Sockets::new(pid) };
-        process.stat()?;
+        let process = Self { pid, cgroup: Cgroup::of_process(pid), members: Members::default() };
+        process.look()?;
         Ok(process)
     }
 
     pub(super) fn read(&mut self) -> io::Result<Reading> {
-        let mut reading = Reading::default();
-        let stat = self.stat()?;
-        // Fields 14, 15 and 20 of proc_pid_stat(5); the second is a name in brackets that may hold anything.
-        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
-        reading.cpu_seconds = field(14).zip(field(15)).map(|(user, system)| (user + system) as f64 / TICKS_PER_SECOND);
-        reading.threads = field(20);
-        let status = fs::read_to_string(self.path("status"))?;
-        reading.rss_bytes = line(&status, "VmRSS:").map(|kibibytes| kibibytes * 1_024);
-        let mut voluntary = 0;
-        let mut involuntary = 0;
-        for task in fs::read_dir(self.path("task"))? {
-            // A thread may end between the two calls.
-            let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
-            voluntary += line(&status, "voluntary_ctxt_switches:").unwrap_or_default();
-            involuntary += line(&status, "nonvoluntary_ctxt_switches:").unwrap_or_default();
-        }
-        reading.voluntary_switches = Some(voluntary);
-        reading.involuntary_switches = Some(involuntary);
-        reading.throttled_seconds = self.cgroup.as_ref().and_then(Cgroup::throttled_seconds);
-        self.sockets.read(&mut reading)?;
-        Ok(reading)
+        self.look()?;
+        let reading = self.members.read(&family(self.pid))?;
+        let throttled_seconds = self.cgroup.as_ref().and_then(Cgroup::throttled_seconds);
+        Ok(Reading { throttled_seconds, ..reading })
     }
 
-    fn path(&self, file: &str) -> String {
-        format!("/proc/{}/{file}", self.pid)
-    }
-
-    fn stat(&self) -> io::Result<String> {
-        fs::read_to_string(self.path("stat"))
+    /// Whether it is there. One that has ended and that nobody has waited for yet has no memory any more.
+    fn look(&self) -> io::Result<()> {
+        fs::read_to_string(format!("/proc/{}/stat", self.pid)).map(|_| ())
     }
 }
 
@@ -70,14 +46,12 @@ impl fmt::Display for Process {
     }
 }
 
-fn line(status: &str, label: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(label)?.split_ascii_whitespace().next()?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn this_process_is_seen() {
@@ -95,7 +69,7 @@ mod tests {
             sender.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
         }
         let used = |now: &Reading| now.cpu_seconds.unwrap() - before.cpu_seconds.unwrap();
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let mut after = process.read().unwrap();
         // On a machine that does other things too it takes longer.
         while used(&after) < 0.05 && start.elapsed().as_secs() < 10 {
@@ -104,5 +78,40 @@ mod tests {
         assert!(after.udp_drops.unwrap() > before.udp_drops.unwrap() + 1_000, "{after:?}");
         assert!(used(&after) >= 0.05, "{}", used(&after));
         drop((clients, servers));
+    }
+
+    #[test]
+    fn what_it_started_is_part_of_it_and_what_that_used_stays() {
+        // The shell becomes the second one; the first is its child, which works for a while and ends.
+        let work = "(n=0; while [ $n -lt 400000 ]; do n=$((n + 1)); done; exec sleep 60) & exec sleep 60";
+        let mut child = Command::new("sh").args(["-c", work]).spawn().unwrap();
+        let mut process = Process::new(child.id()).unwrap();
+        let start = Instant::now();
+        let patience = |is_done: bool| {
+            assert!(start.elapsed() < Duration::from_secs(60), "it takes too long");
+            if !is_done {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            is_done
+        };
+        let mut reading = process.read().unwrap();
+        while !patience(reading.threads == Some(2) && reading.cpu_seconds.unwrap() >= 0.05) {
+            reading = process.read().unwrap();
+        }
+        let before = reading.cpu_seconds.unwrap();
+        let [grandchild] = family(child.id()).into_iter().filter(|&pid| pid != child.id()).collect::<Vec<_>>()[..]
+        else {
+            panic!("one child");
+        };
+        assert!(Command::new("kill").arg(grandchild.to_string()).status().unwrap().success());
+        // Its parent, which waits for nobody, keeps its name: it has no threads that count any more, and no memory.
+        let memory = reading.rss_bytes.unwrap();
+        while !patience(reading.rss_bytes.unwrap() < memory) {
+            reading = process.read().unwrap();
+        }
+        assert!(reading.cpu_seconds.unwrap() >= before, "{before} {reading:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.read().is_err());
     }
 }

@@ -1,10 +1,11 @@
-//! The sockets of a process, as `/proc/PID/net` lists them.
+//! The sockets of processes, as `/proc/PID/net` lists them: what several of them share counts once.
 
 use super::Reading;
 use crate::limits::{DESCRIPTORS_READ_MAX, SOCKETS_AGE_MAX};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 /// States of a TCP connection by the kernel's number, from 1.
 const TCP_STATES: [&str; 12] = [
@@ -24,62 +25,120 @@ const TCP_STATES: [&str; 12] = [
 /// The number of `LISTEN`.
 const LISTEN: usize = 10;
 
-/// Which sockets belong to a process: looked up seldom, since it may have many thousands of descriptors.
-#[derive(Debug)]
+/// Which sockets belong to the processes: looked up seldom, since they may have many thousands of descriptors.
+#[derive(Default, Debug)]
 pub(super) struct Sockets {
-    pid: u32,
-    inodes: BTreeSet<u64>,
-    /// Ports that it listens on: connections of a closed socket have no inode, but their port.
-    ports: BTreeSet<u16>,
+    /// Whose they are.
+    pids: BTreeSet<u32>,
+    namespaces: Vec<Namespace>,
     age: u32,
 }
 
-impl Sockets {
-    pub(super) fn new(pid: u32) -> Self {
-        Self { pid, inodes: BTreeSet::new(), ports: BTreeSet::new(), age: SOCKETS_AGE_MAX }
-    }
+/// The sockets in one network namespace, all of which are in one table.
+#[derive(Debug)]
+struct Namespace {
+    /// One of the processes in it.
+    pid: u32,
+    inodes: BTreeSet<u64>,
+    /// Ports that they listen on: connections of a closed socket have no inode, but their port.
+    ports: BTreeSet<u16>,
+}
 
-    pub(super) fn read(&mut self, reading: &mut Reading) -> io::Result<()> {
-        let tcp = [self.table("tcp")?, self.table("tcp6")?];
-        let tcp: Vec<Row> = tcp.iter().flat_map(|table| table.lines().skip(1).filter_map(Row::read)).collect();
-        if self.age >= SOCKETS_AGE_MAX {
-            self.find(&tcp)?;
+impl Sockets {
+    /// Those of these processes.
+    ///
+    /// # Errors
+    /// When they may not be seen.
+    pub(super) fn read(&mut self, pids: &BTreeSet<u32>, reading: &mut Reading) -> io::Result<()> {
+        if self.age >= SOCKETS_AGE_MAX || self.pids != *pids {
+            self.find(pids)?;
         }
         self.age += 1;
-        for row in tcp.iter().filter(|row| self.ports.contains(&row.port)) {
+        for namespace in &self.namespaces {
+            match namespace.read(reading) {
+                // The process whose table it was has ended: another one's is looked for.
+                Err(error) if has_ended(&error) => self.age = SOCKETS_AGE_MAX,
+                read => read?,
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, pids: &BTreeSet<u32>) -> io::Result<()> {
+        let mut found: BTreeMap<PathBuf, Namespace> = BTreeMap::new();
+        for &pid in pids {
+            match find_inodes(pid) {
+                Err(error) if has_ended(&error) => {}
+                inodes => {
+                    let (name, inodes) = inodes?;
+                    let new = || Namespace { pid, inodes: BTreeSet::new(), ports: BTreeSet::new() };
+                    found.entry(name).or_insert_with(new).inodes.extend(inodes);
+                }
+            }
+        }
+        self.namespaces = found.into_values().collect();
+        for namespace in &mut self.namespaces {
+            match namespace.find_ports() {
+                Err(error) if has_ended(&error) => {}
+                found => found?,
+            }
+        }
+        self.pids.clone_from(pids);
+        self.age = 0;
+        Ok(())
+    }
+}
+
+/// The network namespace of a process, and its sockets.
+fn find_inodes(pid: u32) -> io::Result<(PathBuf, BTreeSet<u64>)> {
+    let name = fs::read_link(format!("/proc/{pid}/ns/net"))?;
+    let mut inodes = BTreeSet::new();
+    for descriptor in fs::read_dir(format!("/proc/{pid}/fd"))?.take(DESCRIPTORS_READ_MAX) {
+        // `socket:[12345]`; a descriptor may be closed between the two calls.
+        let Ok(target) = fs::read_link(descriptor?.path()) else { continue };
+        let number = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
+        inodes.extend(number.and_then(|text| text.parse::<u64>().ok()));
+    }
+    Ok((name, inodes))
+}
+
+/// What reading the files of a process says that is no more, or is about to be.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL))
+}
+
+impl Namespace {
+    fn read(&self, reading: &mut Reading) -> io::Result<()> {
+        for row in self.rows("tcp")?.iter().filter(|row| self.ports.contains(&row.port)) {
             if let Some(state) = row.state.checked_sub(1).and_then(|index| TCP_STATES.get(index)) {
                 *reading.tcp_states.entry(state).or_default() += 1;
             }
         }
-        let mut drops = 0;
-        for table in [self.table("udp")?, self.table("udp6")?] {
-            let rows = table.lines().skip(1).filter_map(Row::read);
-            drops += rows.filter(|row| self.inodes.contains(&row.inode)).map(|row| row.drops).sum::<u64>();
-        }
-        reading.udp_drops = Some(drops);
+        let rows = self.rows("udp")?;
+        let drops: u64 = rows.iter().filter(|row| self.inodes.contains(&row.inode)).map(|row| row.drops).sum();
+        *reading.udp_drops.get_or_insert(0) += drops;
         Ok(())
     }
 
-    fn table(&self, protocol: &str) -> io::Result<String> {
-        match fs::read_to_string(format!("/proc/{}/net/{protocol}", self.pid)) {
-            // A kernel without IPv6 has no such file.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && protocol.ends_with('6') => Ok(String::new()),
-            table => table,
-        }
-    }
-
-    fn find(&mut self, tcp: &[Row]) -> io::Result<()> {
-        self.inodes.clear();
-        for descriptor in fs::read_dir(format!("/proc/{}/fd", self.pid))?.take(DESCRIPTORS_READ_MAX) {
-            // `socket:[12345]`; a descriptor may be closed between the two calls.
-            let Ok(target) = fs::read_link(descriptor?.path()) else { continue };
-            let number = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
-            self.inodes.extend(number.and_then(|text| text.parse::<u64>().ok()));
-        }
+    fn find_ports(&mut self) -> io::Result<()> {
+        let tcp = self.rows("tcp")?;
         let listening = tcp.iter().filter(|row| row.state == LISTEN && self.inodes.contains(&row.inode));
         self.ports = listening.map(|row| row.port).collect();
-        self.age = 0;
         Ok(())
+    }
+
+    /// Over IPv4 and IPv6.
+    fn rows(&self, protocol: &str) -> io::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for table in [protocol.to_owned(), format!("{protocol}6")] {
+            let text = match fs::read_to_string(format!("/proc/{}/net/{table}", self.pid)) {
+                // A kernel without IPv6 has no such file.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && table.ends_with('6') => String::new(),
+                text => text?,
+            };
+            rows.extend(text.lines().skip(1).filter_map(Row::read));
+        }
+        Ok(rows)
     }
 }
 

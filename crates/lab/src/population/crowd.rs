@@ -2,18 +2,16 @@
 
 use super::draw::exponential;
 use super::file::{Arrivals, Group};
-use crate::engine::{Endpoint, Habits, Transport};
+use super::tally::{ClientTally, Seen};
+use crate::engine::{Endpoint, Habits};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Nanoseconds in a second.
 const SECOND_NS: f64 = 1e9;
-/// Latencies of each client that are kept, a random choice of all.
-const LATENCIES_KEPT: usize = 64;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -41,27 +39,7 @@ struct Client {
     /// Where its first burst begins.
     phase_ns: f64,
     sent: u64,
-    answered: u64,
-    latencies_us: Vec<u32>,
-}
-
-/// What one client saw.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClientTally {
-    /// Its number in the population.
-    pub client: u64,
-    /// How it asked.
-    pub transport: Transport,
-    /// Queries that it was to send.
-    pub sent: u64,
-    /// Of these: answered in time.
-    pub answered: u64,
-    /// Median latency in microseconds, of up to 64 answers; zero without any.
-    pub p50_us: u32,
-    /// The same for p99.
-    pub p99_us: u32,
-    /// Queries that its rate foresaw; `None` for clients that think after each answer.
-    pub expected: Option<f64>,
+    seen: Seen,
 }
 
 impl Crowd {
@@ -84,8 +62,7 @@ impl Crowd {
                 active_ns: 0.0,
                 phase_ns: 0.0,
                 sent: 0,
-                answered: 0,
-                latencies_us: Vec::new(),
+                seen: Seen::default(),
             })
             .collect();
         let mut crowd = Self {
@@ -144,22 +121,10 @@ impl Crowd {
         self.plan(client, planned_ns);
     }
 
-    /// A query of a client has been answered, or will not be.
+    /// A query of a client has been answered, or will not be: then `latency_ns` ends where it timed out.
     pub fn settled(&mut self, client: u32, at_ns: u64, is_answered: bool, latency_ns: u64) {
         let state = &mut self.clients[client as usize];
-        if is_answered {
-            state.answered += 1;
-            let latency_us = u32::try_from(latency_ns / 1_000).unwrap_or(u32::MAX);
-            if state.latencies_us.len() < LATENCIES_KEPT {
-                state.latencies_us.push(latency_us);
-            } else {
-                // Reservoir sampling: each answer is kept with the same chance.
-                let place = self.rng.random_range(0..state.answered);
-                if let Some(kept) = state.latencies_us.get_mut(place as usize) {
-                    *kept = latency_us;
-                }
-            }
-        }
+        state.seen.settled(is_answered, at_ns, latency_ns, &mut self.rng);
         if let Some(think) = &self.groups[usize::from(state.group)].think
             && self.thinkers > 0
         {
@@ -173,20 +138,18 @@ impl Crowd {
     #[must_use]
     pub fn tallies(&mut self, until_ns: u64) -> Vec<ClientTally> {
         let (index, count) = (self.worker_index, self.worker_count);
+        let present: Vec<_> = (0..self.clients.len() as u32).map(|at| self.present(at, until_ns)).collect();
         let mut expected: Vec<_> = (0..self.clients.len() as u32).map(|at| self.expected(at, until_ns)).collect();
         let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
-            client.latencies_us.sort_unstable();
-            let at = |share: f64| {
-                let place = (client.latencies_us.len() as f64 * share) as usize;
-                client.latencies_us.get(place.min(client.latencies_us.len().saturating_sub(1))).copied()
-            };
+            let (p50_us, p99_us) = client.seen.quantiles_us();
             ClientTally {
                 client: (number * count + index) as u64,
                 transport: endpoint.transport,
                 sent: client.sent,
-                answered: client.answered,
-                p50_us: at(0.5).unwrap_or_default(),
-                p99_us: at(0.99).unwrap_or_default(),
+                answered: client.seen.answered,
+                p50_us,
+                p99_us,
+                longest_gap_s: client.seen.longest_gap_s(present[number].0 as u64, present[number].1 as u64),
                 expected: expected[number].take(),
             }
         };
@@ -200,9 +163,8 @@ impl Crowd {
         if group.think.is_some() {
             return None;
         }
-        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(f64::MAX, |stop| stop * SECOND_NS);
-        let end_ns = (self.end_ns.min(until_ns) as f64).min(stop_ns);
-        let span_ns = (end_ns - self.start_ns(client)).max(0.0);
+        let (start_ns, end_ns) = self.present(client, until_ns);
+        let span_ns = (end_ns - start_ns).max(0.0);
         let active_ns = match group.bursts {
             None => span_ns,
             Some(bursts) => {
@@ -213,6 +175,13 @@ impl Crowd {
             }
         };
         Some(state.rate * active_ns / SECOND_NS)
+    }
+
+    /// When a client joins, and when it, or the run, stops sending.
+    fn present(&self, client: u32, until_ns: u64) -> (f64, f64) {
+        let group = &self.groups[usize::from(self.clients[client as usize].group)];
+        let stop_ns = group.active.and_then(|active| active.stop_s).map_or(f64::MAX, |stop| stop * SECOND_NS);
+        (self.start_ns(client), (self.end_ns.min(until_ns) as f64).min(stop_ns))
     }
 
     /// When a client joins: those of a group come one after another.
@@ -297,6 +266,33 @@ mod tests {
             crowd.advance();
         }
         crowd.tallies(until_ns).iter().map(|tally| (tally.expected.unwrap(), tally.sent)).collect()
+    }
+
+    #[test]
+    fn the_longest_time_without_an_answer_is_known() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let gap = |answers_s: &[u64], until_ns: u64| {
+            let text = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\nactive = { start_s = 5.0, stop_s = 40.0 }\n\
+                        rate = { distribution = \"constant\", mean = 1.0 }\n";
+            let cast = Cast::new(Population::parse(text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
+            let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
+            for &at_s in answers_s {
+                // What is not answered ends no silence.
+                crowd.settled(0, at_s * SECOND_NS - 1, false, SECOND_NS);
+                crowd.settled(0, at_s * SECOND_NS, true, SECOND_NS);
+            }
+            crowd.tallies(until_ns)[0].longest_gap_s
+        };
+        for (answers_s, until_ns, expected) in [
+            // To the first answer, between two, after the last.
+            (&[12, 14, 20, 36][..], u64::MAX, 16.0),
+            (&[18, 20, 30], u64::MAX, 13.0),
+            (&[8, 12, 13], u64::MAX, 27.0),
+            (&[8, 12, 13], 15 * SECOND_NS, 4.0),
+            (&[], u64::MAX, 35.0),
+        ] {
+            assert_eq!(gap(answers_s, until_ns), expected, "{answers_s:?}");
+        }
     }
 
     #[test]

@@ -371,6 +371,14 @@ impl Cast {
         Ok(Self { population: Arc::new(population), members, seed })
     }
 
+    /// The silence after which clients of every group close; `None` when it is not the same.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let mut all = self.population.clients.iter().map(|group| group.habits().idle_timeout);
+        let first = all.next().flatten();
+        first.filter(|_| all.all(|other| other == first))
+    }
+
     /// The clients of worker `index` of `count`.
     #[must_use]
     pub fn crowd(&self, index: usize, count: usize, duration: Duration) -> Crowd {

@@ -13,10 +13,12 @@ mod draw;
 // Out of a trace.
 mod fit;
 mod names;
-// Clients of one worker while the run goes on.
+// Clients of one worker while the run goes on, and what each saw.
 mod crowd;
+mod tally;
 
-pub use crowd::{ClientTally, Crowd};
+pub use crowd::Crowd;
 pub use draw::Distribution;
 pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate, Server};
 pub use fit::fit;
+pub use tally::ClientTally;

@@ -27,7 +27,9 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64, validity: &Validity) ->
     };
     line(format!("  Queries sent:         {}", total.sent));
     line(format!("  Queries completed:    {} ({:.2}%)", total.answered, share(total.answered, total.sent)));
-    line(format!("  Queries lost:         {} ({:.2}%)", total.timed_out, share(total.timed_out, total.sent)));
+    // What is sent is completed, lost or interrupted: a query whose connection ended is as lost as one that timed out.
+    let lost = total.timed_out + total.connection_lost;
+    line(format!("  Queries lost:         {lost} ({:.2}%)", share(lost, total.sent)));
     if total.interrupted > 0 {
         line(format!("  Queries interrupted:  {} ({:.2}%)", total.interrupted, share(total.interrupted, total.sent)));
     }
@@ -78,6 +80,22 @@ fn answered(total: &Row) -> Distribution {
 mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn what_was_sent_is_completed_lost_or_interrupted() {
+        let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+        let (timed_out, connection_lost, interrupted) = (7, 20, 3);
+        let row = Row { sent: 100, answered: 70, timed_out, connection_lost, interrupted, ..Row::default() };
+        recording.rows.push(row);
+        let text = dnsperf_text(&recording, 1.0, &Validity { valid: true, reasons: Vec::new() });
+        let count = |label: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(label)).unwrap();
+            line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+        };
+        assert_eq!(count("Queries lost:"), 27, "{text}");
+        let ends = count("Queries completed:") + count("Queries lost:") + count("Queries interrupted:");
+        assert_eq!(count("Queries sent:"), ends, "{text}");
+    }
 
     #[test]
     fn the_block_is_that_of_dnsperf() {

@@ -68,10 +68,14 @@ pub struct Client {
     pub sent: u64,
     /// Of these: answered in time.
     pub answered: u64,
-    /// Median latency, microseconds.
+    /// Median latency, microseconds, of at most 64 queries, a random choice of all; those without an answer stand at
+    /// the time-out. Zero when none has come to its end.
     pub p50_us: f64,
-    /// 99th percentile of its latency, microseconds.
+    /// 99th percentile of the same, microseconds.
     pub p99_us: f64,
+    /// The longest time without an answer, seconds: from its joining, between two answers, or to the end of its
+    /// sending.
+    pub longest_gap_s: f64,
     /// Queries that the population foresaw for it: its rate, as long as it was active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,

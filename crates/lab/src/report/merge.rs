@@ -48,6 +48,10 @@ pub fn merge(runs: &[Run]) -> Result<(Recording, Summary), MergeError> {
     let parts = parts(runs)?;
     let first = parts.iter().map(|part| part.run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut merged = Recording::new(first, runs[0].recording.timeout);
+    merged.patience = runs[0].recording.patience;
+    for run in runs {
+        merged.patience = merged.patience.common(run.recording.patience);
+    }
     let mut rows = BTreeMap::new();
     for part in &parts {
         let recording = &part.run.recording;
@@ -180,6 +184,8 @@ fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
         sum.failed += row.failed;
         sum.resumed += row.resumed;
         sum.early_data += row.early_data;
+        sum.early_queries += row.early_queries;
+        sum.early_answers += row.early_answers;
         sum.closed_by_peer += row.closed_by_peer;
         sum.closed_by_us += row.closed_by_us;
         sum.reused_queries += row.reused_queries;
@@ -187,6 +193,8 @@ fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
         sum.handshake_us = bound(sum.handshake_us, row.handshake_us);
         sum.tcp_connect_us = bound(sum.tcp_connect_us, row.tcp_connect_us);
         sum.lifetime_us = bound(sum.lifetime_us, row.lifetime_us);
+        sum.first_query_us = bound(sum.first_query_us, row.first_query_us);
+        sum.reused_query_us = bound(sum.reused_query_us, row.reused_query_us);
     }
     seconds.into_values().collect()
 }
@@ -263,6 +271,8 @@ fn transport(parts: &[Part<'_>], label: &str, account: &Account) -> Option<(Tran
         failed: one.failed + other.failed,
         resumed: one.resumed + other.resumed,
         early_data: one.early_data + other.early_data,
+        early_queries: one.early_queries + other.early_queries,
+        early_answers: one.early_answers + other.early_answers,
         closed_by_peer: one.closed_by_peer + other.closed_by_peer,
         closed_by_us: one.closed_by_us + other.closed_by_us,
         reused_queries: one.reused_queries + other.reused_queries,
@@ -270,6 +280,8 @@ fn transport(parts: &[Part<'_>], label: &str, account: &Account) -> Option<(Tran
         handshake_us: bound(one.handshake_us, other.handshake_us),
         tcp_connect_us: bound(one.tcp_connect_us, other.tcp_connect_us),
         lifetime_us: bound(one.lifetime_us, other.lifetime_us),
+        first_query_us: bound(one.first_query_us, other.first_query_us),
+        reused_query_us: bound(one.reused_query_us, other.reused_query_us),
     });
     let open_max = account.connections.iter().map(|row| row.open).max().unwrap_or_default();
     let connections = connections.map(|connections| ConnectionSummary { open_max, ..connections });

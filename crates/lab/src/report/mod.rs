@@ -32,7 +32,7 @@ pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
 pub use merge::{MergeError, merge};
 pub use page::page;
-pub use recording::{Account, Recording};
+pub use recording::{Account, Patience, Recording};
 pub use run::Run;
 pub use summary::{ConnectionSummary, Summary, TransportSummary};
 pub use text::{duration, outline};

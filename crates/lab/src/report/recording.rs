@@ -1,7 +1,7 @@
 //! What a run recorded, second by second: what the run folder is written from, and what it is read into.
 
 use super::{Client, Event, Sample, Sighting};
-use crate::engine::Outcome;
+use crate::engine::{Outcome, Plan};
 use crate::measure::{ConnectionRow, Row};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -13,6 +13,8 @@ pub struct Recording {
     pub started: SystemTime,
     /// After how long a query counted as unanswered; zero when that is not known.
     pub timeout: Duration,
+    /// How long connections were waited for, and left open.
+    pub patience: Patience,
     /// All transports together, in order of time.
     pub rows: Vec<Row>,
     /// Each transport on its own.
@@ -25,6 +27,30 @@ pub struct Recording {
     pub clients: Vec<Client>,
     /// Each update at each server that was watched for it.
     pub sightings: Vec<Sighting>,
+}
+
+/// Times that end connections; zero where there is none, or none that all clients have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Patience {
+    /// How long a connection and its handshake may take.
+    pub handshake: Duration,
+    /// Silence after which a connection is closed.
+    pub idle: Duration,
+}
+
+impl Patience {
+    /// Of a plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        Self { handshake: plan.handshake_timeout, idle: plan.idle_timeout().unwrap_or_default() }
+    }
+
+    /// What two have in common.
+    #[must_use]
+    pub fn common(self, other: Self) -> Self {
+        let same = |one, other| if one == other { one } else { Duration::ZERO };
+        Self { handshake: same(self.handshake, other.handshake), idle: same(self.idle, other.idle) }
+    }
 }
 
 /// One transport of a recording.
@@ -43,6 +69,7 @@ impl Recording {
         Self {
             started,
             timeout,
+            patience: Patience::default(),
             rows: Vec::new(),
             transports: BTreeMap::new(),
             samples: Vec::new(),
@@ -63,6 +90,7 @@ impl Recording {
             answered: tally.answered,
             p50_us: f64::from(tally.p50_us),
             p99_us: f64::from(tally.p99_us),
+            longest_gap_s: tally.longest_gap_s,
             expected: tally.expected,
         };
         recording.clients = outcome.clients.iter().map(client).collect();

@@ -97,6 +97,10 @@ pub struct ConnectionSummary {
     pub resumed: u64,
     /// Of the opened: the server took early data.
     pub early_data: u64,
+    /// Queries that went out as early data, over QUIC.
+    pub early_queries: u64,
+    /// Of these: answered, where the server took the early data.
+    pub early_answers: u64,
     /// Closed by the server.
     pub closed_by_peer: u64,
     /// Closed by this side.
@@ -111,6 +115,10 @@ pub struct ConnectionSummary {
     pub tcp_connect_us: Quantiles,
     /// How long closed connections had been open; microseconds.
     pub lifetime_us: Quantiles,
+    /// Latency of the first query of each connection, and of queries that found none; microseconds.
+    pub first_query_us: Quantiles,
+    /// Latency of all other queries; microseconds.
+    pub reused_query_us: Quantiles,
 }
 
 impl Summary {
@@ -203,19 +211,21 @@ impl TransportSummary {
         let total = &account.connection_total;
         let has_any = total.opened + total.failed > 0;
         Self {
-            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max)),
+            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max, &account.total)),
             ..Self::new(&account.total)
         }
     }
 }
 
 impl ConnectionSummary {
-    fn new(total: &ConnectionSecond, open_max: u64) -> Self {
+    fn new(total: &ConnectionSecond, open_max: u64, queries: &Second) -> Self {
         Self {
             opened: total.opened,
             failed: total.failed,
             resumed: total.resumed,
             early_data: total.early_data,
+            early_queries: total.early_queries,
+            early_answers: total.early_answers,
             closed_by_peer: total.closed_by_peer,
             closed_by_us: total.closed_by_us,
             reused_queries: total.reused_queries,
@@ -223,6 +233,8 @@ impl ConnectionSummary {
             handshake_us: Quantiles::of(&total.handshake),
             tcp_connect_us: Quantiles::of(&total.tcp_connect),
             lifetime_us: Quantiles::of(&total.lifetime),
+            first_query_us: Quantiles::of(&total.first_query),
+            reused_query_us: Quantiles::of(&total.reused_query(&queries.latency)),
         }
     }
 }

@@ -42,7 +42,16 @@ impl Question {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     /// The answer to a query that waits.
-    Answer { sent: Sent, rcode: u8, is_truncated: bool },
+    Answer {
+        /// The query.
+        sent: Sent,
+        /// Of the answer.
+        rcode: u8,
+        /// With TC.
+        is_truncated: bool,
+        /// Whether the query was the first of its connection.
+        is_first: bool,
+    },
     /// The answer to a query that has timed out.
     Late { sent: Sent },
     /// The query has been answered already.
@@ -51,6 +60,22 @@ pub(super) enum Arrival {
     Mismatch,
     /// No message, or an ID that was never sent.
     Stray,
+}
+
+/// A query that waits, and will have no answer in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unanswered {
+    /// The query.
+    pub(super) sent: Sent,
+    /// Whether it was the first of its connection, or found none.
+    pub(super) is_first: bool,
+}
+
+impl From<Sent> for Unanswered {
+    /// A datagram, which has no connection.
+    fn from(sent: Sent) -> Self {
+        Self { sent, is_first: false }
+    }
 }
 
 /// QR, and the question octet for octet; a server that could not read the question may leave it out.

@@ -79,7 +79,7 @@ impl InFlight {
         entry.state = State::Answered;
         self.waiting -= 1;
         let rcode = rcode(entry.question, header, message);
-        Arrival::Answer { sent: entry.sent, rcode, is_truncated: header[2] & 0x02 != 0 }
+        Arrival::Answer { sent: entry.sent, rcode, is_truncated: header[2] & 0x02 != 0, is_first: false }
     }
 
     /// Gives the next query, in order of sending, that was sent before `before_ns` and still waits; it has timed out.
@@ -137,7 +137,7 @@ mod tests {
         let mut table = InFlight::new();
         let mut sent = query();
         table.enter(&mut sent, SENT);
-        let expected = Arrival::Answer { sent: SENT, rcode: 3, is_truncated: false };
+        let expected = Arrival::Answer { sent: SENT, rcode: 3, is_truncated: false, is_first: false };
         assert_eq!(table.arrive(&answer(&sent)), expected);
         assert_eq!(table.arrive(&answer(&sent)), Arrival::Duplicate);
         assert_eq!((table.waiting(), table.expire(u64::MAX)), (0, None));

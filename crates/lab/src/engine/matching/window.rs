@@ -3,7 +3,7 @@
 //! IDs are given out in order from 0. What has been answered leaves from the front, so that a connection with little in
 //! flight, one of many thousands, needs little memory.
 
-use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to, rcode};
+use super::{Arrival, HEADER_OCTETS, Question, State, Unanswered, is_response_to, rcode};
 use crate::limits::CONNECTION_LATE_COUNT_MAX;
 use crate::measure::Sent;
 use std::collections::VecDeque;
@@ -100,6 +100,7 @@ impl Window {
     }
 
     fn arrive_at(&mut self, offset: usize, header: &[u8; HEADER_OCTETS], message: &[u8]) -> (Arrival, u64) {
+        let is_first = self.first + offset as u64 == 0;
         let entry = &mut self.entries[offset];
         if !is_response_to(entry.question, header, message) {
             return (Arrival::Mismatch, 0);
@@ -111,7 +112,7 @@ impl Window {
             State::Answered | State::Unused => Arrival::Duplicate,
             State::Waiting => {
                 self.waiting -= 1;
-                Arrival::Answer { sent, rcode, is_truncated: header[2] & 0x02 != 0 }
+                Arrival::Answer { sent, rcode, is_truncated: header[2] & 0x02 != 0, is_first }
             }
         };
         entry.state = State::Answered;
@@ -120,30 +121,32 @@ impl Window {
     }
 
     /// Query `number` has timed out; `None` when it has been answered meanwhile.
-    pub(in crate::engine) fn time_out(&mut self, number: u64) -> Option<Sent> {
+    pub(in crate::engine) fn time_out(&mut self, number: u64) -> Option<Unanswered> {
         self.give_up(number, State::TimedOut)
     }
 
     /// Query `number` will never be answered: its stream was given up by the server.
-    pub(in crate::engine) fn lose(&mut self, number: u64) -> Option<Sent> {
+    pub(in crate::engine) fn lose(&mut self, number: u64) -> Option<Unanswered> {
         self.give_up(number, State::Answered)
     }
 
-    fn give_up(&mut self, number: u64, state: State) -> Option<Sent> {
+    fn give_up(&mut self, number: u64, state: State) -> Option<Unanswered> {
         let offset = number.checked_sub(self.first)? as usize;
         let entry = self.entries.get_mut(offset).filter(|entry| entry.state == State::Waiting)?;
         entry.state = state;
         let sent = entry.sent;
         self.waiting -= 1;
         self.trim();
-        Some(sent)
+        Some(Unanswered { sent, is_first: number == 0 })
     }
 
     /// All that wait: the connection has ended.
-    pub(in crate::engine) fn drain(&mut self) -> impl Iterator<Item = Sent> + use<'_> {
+    pub(in crate::engine) fn drain(&mut self) -> impl Iterator<Item = Unanswered> + use<'_> {
+        let numbers = self.first..;
         self.first += self.entries.len() as u64;
         self.waiting = 0;
-        self.entries.drain(..).filter(|entry| entry.state == State::Waiting).map(|entry| entry.sent)
+        let entries = numbers.zip(self.entries.drain(..)).filter(|(_, entry)| entry.state == State::Waiting);
+        entries.map(|(number, entry)| Unanswered { sent: entry.sent, is_first: number == 0 })
     }
 
     fn trim(&mut self) {
@@ -197,7 +200,8 @@ mod tests {
         let queries = entered(&mut window, 3);
         window.written(10);
         for index in [2, 0, 1] {
-            let expected = Arrival::Answer { sent: sent(index as u64), rcode: 0, is_truncated: false };
+            let sent = sent(index as u64);
+            let expected = Arrival::Answer { sent, rcode: 0, is_truncated: false, is_first: index == 0 };
             assert_eq!(window.arrive(&answer(&queries[index])), (expected, 10));
             assert_eq!(window.arrive(&answer(&queries[index])).0, Arrival::Duplicate);
         }
@@ -214,11 +218,11 @@ mod tests {
         let mut other = answer(&queries[1]);
         other[14] ^= 1;
         assert_eq!(window.arrive(&other).0, Arrival::Mismatch);
-        assert_eq!(window.time_out(0), Some(sent(0)));
+        assert_eq!(window.time_out(0), Some(Unanswered { sent: sent(0), is_first: true }));
         assert_eq!(window.time_out(0), None);
         assert!(matches!(window.arrive(&answer(&queries[0])).0, Arrival::Late { .. }));
         assert_eq!(window.arrive(&answer(&queries[0])).0, Arrival::Duplicate);
-        assert_eq!(window.drain().collect::<Vec<_>>(), [sent(1)]);
+        assert_eq!(window.drain().collect::<Vec<_>>(), [Unanswered { sent: sent(1), is_first: false }]);
         assert_eq!((window.waiting(), window.count()), (0, 2));
     }
 

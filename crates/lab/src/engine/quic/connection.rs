@@ -3,6 +3,7 @@
 use super::port::Port;
 use crate::engine::Transport::{self, Doq};
 use crate::engine::book::Book;
+use crate::engine::matching::Arrival;
 use crate::engine::roster::{Life, Member};
 use crate::engine::stream::framing::{Framing, frame};
 use crate::limits::{STREAM_MESSAGE_OCTETS_MAX, STREAM_UNSENT_OCTETS_MAX};
@@ -27,6 +28,8 @@ pub(super) struct Connection {
     pending_octets: usize,
     /// Queries that went out as early data.
     early: Vec<(u64, Vec<u8>)>,
+    /// Queries below this number went out as early data that the server took.
+    early_end: u64,
     streams: BTreeMap<StreamId, Exchange>,
     wake: Option<Instant>,
     /// When the last datagram came.
@@ -77,6 +80,7 @@ impl Connection {
             pending: VecDeque::new(),
             pending_octets: 0,
             early: Vec::new(),
+            early_end: 0,
             streams: BTreeMap::new(),
             wake: None,
             came_ns: 0,
@@ -151,7 +155,9 @@ impl Connection {
         self.life.opened(now);
         book.connections(Doq, now).opened(now.saturating_sub(self.life.began_ns));
         let early = std::mem::take(&mut self.early);
-        if !self.quic.accepted_0rtt() {
+        if self.quic.accepted_0rtt() {
+            self.early_end = early.last().map_or(0, |(number, _)| number + 1);
+        } else {
             // Streams of early data that was refused are gone; their queries go out again (RFC 9001 4.6.2).
             self.streams.clear();
             for (number, framed) in early.into_iter().rev() {
@@ -182,6 +188,8 @@ impl Connection {
             self.streams.insert(id, Exchange { number, framing: Framing::default(), octets: 0 });
             if !self.life.is_open {
                 self.early.push((number, framed));
+                let now = book.clock.now_ns();
+                book.connections(Doq, now).early_queries += 1;
             }
         }
         self.life.window.written(book.clock.now_ns());
@@ -199,9 +207,12 @@ impl Connection {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     exchange.octets += chunk.bytes.len();
-                    let (window, number) = (&mut self.life.window, exchange.number);
+                    let (window, number, early_end) = (&mut self.life.window, exchange.number, self.early_end);
                     exchange.framing.take(&chunk.bytes, |message| {
                         let (arrival, written_ns) = window.arrive_on(number, message);
+                        if matches!(arrival, Arrival::Answer { .. }) && number < early_end {
+                            book.connections(Doq, now).early_answers += 1;
+                        }
                         book.arrived(Doq, now, message, arrival, written_ns);
                     });
                     is_reset |= exchange.octets > STREAM_MESSAGE_OCTETS_MAX + 2;

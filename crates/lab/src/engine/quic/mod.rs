@@ -8,6 +8,7 @@ mod port;
 use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::endpoint::{Endpoint, Habits};
+use super::matching::Unanswered;
 use super::roster::{Before, Life, Roster, Route, Timers};
 use super::tls::{Session, TlsConfigs, TlsPlan, explain};
 use super::{Plan, Transport::Doq};
@@ -129,7 +130,7 @@ impl Quic {
         };
         let Some((slot, connection)) = slot.and_then(|slot| self.roster.get(slot).map(|connection| (slot, connection)))
         else {
-            book.lost(Doq, sent, sent.sent_ns);
+            book.lost(Doq, Unanswered { sent, is_first: true }, sent.sent_ns);
             return;
         };
         let is_first = connection.life.window.count() == 0;

@@ -23,6 +23,7 @@ pub use http::HttpPlan;
 use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::endpoint::{Endpoint, Habits};
+use super::matching::Unanswered;
 use super::port_count::PortCount;
 use super::roster::{Before, Roster, Route};
 use super::system::memory;
@@ -137,14 +138,14 @@ impl Streams {
         };
         let Some((slot, connection)) = slot.and_then(|slot| self.roster.get(slot).map(|connection| (slot, connection)))
         else {
-            book.lost(transport, sent, sent.sent_ns);
+            book.lost(transport, Unanswered { sent, is_first: true }, sent.sent_ns);
             return Ok(());
         };
         let is_first = connection.life.window.count() == 0;
         match connection.send(sent, message, &self.opener.http) {
             Ok(number) => self.roster.queued(slot, sent, number),
             // HTTP/2 has ended; its connection will tell.
-            Err(_) => book.lost(transport, sent, sent.sent_ns),
+            Err(_) => book.lost(transport, Unanswered { sent, is_first }, sent.sent_ns),
         }
         book.connections(transport, sent.sent_ns).reused_queries += u64::from(!is_first);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::interval_log::{self, Intervals, Timing};
 use super::metrics::{self, Metrics};
-use crate::report::{Account, ConnectionRow, Manifest, Recording, Row, Run, Summary};
+use crate::report::{Account, ConnectionRow, Manifest, Patience, Recording, Row, Run, Summary};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -40,6 +40,10 @@ pub fn read(folder: &Path) -> Result<Run, ReadError> {
     let started = UNIX_EPOCH + Duration::from_nanos(metrics.since_ns);
     let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
     let mut recording = Recording::new(started, timeout);
+    let more = metrics.header.get("additional_info");
+    let seconds = |name: &str| more.and_then(|more| more[name].as_f64()).unwrap_or_default();
+    let patience = |name: &str| Duration::try_from_secs_f64(seconds(name)).unwrap_or_default();
+    recording.patience = Patience { handshake: patience("handshake_timeout"), idle: patience("idle_timeout") };
     fill(&mut recording, &mut metrics);
     for timing in Timing::ALL {
         let name = timing.file_name();

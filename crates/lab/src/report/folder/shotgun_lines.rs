@@ -113,7 +113,7 @@ fn statistics<'a>(
         conn_handshakes_failed: connections.failed,
         conn_resumed: connections.resumed,
         conn_quic_0rtt_loaded: connections.early_data,
-        quic_0rtt_sent: connections.early_data,
-        quic_0rtt_answered: connections.early_data,
+        quic_0rtt_sent: connections.early_queries,
+        quic_0rtt_answered: connections.early_answers,
     }
 }

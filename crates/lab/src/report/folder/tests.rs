@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::Transport;
 use crate::measure::Second;
-use crate::report::{Account, ConnectionRow, Event, Limit, LimitSide, Row, Run, TransportSummary, Validity};
+use crate::report::{Account, ConnectionRow, Event, Limit, LimitSide, Patience, Row, Run, TransportSummary, Validity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,6 +63,7 @@ fn recording() -> Recording {
 fn with_connections() -> Recording {
     let mut recording = recording();
     let rows = recording.rows.clone();
+    recording.patience = Patience { handshake: Duration::from_secs(3), idle: Duration::from_millis(1_500) };
     let connection = |at, opened, open| ConnectionRow {
         at,
         transport: "doq".into(),
@@ -71,6 +72,8 @@ fn with_connections() -> Recording {
         failed: 1,
         resumed: 2,
         early_data: 1,
+        early_queries: 4,
+        early_answers: 3,
         ..ConnectionRow::default()
     };
     let connections = vec![connection(0.0, 5, 5), connection(1.0, 3, 7)];
@@ -110,6 +113,7 @@ fn what_was_written_is_read_back() {
     let folder = written("round", &recording);
     let Run { recording: found, summary, manifest, total, .. } = read(&folder.0).unwrap();
     assert_eq!((found.started, found.timeout), (recording.started, recording.timeout));
+    assert_eq!(found.patience, recording.patience);
     assert_eq!(found.rows, recording.rows);
     for (transport, account) in &recording.transports {
         assert_eq!(
@@ -178,6 +182,7 @@ fn shotgun_finds_every_field_of_its_version() {
         (&file["version"], &file["merged"], &file["timeout_ms"]),
         (&20_200_527.into(), &false.into(), &20.into())
     );
+    assert_eq!((&file["handshake_timeout_ms"], &file["idle_timeout_ms"]), (&3_000.into(), &1_500.into()));
     let mut expected = "since_ms until_ms requests ongoing answers conn_active conn_handshakes conn_resumed \
         conn_quic_0rtt_loaded quic_0rtt_sent quic_0rtt_answered conn_handshakes_failed rcode_noerror rcode_formerr \
         rcode_servfail rcode_nxdomain rcode_notimp rcode_refused rcode_yxdomain rcode_yxrrset rcode_nxrrset \
@@ -195,6 +200,9 @@ fn shotgun_finds_every_field_of_its_version() {
     assert_eq!((&first["requests"], &first["answers"], &first["rcode_nxdomain"]), (&4.into(), &3.into(), &1.into()));
     assert_eq!((&sum["since_ms"], &sum["until_ms"], &sum["requests"]), (&0.into(), &2_000.into(), &6.into()));
     assert_eq!((&sum["conn_handshakes"], &sum["conn_active"], &sum["rcode_other"]), (&10.into(), &7.into(), &2.into()));
+    // Connections, and queries that went out as early data, are not the same.
+    let early = [&sum["conn_quic_0rtt_loaded"], &sum["quic_0rtt_sent"], &sum["quic_0rtt_answered"]];
+    assert_eq!(early, [2, 8, 6]);
 }
 
 #[test]
@@ -223,7 +231,7 @@ fn shotgun_of_today_has_lines() {
     let golden = r#"{"runid":"catlab-1795254615000","type":"stats_periodic","since":0,"until":1000,"queries":4,
         "responses":3,"timeouts":1,"response_rcodes":{"NOERROR":2,"NXDOMAIN":1},"response_latency":null,
         "conn_active":5,"conn_handshakes":6,"conn_handshakes_failed":1,"conn_resumed":2,"conn_quic_0rtt_loaded":1,
-        "quic_0rtt_sent":1,"quic_0rtt_answered":1}"#;
+        "quic_0rtt_sent":4,"quic_0rtt_answered":3}"#;
     assert_eq!(first, serde_json::from_str::<Value>(golden).unwrap());
     let sum = &lines[3];
     assert_eq!((&sum["until"], &sum["queries"], &sum["conn_active"]), (&2_000.into(), &6.into(), &7.into()));

@@ -84,17 +84,20 @@ fn shares(runs: &[Run]) -> Figure {
 }
 
 fn latencies(runs: &[Run]) -> Figure {
-    let mut figure = Figure::new("client-latency", "Latency of each client", &runs.iter().collect::<Vec<_>>())
-        .caption("Which share of the clients had a median, and a 99th percentile, of no more than that.");
+    let mut figure = Figure::new("client-latency", "Latency of each client", &runs.iter().collect::<Vec<_>>()).caption(
+        "Which share of the clients that asked had a median, and a 99th percentile, of no more than that; each of at \
+         most 64 queries, a random choice of the client's. Queries without an answer stand at the time-out. A curve \
+         that ends below 100 % leaves clients of whose queries none came to its end.",
+    );
     type Value = fn(&Client) -> f64;
     let values: [(&str, Value, &str); 2] =
         [("p50", |client| client.p50_us, "solid"), ("p99", |client| client.p99_us, "dash")];
     for (index, run, clients) in populations(runs) {
+        let n = clients.iter().filter(|client| client.sent > 0).count() as f64;
         for (at, (what, value, dash)) in values.into_iter().enumerate() {
             let mut sorted: Vec<f64> =
                 clients.iter().map(|client| value(client) / 1e6).filter(|&us| us > 0.0).collect();
             sorted.sort_by(f64::total_cmp);
-            let n = sorted.len() as f64;
             let (x, y) = thinned(sorted.len()).map(|at| (sorted[at], Some((at as f64 + 1.0) / n))).unzip();
             let colour = colour(if runs.len() > 1 { index } else { at });
             let mut trace = line(&format!("{} {what}", run.label), x, y, colour, dash);
@@ -135,4 +138,39 @@ fn stroke(index: usize, suffix: &str) -> &'static str {
 fn thinned(count: usize) -> impl Iterator<Item = usize> {
     let step = count.div_ceil(POINTS_MAX).max(1);
     (0..count).filter(move |at| at % step == 0 || *at < 100 || at + 1 == count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Recording;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    /// The curves of p50 and p99: shares of clients by latency.
+    fn curves(clients: Vec<Client>) -> Vec<Vec<(f64, f64)>> {
+        let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+        recording.clients = clients;
+        let total = recording.total();
+        let (label, origin) = ("one".into(), "catlab load".into());
+        let run = Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() };
+        let numbers = |value: &serde_json::Value| -> Vec<f64> { serde_json::from_value(value.clone()).unwrap() };
+        let figure = latencies(&[run]);
+        figure.traces.iter().map(|trace| numbers(&trace["x"]).into_iter().zip(numbers(&trace["y"])).collect()).collect()
+    }
+
+    #[test]
+    fn clients_without_an_answer_are_not_left_out() {
+        let client = |client, sent, p50_us, p99_us| Client { client, sent, p50_us, p99_us, ..Client::default() };
+        let answered = (0..7).map(|number| client(number, 5, 200.0, 900.0));
+        // Two whose queries all timed out, one of which no query came to its end, and one that never asked.
+        let others = [client(7, 5, 1e6, 1e6), client(8, 5, 1e6, 1e6), client(9, 5, 0.0, 0.0), client(10, 0, 0.0, 0.0)];
+        let curves = curves(answered.chain(others).collect());
+        let shares = |curve: &[(f64, f64)]| {
+            let within =
+                |seconds: f64| curve.iter().filter(|(x, _)| *x <= seconds).map(|(_, y)| *y).fold(0.0, f64::max);
+            [within(1e-4), within(1e-3), within(0.99), within(1.0)]
+        };
+        assert_eq!(shares(&curves[0]), [0.0, 0.7, 0.7, 0.9]);
+        assert_eq!(shares(&curves[1]), [0.0, 0.7, 0.7, 0.9]);
+    }
 }

@@ -164,7 +164,7 @@ fn end(run: &Run) -> f64 {
 pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, dash: &str) -> Value {
     let mode = if x.len() < 3 { "lines+markers" } else { "lines" };
     json!({
-        "type": "scatter", "mode": mode, "name": escape(name), "x": x, "y": y,
+        "type": "scatter", "mode": mode, "name": drawn(name), "x": x, "y": y,
         "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": 5 },
     })
 }
@@ -213,7 +213,12 @@ pub(super) fn spoken(ns: u64) -> String {
     duration(Duration::from_nanos(ns))
 }
 
-/// Text that plotly.js would take for HTML.
+/// Text that plotly.js would take for HTML. It knows few entities: quotation marks stay what they are.
+fn drawn(text: &str) -> String {
+    escape(text).replace("&quot;", "\"")
+}
+
+/// Text in HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -221,6 +226,13 @@ pub(super) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_metrics_are_drawn_as_they_are() {
+        let name = |text: &str| line(text, vec![0.0], vec![None], GREY, "solid")["name"].clone();
+        assert_eq!(name("q_total{rcode=\"0\"}"), "q_total{rcode=\"0\"}");
+        assert_eq!(name("<b>\"&\"</b>"), "&lt;b&gt;\"&amp;\"&lt;/b&gt;");
+    }
 
     #[test]
     fn few_decades_have_more_ticks() {

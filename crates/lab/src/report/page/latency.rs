@@ -269,8 +269,10 @@ fn span(intervals: &[Interval]) -> String {
 
 /// Rates: what was sent and what came back right, all runs together.
 pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
-    let mut figure = Figure::new("rate", "Rate", &runs.iter().collect::<Vec<_>>())
-        .caption("Queries sent (thin) and right answers, each in the second of its query.");
+    let mut figure = Figure::new("rate", "Rate", &runs.iter().collect::<Vec<_>>()).caption(
+        "Queries sent (dotted) and right answers (solid), each in the second of its query; thin, the answers in the \
+             second in which they came, the late ones left out. Where the two part, answers waited.",
+    );
     for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
         let x: Vec<f64> = intervals.iter().map(Interval::middle).collect();
         let rate = |count: fn(&Interval) -> u64| -> Vec<Option<f64>> {
@@ -279,20 +281,28 @@ pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
                 .map(|interval| Some(count(interval) as f64 / interval.row.span_seconds.max(1e-9)))
                 .collect()
         };
-        let traces: [(&str, Vec<Option<f64>>, f64); 2] = [
-            ("sent", rate(|interval| interval.row.sent), 1.0),
-            ("right answers", rate(|interval| interval.row.right()), 1.75),
+        let is_alone = runs.len() == 1;
+        let traces = [
+            ("sent", rate(|interval| interval.row.sent), 1.0, "dot", if is_alone { GREY } else { colour(index) }),
+            ("right answers", rate(|interval| interval.row.right()), 1.75, "solid", colour(index)),
+            (
+                "answers came",
+                rate(|interval| interval.row.arrived),
+                1.0,
+                "dash",
+                colour(if is_alone { 1 } else { index }),
+            ),
         ];
-        for (what, y, width) in traces {
+        for (what, y, width, dash, colour) in traces {
             if y.iter().flatten().all(|&rate| rate == 0.0) {
                 continue;
             }
             let mut trace: Value = line(
-                &if runs.len() == 1 { what.to_owned() } else { format!("{} {what}", run.label) },
+                &if is_alone { what.to_owned() } else { format!("{} {what}", run.label) },
                 x.clone(),
                 y,
-                if what == "sent" && runs.len() == 1 { GREY } else { colour(index) },
-                if what == "sent" { "dot" } else { "solid" },
+                colour,
+                dash,
             );
             trace["line"]["width"] = width.into();
             trace["hovertemplate"] = "%{y:,.1f}/s".into();
@@ -301,4 +311,32 @@ pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     }
     let all: Vec<_> = runs.iter().enumerate().collect();
     figure.timed(&all, linear("queries a second"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::intervals;
+    use super::*;
+    use crate::report::{Recording, Row};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn answers_are_drawn_in_the_second_in_which_they_came_too() {
+        let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(2));
+        // A server that rests in the first second, and answers in the next.
+        for (second, arrived) in [(0.0, 20), (1.0, 180)] {
+            let row = Row { start_seconds: second, span_seconds: 1.0, sent: 100, answered: 100, ..Row::default() };
+            recording.rows.push(Row { arrived, ..row });
+        }
+        let (label, origin, total) = ("one".into(), "catlab load".into(), recording.total());
+        let run = Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() };
+        let intervals = vec![intervals::of(&run)];
+        let figure = rates(&[run], &intervals);
+        let curve = |name: &str| {
+            let trace = figure.traces.iter().find(|trace| trace["name"] == name).unwrap();
+            serde_json::from_value::<Vec<f64>>(trace["y"].clone()).unwrap()
+        };
+        assert_eq!(curve("right answers"), [100.0, 100.0]);
+        assert_eq!(curve("answers came"), [20.0, 180.0]);
+    }
 }

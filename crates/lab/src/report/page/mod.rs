@@ -13,10 +13,12 @@ mod intervals;
 mod clients;
 mod freshness;
 mod latency;
+mod metrics;
 mod outcomes;
 mod server;
 // Figures, verdicts, provenance.
 mod table;
+mod transports;
 mod wrong;
 
 use super::Run;
@@ -80,7 +82,7 @@ pub fn page(runs: &[Run], title: &str) -> String {
         "<h2 id=\"figures-of-runs\">Figures</h2>\n",
         &table::figures(runs),
         &table::times(runs),
-        &table::transports(runs),
+        &transports::tables(runs),
         &table::standing_out(runs, &intervals),
         &wrong::answers(runs),
         &table::events(runs),

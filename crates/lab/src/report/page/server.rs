@@ -1,13 +1,12 @@
 //! Pictures of the server under the same clock: processor, memory, drops, and whatever its metrics say.
 
 use super::figure::{Figure, colour, dash, line, linear};
+use super::metrics;
 use crate::report::{Run, Sample};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Server: metrics that are drawn; the others are in `monitor.jsonl`.
-const METRICS_MAX: usize = 40;
-/// Of these: shown at once; the others wait in the legend.
+/// Metrics that are shown at once; the others wait in the legend.
 const METRICS_SHOWN: usize = 4;
 
 /// One picture for each kind of thing that was watched; nothing for runs that watched nothing.
@@ -41,10 +40,7 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
     );
     add("tcp", "Server: TCP sockets", "By state, as the kernel counts them.", "sockets", &|run| {
         let states: BTreeSet<_> = run.recording.samples.iter().flat_map(|sample| sample.tcp_states.keys()).collect();
-        let states = states.into_iter();
-        states
-            .flat_map(|state| levels(run, state, |sample| sample.tcp_states.get(state).map(|&count| count as f64)))
-            .collect()
+        states.into_iter().flat_map(|state| tcp_sockets(run, state)).collect()
     });
     add("threads", "Server: threads", "Of the process.", "threads", &|run| {
         levels(run, "", |sample| sample.threads.map(|count| count as f64))
@@ -60,26 +56,40 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
             series
         },
     );
+    let (counters, gauges) = metrics::chosen(runs);
+    let which = |chosen: &metrics::Chosen| match chosen.count > chosen.names.len() {
+        true => format!("The {} of {} that changed most often", chosen.names.len(), chosen.count),
+        false => format!("All {}", chosen.count),
+    };
+    let choice = "Choose in the legend; as scraped they are in monitor.jsonl.";
+    add(
+        "counters",
+        "Server: counters",
+        &format!("How fast its metrics that only grow (_total, _sum, _count) did. {}. {choice}", which(&counters)),
+        "a second",
+        &|run| metrics::counters(run, &counters.names),
+    );
     add(
         "metrics",
         "Server: metrics",
-        "As scraped: counters grow. Choose in the legend; all are in monitor.jsonl.",
+        &format!("As they stood, from each change to the next. {}. {choice}", which(&gauges)),
         "",
-        &|run| {
-            let names: BTreeSet<_> = run.recording.samples.iter().flat_map(|sample| sample.metrics.keys()).collect();
-            let names = names.into_iter().take(METRICS_MAX);
-            names.flat_map(|name| levels(run, name, |sample| sample.metrics.get(name).copied())).collect()
-        },
+        &|run| metrics::gauges(run, &gauges.names),
     );
     figures
 }
 
 /// What one source said, over time.
-struct Series {
-    name: String,
-    x: Vec<f64>,
-    y: Vec<Option<f64>>,
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) x: Vec<f64>,
+    pub(super) y: Vec<Option<f64>>,
+    /// How its points are joined, as plotly.js calls it.
+    pub(super) shape: &'static str,
 }
+
+/// Straight from one reading to the next.
+const STRAIGHT: &str = "linear";
 
 impl Series {
     fn is_zero(&self) -> bool {
@@ -87,7 +97,7 @@ impl Series {
     }
 }
 
-fn by_source(run: &Run) -> BTreeMap<&str, Vec<&Sample>> {
+pub(super) fn by_source(run: &Run) -> BTreeMap<&str, Vec<&Sample>> {
     let mut sources: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     for sample in &run.recording.samples {
         sources.entry(&sample.source).or_default().push(sample);
@@ -95,18 +105,32 @@ fn by_source(run: &Run) -> BTreeMap<&str, Vec<&Sample>> {
     sources
 }
 
-fn named(source: &str, what: &str) -> String {
+pub(super) fn named(source: &str, what: &str) -> String {
     if what.is_empty() { source.to_owned() } else { format!("{source} {what}") }
 }
 
-/// Values as they are.
+/// Values as they are; a gap where the source could not be read.
 fn levels(run: &Run, what: &str, value: impl Fn(&Sample) -> Option<f64>) -> Vec<Series> {
     let series = by_source(run).into_iter().map(|(source, samples)| {
-        let found = samples.iter().filter_map(|sample| Some((sample.at, Some(value(sample)?))));
+        let found = samples.iter().filter_map(|sample| match &sample.error {
+            Some(_) => Some((sample.at, None)),
+            None => Some((sample.at, Some(value(sample)?))),
+        });
         let (x, y) = found.unzip();
-        Series { name: named(source, what), x, y }
+        Series { name: named(source, what), x, y, shape: STRAIGHT }
     });
-    series.filter(|series| !series.x.is_empty()).collect()
+    series.filter(|series| series.y.iter().any(Option::is_some)).collect()
+}
+
+/// Sockets in one state: what a sample with others does not name is not there.
+fn tcp_sockets(run: &Run, state: &str) -> Vec<Series> {
+    let sources = by_source(run);
+    let sources = sources.into_iter().filter(|(_, samples)| samples.iter().any(|one| !one.tcp_states.is_empty()));
+    let sources: BTreeSet<_> = sources.map(|(source, _)| source).collect();
+    levels(run, state, |sample| {
+        let count = sample.tcp_states.get(state).copied().unwrap_or_default();
+        sources.contains(sample.source.as_str()).then_some(count as f64)
+    })
 }
 
 /// What is told of the time since the sample before, by the second. A source's first sample has none before it.
@@ -117,7 +141,7 @@ fn rates(run: &Run, what: &str, value: impl Fn(&Sample) -> Option<f64>) -> Vec<S
             Some((pair[1].at, Some(value(pair[1])? / span))).filter(|_| span > 0.0)
         });
         let (x, y) = pairs.unzip();
-        Series { name: named(source, what), x, y }
+        Series { name: named(source, what), x, y, shape: STRAIGHT }
     });
     series.filter(|series| !series.x.is_empty()).collect()
 }
@@ -131,19 +155,16 @@ fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) ->
             let (colour, dash) = if is_alone { (colour(at), dash(at / 6)) } else { (colour(index), dash(at)) };
             let mut trace = line(&name, series.x.clone(), series.y.clone(), colour, dash);
             trace["hovertemplate"] = "%{y:,.3~s}".into();
-            if id == "metrics" {
-                // A metric that stands still is not told again.
-                trace["line"]["shape"] = "hv".into();
-                if at >= METRICS_SHOWN {
-                    trace["visible"] = "legendonly".into();
-                }
+            trace["line"]["shape"] = series.shape.into();
+            if matches!(id, "counters" | "metrics") && at >= METRICS_SHOWN {
+                trace["visible"] = "legendonly".into();
             }
             figure.traces.push(trace);
         }
     }
     let all: Vec<_> = runs.iter().enumerate().collect();
     let mut axis: Value = linear(axis);
-    if matches!(id, "memory" | "metrics") {
+    if matches!(id, "memory" | "counters" | "metrics") {
         axis["tickformat"] = "~s".into();
     }
     let is_clean = id == "drops" && each.iter().flatten().all(Series::is_zero);
@@ -153,4 +174,32 @@ fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) ->
         figure.nothing("none");
     }
     figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Recording;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn a_state_that_is_not_named_has_no_sockets_and_an_error_is_a_gap() {
+        let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+        let states: [&[(&str, u64)]; 4] = [&[("LISTEN", 1), ("TIME_WAIT", 9)], &[("LISTEN", 1)], &[], &[("LISTEN", 1)]];
+        recording.samples = (0..4u8)
+            .map(|at| Sample {
+                at: f64::from(at),
+                source: "pid 1".into(),
+                error: (at == 2).then(|| "gone".into()),
+                tcp_states: states[usize::from(at)].iter().map(|&(state, count)| (state.into(), count)).collect(),
+                ..Sample::default()
+            })
+            .collect();
+        recording.samples.push(Sample { source: "cgroup /a".into(), ..Sample::default() });
+        let (label, origin, total) = ("one".into(), "catlab load".into(), recording.total());
+        let run = Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() };
+        let series = tcp_sockets(&run, "TIME_WAIT");
+        assert_eq!(series.len(), 1);
+        assert_eq!(series[0].y, [Some(9.0), Some(0.0), None, Some(0.0)]);
+    }
 }

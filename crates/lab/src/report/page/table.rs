@@ -2,7 +2,7 @@
 
 use super::figure::{colour, escape, spoken};
 use super::intervals::Interval;
-use crate::report::{LimitSide, Manifest, Quantiles, Run, TransportSummary};
+use crate::report::{Client, LimitSide, Manifest, Quantiles, Run, TransportSummary};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -81,8 +81,26 @@ pub(super) fn figures(runs: &[Run]) -> String {
             ("RCODEs", &|_, all| rcodes(all)),
         ],
     );
+    group(
+        "Clients",
+        &[
+            ("clients", &|run, _| some(run.recording.clients.len() as u64)),
+            ("never answered", &|run, _| never_answered(&run.recording.clients)),
+            ("longest without an answer", &|run, _| longest_gap(&run.recording.clients)),
+        ],
+    );
     out.push_str(END);
     out
+}
+
+fn never_answered(clients: &[Client]) -> String {
+    some(clients.iter().filter(|client| client.sent > 0 && client.answered == 0).count() as u64)
+}
+
+/// Empty for runs without clients, and for those of before it was kept.
+fn longest_gap(clients: &[Client]) -> String {
+    let longest_s = clients.iter().map(|client| client.longest_gap_s).fold(0.0, f64::max);
+    if longest_s > 0.0 { microseconds(longest_s * 1e6) } else { String::new() }
 }
 
 type Cell = dyn Fn(&Run, &TransportSummary) -> String;
@@ -135,75 +153,6 @@ type Times = fn(&TransportSummary) -> Quantiles;
 
 const TIMES: [(&str, Times); 3] =
     [("latency", |all| all.latency_us), ("service time", |all| all.service_us), ("send lag", |all| all.send_lag_us)];
-
-/// Each transport of each run, when there is more than one.
-pub(super) fn transports(runs: &[Run]) -> String {
-    // A population that would turn to TCP after a truncated answer may never do so.
-    let is_used = |all: &TransportSummary| all.sent > 0 || all.connections.is_some();
-    let has_several = |run: &Run| {
-        run.summary.as_ref().is_some_and(|summary| summary.transports.values().filter(|&all| is_used(all)).count() > 1)
-    };
-    let has_connections = |run: &Run| {
-        run.summary.as_ref().is_some_and(|summary| summary.transports.values().any(|all| all.connections.is_some()))
-    };
-    if !runs.iter().any(|run| has_several(run) || has_connections(run)) {
-        return String::new();
-    }
-    let columns = [
-        "run",
-        "transport",
-        "sent",
-        "answered",
-        "timed out",
-        "lost with connection",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "opened",
-        "failed",
-        "resumed",
-        "0-RTT",
-        "most open",
-        "handshake p50",
-        "p99",
-    ];
-    let mut out = String::from("<h2 id=\"transports\">Transports</h2>\n") + &head("lines", &columns);
-    for run in runs {
-        let all = run.summary.iter().flat_map(|summary| &summary.transports);
-        for (transport, all) in all.filter(|(_, all)| is_used(all)) {
-            let at = |value: fn(&Quantiles) -> f64| time(&all.latency_us, value);
-            let mut cells = vec![
-                escape(&run.label),
-                transport.to_string(),
-                whole(all.sent),
-                share(all.answered, all.sent),
-                share(all.timed_out, all.sent),
-                whole(all.connection_lost),
-                at(|q| q.p50),
-                at(|q| q.p99),
-                at(|q| q.p99_9),
-                at(|q| q.max),
-            ];
-            match &all.connections {
-                Some(own) => cells.extend([
-                    whole(own.opened),
-                    whole(own.failed),
-                    whole(own.resumed),
-                    whole(own.early_data),
-                    whole(own.open_max),
-                    time(&own.handshake_us, |q| q.p50),
-                    time(&own.handshake_us, |q| q.p99),
-                ]),
-                None => cells.extend(std::iter::repeat_n("–".to_owned(), 7)),
-            }
-            let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-            put(&mut out, &format!("<tr>{cells}</tr>\n"));
-        }
-    }
-    out.push_str(END);
-    out
-}
 
 /// Seconds in which something went wrong.
 pub(super) fn standing_out(runs: &[Run], intervals: &[Vec<Interval>]) -> String {
@@ -381,7 +330,7 @@ fn command(words: &[String]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
+pub(super) fn time(quantiles: &Quantiles, value: fn(&Quantiles) -> f64) -> String {
     if quantiles.n == 0 { String::new() } else { microseconds(value(quantiles)) }
 }
 
@@ -402,7 +351,7 @@ fn rcodes(all: &TransportSummary) -> String {
     parts.join("<br>")
 }
 
-fn share(count: u64, of: u64) -> String {
+pub(super) fn share(count: u64, of: u64) -> String {
     if of == 0 { whole(count) } else { format!("{} ({:.3} %)", whole(count), 100.0 * count as f64 / of as f64) }
 }
 
@@ -411,7 +360,7 @@ fn some(count: u64) -> String {
 }
 
 /// In groups of three.
-fn whole(count: u64) -> String {
+pub(super) fn whole(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

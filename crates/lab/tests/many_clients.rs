@@ -1,0 +1,66 @@
+//! Many clients with a connection each, and what their server counts: 15,000 for a minute once all are there, with
+//! `CATAMARAN_TEST_FULL=1`, otherwise few for some seconds.
+#![cfg(target_os = "linux")]
+
+#[expect(dead_code, reason = "its id is for tests that watch it")]
+#[path = "support/echo_process.rs"]
+mod echo_process;
+#[expect(dead_code, reason = "the rest of it is for tests that start servers")]
+mod support;
+
+use echo_process::{CATLAB, EchoProcess};
+use lab::engine::Transport;
+use lab::report::Run;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::Folder;
+
+/// Each client is answered as often, in seconds.
+const GAP_S_MAX: f64 = 10.0;
+
+fn measured(transport: Transport) {
+    // They join one after another: as many handshakes at once as a busy machine can do.
+    let (count, rate, ramp, seconds) = if support::is_full() { (15_000, 0.187, 15, 75) } else { (60, 1.0, 1, 5) };
+    let folder = Folder::new(&format!("many-{transport}"));
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (ca, population, out) = (path("ca.pem"), path("clients.toml"), path("run"));
+    // One process may not have as many open files as both sides need.
+    let echo = EchoProcess::start(transport, Path::new(&ca));
+    let port = echo.port;
+    let text = format!(
+        "[queries]\npattern = \"q{{n}}.example\"\nnames = 1000\ntypes = {{ A = 1.0 }}\n\
+         [ports]\n{transport} = {port}\n\
+         [[clients]]\ncount = {count}\ntransports = {{ {transport} = 1.0 }}\n\
+         rate = {{ distribution = \"constant\", mean = {rate}, arrivals = \"even\" }}\n\
+         active = {{ ramp_s = {ramp}.0 }}\n"
+    );
+    std::fs::write(&population, text).unwrap();
+    let status = Command::new(CATLAB)
+        .args(["load", "--quiet", "--server", "127.0.0.1", "--workers", "1", "--timeout", "5s"])
+        .args(["--population", &population, "--ca", &ca, "--duration", &format!("{seconds}s"), "--out", &out])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    // A run whose queries were late, on a busy machine, is INVALID and ends with 1; who was answered how often holds.
+    assert!(matches!(status.code(), Some(0 | 1)), "{transport}: {status}");
+    let (queries, connections) = echo.end();
+    let run = Run::read(Path::new(&out)).unwrap();
+    let clients = &run.recording.clients;
+    let longest_s = clients.iter().map(|client| client.longest_gap_s).fold(0.0, f64::max);
+    println!("{transport}: {count} clients, {queries} queries, longest without an answer {longest_s:.2} s");
+    assert_eq!(clients.len(), count, "{transport}");
+    assert!(clients.iter().all(|client| client.answered > 0), "{transport}");
+    // One at even distances waits for nearly one of them, from one answer to the next.
+    assert!((0.9 / rate..=GAP_S_MAX).contains(&longest_s), "{transport}: {longest_s} s");
+    let total = &run.summary.as_ref().unwrap().transports[&transport];
+    let opened = total.connections.as_ref().unwrap();
+    assert_eq!((opened.opened, opened.failed, opened.open_max), (connections, 0, count as u64), "{transport}");
+    assert_eq!((opened.opened, total.sent), (count as u64, queries), "{transport}");
+}
+
+#[test]
+fn each_of_many_clients_is_answered_and_the_server_counts_as_many() {
+    for transport in [Transport::Tcp, Transport::Dot, Transport::Doq] {
+        measured(transport);
+    }
+}
