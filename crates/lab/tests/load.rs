@@ -4,7 +4,7 @@ mod traffic;
 
 use lab::echo::{Echo, Fault};
 use lab::engine::{Pace, Plan, Transport, run};
-use lab::report::{Rules, Summary};
+use lab::report::{LimitSide, Rules, Summary};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use traffic::{echo, measure};
@@ -52,6 +52,18 @@ fn every_query_is_accounted_for() {
     assert!((summary.achieved_rate - right).abs() < 0.01, "{}", summary.achieved_rate);
     // The last query may go out a little after the end of the plan, on a machine that does other things too.
     assert!((3.0..3.2).contains(&summary.duration_seconds), "{}", summary.duration_seconds);
+}
+
+/// A query that is lost keeps those after it on its socket waiting: so few IDs are a limit of the tool, and said to be.
+#[test]
+fn a_closed_loop_that_runs_out_of_ids_is_limited_by_the_tool() {
+    let echo = echo(|number| if number == 10 { Fault::Drop } else { Fault::None });
+    let pace = Pace::Closed { in_flight: 200, duration: Duration::from_secs(8) };
+    let plan = Plan { socket_count: 1, timeout: Duration::from_secs(7), ..plan(echo.address(Transport::Udp), pace) };
+    let (outcome, _) = measure(&plan);
+    let limit = Summary::new(&plan, &outcome, &Rules::default()).limit;
+    assert!(limit.evidence.iter().any(|line| line.contains("no ID was free")), "{:?}", limit.evidence);
+    assert_eq!(limit.side, LimitSide::Tool, "{:?}", limit.evidence);
 }
 
 #[test]

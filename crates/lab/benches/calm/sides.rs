@@ -30,6 +30,8 @@ const SECONDS_MIN: u64 = 3;
 /// Of the updates that were to come so many must have been acknowledged, and of the queries so many must count.
 const UPDATES_SHARE_MIN: f64 = 0.95;
 const QUERIES_SHARE_MIN: f64 = 0.95;
+/// What is above the quantile that is judged.
+const QUANTILE_LEFT: f64 = 1e-4;
 
 /// What one side did over all turns.
 #[derive(Default)]
@@ -182,7 +184,8 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
         let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
         let is_judged = quantile == 0.9999 && since == Since::Planned;
-        let verdict = if is_judged { judge(options, kind, disturbed, queries, [low, high]) } else { Verdict::Informs };
+        let verdict =
+            if is_judged { judge(options, kind, [still, disturbed], queries, [low, high]) } else { Verdict::Informs };
         let note = if is_judged {
             format!(
                 "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
@@ -209,8 +212,15 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
 }
 
 /// The interval says whether the budget is met; nothing does when the disturbance did not take place as it should
-/// have, or the queries are fewer than were wanted.
-fn judge(options: &Options, kind: Kind, disturbed: &Side, queries: [u64; 2], interval: [f64; 2]) -> Verdict {
+/// have, the queries are fewer than were wanted, or so many were lost with nothing going on that it is the time-out
+/// that is compared.
+fn judge(
+    options: &Options,
+    kind: Kind,
+    [still, disturbed]: [&Side; 2],
+    queries: [u64; 2],
+    interval: [f64; 2],
+) -> Verdict {
     let took_place = match kind {
         Kind::Updates => disturbed.done as f64 >= UPDATES_SHARE_MIN * options.changes as f64,
         Kind::Load => disturbed.done > 0 && disturbed.checkpoints > 0.0,
@@ -218,8 +228,10 @@ fn judge(options: &Options, kind: Kind, disturbed: &Side, queries: [u64; 2], int
     };
     // Whole seconds are compared: the first and the last of a turn may be left out.
     let are_enough = queries.into_iter().all(|count| count as f64 >= QUERIES_SHARE_MIN * options.queries as f64);
+    let lost = still.runs.iter().map(|run| run.figures().timed_out).sum::<u64>() as f64;
+    let has_latency = lost < QUANTILE_LEFT * queries[0] as f64;
     match interval {
-        _ if !(took_place && are_enough) => Verdict::Absent,
+        _ if !(took_place && are_enough && has_latency) => Verdict::Absent,
         [_, high] if high <= RATIO_MAX => Verdict::Met,
         [low, _] if low > RATIO_MAX => Verdict::Missed,
         _ => Verdict::Undecided,

@@ -12,6 +12,9 @@ use lab::report::Run;
 /// Queries that wait, and the sockets they are on.
 const IN_FLIGHT: usize = 512;
 const SOCKETS: usize = 8;
+/// A server may drop what comes at once. What it dropped keeps an ID of its socket until then, and all that were given
+/// out since wait behind it: of 65,536 for each socket a closed loop would use no more in that time.
+const TIMEOUT: &str = "200ms";
 /// In a flood so much more is offered than the echo answers.
 const OVERLOAD: f64 = 1.3;
 /// Ours to the others (DESIGN.md, Speed budgets).
@@ -126,12 +129,10 @@ fn run(
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &rival.address.to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
-    command.args(["--expect-rcode", "NOERROR"]);
-    // Beyond its limit a server drops; what it dropped keeps an ID of its socket, of which there are 65,536, until its
-    // time-out.
+    command.args(["--expect-rcode", "NOERROR", "--timeout", TIMEOUT]);
     match pace {
         Pace::Closed => command.args(["--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]),
-        Pace::Flood => command.args(["--rate", &format!("{flood:.0}"), "--timeout", "300ms"]),
+        Pace::Flood => command.args(["--rate", &format!("{flood:.0}")]),
     };
     command.arg("--queries").arg(zone.queries(lengths)?);
     let out = options.folder.join("run");

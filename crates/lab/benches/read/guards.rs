@@ -115,6 +115,7 @@ fn run(options: &Options, zone: &Zone, own: &Own, guard: Guard) -> Result<Turn, 
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
     command.args(["--expect-rcode", "NOERROR", "--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]);
+    command.args(["--timeout", "200ms"]);
     command.args(guard.arguments()).arg("--queries").arg(zone.queries(Lengths::Mixed)?);
     let (run, used) = load::run(&mut command, &options.folder.join("run"), own.pids())?;
     let figures = run.figures();

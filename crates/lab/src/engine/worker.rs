@@ -24,7 +24,7 @@ use std::time::Duration;
 /// A sleeping thread comes back late by as much; the rest of the way to a planned time is spun.
 const SPIN_NS: u64 = 60_000;
 /// Taking answers in may take as long; with less time left to the next query it waits, but not longer than the next.
-const RECEIVE_NS: u64 = 15_000;
+pub(super) const RECEIVE_NS: u64 = 15_000;
 /// A batch of queries goes out after as long, even if it is not full.
 const SEND_NS_MAX: u64 = 100_000;
 /// As long connections are served, even when queries are overdue.

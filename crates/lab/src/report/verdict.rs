@@ -143,7 +143,10 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
         evidence.push(format!("{refusals} times it was said that nobody listens there (ICMP port unreachable)"));
     }
     if shortages > 0 {
-        evidence.push(format!("{shortages} times no ID was free: too many queries wait for each socket"));
+        evidence.push(format!(
+            "{shortages} times no ID was free: too many queries wait for each socket, or wait behind one that was lost \
+             until its time-out; more --sockets or a shorter --timeout help"
+        ));
     }
     evidence.extend(ports(plan, outcome));
     evidence.extend(handshakes(outcome));
@@ -156,7 +159,9 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
             checked.told()
         ));
     }
-    let is_tool = share > rules.tool_cpu_share_max || lag > rules.lag_p99_max || dropped > 0;
+    // In an open loop it shows as send lag; a closed one just goes slower.
+    let is_short = shortages > 0 && plan.transport == Transport::Udp && matches!(plan.pace, Pace::Closed { .. });
+    let is_tool = share > rules.tool_cpu_share_max || lag > rules.lag_p99_max || dropped > 0 || is_short;
     let side = if is_tool { LimitSide::Tool } else { LimitSide::Server };
     (Validity { valid: reasons.is_empty(), reasons }, Limit { side, evidence })
 }

@@ -10,6 +10,7 @@ use super::Transport::Udp;
 use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::matching::Arrival;
+use super::worker::RECEIVE_NS;
 use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, WITNESS_TURNS};
 use crate::measure::Sent;
 use crate::per_query::Parties;
@@ -62,15 +63,19 @@ impl super::Lane for Datagrams {
         Ok(())
     }
 
-    fn receive(&mut self, book: &mut Book, _: u64) -> io::Result<bool> {
+    fn receive(&mut self, book: &mut Book, until: u64) -> io::Result<bool> {
+        let mut has_received = false;
         for _ in 0..self.channels.len() {
             let index = self.next_receive;
             self.next_receive = (index + 1) % self.channels.len();
-            if self.receive_from(index, book)? > 0 {
-                return Ok(true);
+            has_received |= self.receive_from(index, book)? > 0;
+            // In a closed loop what has come lets the next go out. In an open loop there may be time for more: answers
+            // that wait are in the cache of the processor for a while only.
+            if has_received && (until == u64::MAX || book.clock.now_ns() + RECEIVE_NS > until) {
+                break;
             }
         }
-        Ok(false)
+        Ok(has_received)
     }
 
     fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
