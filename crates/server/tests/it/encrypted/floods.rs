@@ -172,7 +172,8 @@ fn floods_cost_the_flooder_only() {
     let (still, phase) = (phases[0].rate(), phases[1]);
     let (left, Phase { asked, answered, .. }) = (phase.rate() / still, phase);
     println!("{left:.3} of {still:.0} answers/s are left, {answered} of {asked} queries were answered");
-    assert!(left >= LEFT_MIN && asked >= 250, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
+    // On a quick machine all of it is there within half of a second.
+    assert!(left >= LEFT_MIN && asked >= 50, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
     assert!(peak - before.min(peak) < MEMORY_KIB_MAX, "{before} KiB grew to {peak} KiB");
     println!("{before} KiB before, {peak} KiB with {IDLE_TCP} + {IDLE_TLS} idle connections and the floods");
     assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
