@@ -481,7 +481,7 @@ pub enum Output {
     },
     /// Keys or grants changed: ask [`Replica`](crate) for them again.
     KeysChanged,
-    /// Options of zones changed, or zones came or went.
+    /// Options of zones changed, or zones came, went or were replaced whole.
     ZonesChanged {
         /// Which; `None`: perhaps all of them.
         zones: Option<Vec<ZoneId>>,

@@ -220,13 +220,10 @@ impl Machine {
                 let Some(stage) = stage else { return Applied::Other };
                 // The history has no difference that leads here.
                 self.history.clear(&stage.zone);
-                match stage.purpose {
-                    ImportPurpose::Create { options } => {
-                        self.settings.add_zone(&stage.zone, options);
-                        Applied::Settings(SettingsEffect { zones: vec![stage.zone], ..SettingsEffect::default() })
-                    }
-                    ImportPurpose::Replace { .. } => Applied::Other,
+                if let ImportPurpose::Create { options } = stage.purpose {
+                    self.settings.add_zone(&stage.zone, options);
                 }
+                Applied::Settings(SettingsEffect { zones: vec![stage.zone], ..SettingsEffect::default() })
             }
             Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportAbandon(_) => Applied::Other,
         }

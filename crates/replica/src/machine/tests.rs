@@ -50,8 +50,17 @@ fn apply(machine: &mut Machine, body: Body) -> Applied {
 
 /// Stages these records, in two chunks.
 fn stage(machine: &mut Machine, number: u8, apex: &str, records: &[Record]) -> ImportCommit {
+    stage_for(machine, number, apex, records, ImportPurpose::Create { options: ZoneOptions::default() })
+}
+
+fn stage_for(
+    machine: &mut Machine,
+    number: u8,
+    apex: &str,
+    records: &[Record],
+    purpose: ImportPurpose,
+) -> ImportCommit {
     let stage = StageId([number; 16]);
-    let purpose = ImportPurpose::Create { options: ZoneOptions::default() };
     let begin = ImportBegin { stage, zone: zone(apex), purpose, chunk_count: 2 };
     assert_eq!(apply(machine, Body::ImportBegin(begin)), Applied::Other);
     let mut digest = 0;
@@ -91,6 +100,22 @@ fn restored(machine: &mut Machine) -> Machine {
         octets.clear();
     }
     restore.finish(machine.applied).unwrap()
+}
+
+/// Who minds zones hears of each that came or was replaced, and of no other.
+#[test]
+fn a_zone_that_is_imported_is_told() {
+    let mut machine = machine();
+    add_zone(&mut machine, "b.test.", &[]);
+    let contents = |serial| [vec![soa("a.test.", serial)], text("a.test.", 9, 3)].concat();
+    let told = Applied::Settings(SettingsEffect { zones: vec![zone("a.test.")], ..SettingsEffect::default() });
+    let commit = stage(&mut machine, 2, "a.test.", &contents(1));
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    let base_hash = machine.zones.head().zone(&zone("a.test.")).unwrap().hash();
+    let commit = stage_for(&mut machine, 3, "a.test.", &contents(2), ImportPurpose::Replace { base_hash });
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    let serial = machine.zones.head().zone(&zone("a.test.")).unwrap().serial();
+    assert_eq!(serial, Some(Serial(2)));
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) struct ReplicaThread {
     /// Ends those who answer clients.
     pub(crate) stop_workers: Stop,
     pub(crate) asking: Asking,
-    /// When zones last came, went or changed at once, until the memory that this took is given back.
+    /// When zones last came, went or were replaced, until the memory that this took is given back.
     pub(crate) zones_changed: Option<Instant>,
 }
 

@@ -1,12 +1,11 @@
 //! What clients of TCP are told of their connection, and what the kernel is.
 
-use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{ask, tls, trust};
 use crate::support::message::name;
-use crate::support::tools::may_watch;
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::support::tools::{Watched, may_watch};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
@@ -52,17 +51,7 @@ fn no_response_waits_for_the_one_before_it() {
         return;
     }
     let cluster = Cluster::start_encrypted("nodelay", 1);
-    let notes = cluster.dir.join("strace");
-    let mut strace = Command::new("strace")
-        .args(["-f", "-e", "trace=accept4,setsockopt", "-o", notes.to_str().unwrap()])
-        .args(["-p", &cluster.pid(1).unwrap().to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // All threads are watched when it says so.
-    let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("attached")));
+    let watched = Watched::start(&cluster.dir, cluster.pid(1).unwrap(), &["-e", "trace=accept4,setsockopt"]);
     let config = |protocol| Arc::new(trust(&cluster, &[protocol]));
     let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
     for _ in 0..4 {
@@ -70,9 +59,7 @@ fn no_response_waits_for_the_one_before_it() {
         assert!(ask(&mut tls(cluster.dot(1), &config("dot")).unwrap(), &query).is_ok());
         assert!(tls(cluster.doh(1), &config("h2")).is_ok());
     }
-    kill("INT", strace.id());
-    strace.wait().unwrap();
-    let text = std::fs::read_to_string(&notes).unwrap();
+    let text = watched.stop();
     let set = text.lines().filter(|line| line.contains("TCP_NODELAY, [1]") && line.ends_with("= 0")).count();
     // Four of each kind; nobody asks the API meanwhile.
     assert_eq!(set, 12, "{text}");

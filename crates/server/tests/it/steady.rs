@@ -1,12 +1,10 @@
 //! What packet workers ask of the kernel while they do nothing but answer.
 
-use crate::support::cluster::{Cluster, kill};
+use crate::support::cluster::Cluster;
 use crate::support::message::name;
-use crate::support::tools::{has, may_watch, nsupdate};
+use crate::support::tools::{Watched, has, may_watch, nsupdate};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
@@ -47,14 +45,10 @@ fn workers(pid: u32) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Thread and call of a line of strace's: `12 poll([{fd=3`, `12 <... poll resumed>) = 1`; none of a signal's.
+/// Thread and call of a line of strace's: `12 poll([{fd=3`; none of a signal's.
 fn call(line: &str) -> Option<(&str, &str)> {
     let (thread, rest) = line.split_once(' ')?;
-    let rest = rest.trim_start();
-    let call = match rest.strip_prefix("<... ") {
-        Some(resumed) => resumed.split(' ').next()?,
-        None => rest.split_once('(')?.0,
-    };
+    let (call, _) = rest.split_once('(')?;
     (!call.starts_with(['-', '+'])).then_some((thread, call))
 }
 
@@ -95,20 +89,9 @@ fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() 
         answers
     };
     ask(Duration::from_millis(300));
-    let notes = cluster.dir.join("strace");
-    let mut strace = Command::new("strace")
-        .args(["-f", "-o", notes.to_str().unwrap(), "-p", &pid.to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // All threads are watched when it says so.
-    let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("attached")));
+    let watched = Watched::start(&cluster.dir, pid, &[]);
     let answers = ask(WATCHED);
-    kill("INT", strace.id());
-    strace.wait().unwrap();
-    let text = std::fs::read_to_string(&notes).unwrap();
+    let text = watched.stop();
     // NOERROR whole and truncated, FORMERR, NXDOMAIN, REFUSED: each kind was answered.
     let kinds: BTreeSet<(u8, bool)> = answers.keys().copied().collect();
     assert_eq!(kinds, BTreeSet::from([(0, false), (0, true), (1, false), (3, false), (5, false)]), "{answers:?}");

@@ -1,9 +1,10 @@
 //! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true` it fails.
 
+use super::cluster::kill;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// Whether `tool` is there.
 pub(crate) fn has(tool: &str) -> bool {
@@ -111,4 +112,48 @@ pub(crate) fn transfer(server: SocketAddr, key: Option<&Path>, zone: &str) -> Ve
         .collect();
     lines.sort();
     lines
+}
+
+/// Watches a process with `strace`: all of its threads, from when this returns on.
+pub(crate) struct Watched {
+    strace: Child,
+    notes: PathBuf,
+    /// Reads on: a watcher whose standard error nobody reads ends at its next word there.
+    heard: std::thread::JoinHandle<()>,
+}
+
+impl Watched {
+    /// Notes the calls that `arguments` choose in files of `dir`.
+    pub(crate) fn start(dir: &Path, pid: u32, arguments: &[&str]) -> Self {
+        let notes = dir.join("strace");
+        std::fs::create_dir(&notes).unwrap();
+        // A file for each thread: in a file for all, a call that another thread's comes between is cut in two.
+        let mut strace = Command::new("strace")
+            .args(["-ff", "-o", notes.join("of").to_str().unwrap(), "-p", &pid.to_string()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("attached")));
+        let heard = std::thread::spawn(move || said.for_each(drop));
+        Self { strace, notes, heard }
+    }
+
+    /// What was noted: a line a call, the thread's ID before it, each thread's in their order.
+    pub(crate) fn stop(mut self) -> String {
+        kill("INT", self.strace.id());
+        self.strace.wait().unwrap();
+        self.heard.join().unwrap();
+        let mut text = String::new();
+        for file in std::fs::read_dir(&self.notes).unwrap() {
+            let path = file.unwrap().path();
+            let thread = path.extension().unwrap().to_str().unwrap();
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                text.push_str(&format!("{thread} {line}\n"));
+            }
+        }
+        text
+    }
 }
