@@ -75,6 +75,7 @@ impl Waiter {
                     | SettingsChange::Revoke { .. }
                     | SettingsChange::TokenAdd { .. }
                     | SettingsChange::ZoneOptions { .. }
+                    | SettingsChange::FeatureLevel { .. }
             ),
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }

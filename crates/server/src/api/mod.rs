@@ -12,6 +12,7 @@
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
+//! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
@@ -75,6 +76,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
         .route("/v1/nodes", axum::routing::delete(nodes::remove))
+        .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)

@@ -11,6 +11,8 @@ pub(crate) struct StatusJson {
     pub(crate) raft_id: u64,
     pub(crate) pid: u32,
     pub(crate) version: String,
+    /// That of the cluster: what its log may hold. `catamaran cluster upgrade` raises it.
+    pub(crate) feature_level: u32,
     /// `leader`, `follower` or `candidate`; `removed` on a node that is about to end because it is no member any more.
     pub(crate) role: String,
     pub(crate) term: u64,
@@ -40,6 +42,8 @@ pub(crate) struct MemberJson {
     pub(crate) voter: bool,
     /// How far it is, as the leader heard; null elsewhere.
     pub(crate) applied_index: Option<u64>,
+    /// The highest feature level that its software knows, as the leader heard; null elsewhere.
+    pub(crate) feature_level: Option<u32>,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.

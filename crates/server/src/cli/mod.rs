@@ -8,6 +8,7 @@ pub(crate) mod join;
 pub(crate) mod serve;
 // Talking to a cluster through its API.
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod difference;
 pub(crate) mod key;
 pub(crate) mod node;
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Remove nodes; `join` adds them.
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(NodeCommand),
+    /// What concerns all nodes at once.
+    #[command(subcommand, after_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterCommand),
 }
 
 /// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.
@@ -85,6 +89,10 @@ Examples:
 const NODE_EXAMPLES: &str = "\
 Examples:
   catamaran node remove 3";
+
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster upgrade      once all nodes run the new version, and none is to go back";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -445,6 +453,17 @@ pub(crate) enum NodeCommand {
     Remove {
         /// Its number, as in `catamaran status`.
         node: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ClusterCommand {
+    /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
+    /// the version before.
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Upgrade {
         #[command(flatten)]
         target: Target,
     },

@@ -55,9 +55,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The settings that a cluster begins with.
-    pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member]) -> Self {
+    /// The settings that a cluster begins with. All founders run one software, so it begins at the level of that.
+    pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member], feature_level: u32) -> Self {
         let mut settings = Self::empty(cluster_id);
+        settings.with_scalars(|settings| settings.feature_level = feature_level);
         for member in members {
             settings.put_member(member.id, member.address.clone());
         }
@@ -385,7 +386,7 @@ mod tests {
     }
 
     fn sample() -> Settings {
-        let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }]);
+        let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
         settings.add_zone(&zone(), ZoneOptions::default());
         settings.apply(&key_add(1), 5, 0);
         let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
