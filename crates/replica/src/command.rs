@@ -191,7 +191,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 18] = [
+const ERRORS: [AdminError; 22] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -210,6 +210,10 @@ const ERRORS: [AdminError; 18] = [
     AdminError::Unknown,
     AdminError::Malformed,
     AdminError::LevelTooLow,
+    AdminError::MajorityWouldGo,
+    AdminError::NodeVotes,
+    AdminError::NodeBehind,
+    AdminError::LeaderStayed,
 ];
 
 fn error_number(error: AdminError) -> u8 {

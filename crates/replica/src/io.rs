@@ -277,10 +277,24 @@ pub enum AdminCommand {
         /// Which.
         id: NodeId,
     },
+    /// Gives a member a vote, or takes it away; a learner serves like all others and is counted for nothing.
+    SetVote {
+        /// Which.
+        id: NodeId,
+        /// Whether it is to vote.
+        votes: bool,
+    },
+    /// Removes a member and gives its vote to a learner that has caught up, in one step.
+    ReplaceNode {
+        /// Who goes.
+        gone: NodeId,
+        /// Who gets the vote.
+        new: NodeId,
+    },
     /// Raises the feature level of the cluster to what this replica's software knows, if every member is there and
     /// knows it too. From then on none can go back to software of the level before.
     RaiseFeatureLevel,
-    /// Hands the leadership over; to the member with the longest log when none is named.
+    /// Hands the leadership over; to the member with the longest log when none is named. Done when another leads.
     TransferLeader {
         /// To whom.
         to: Option<NodeId>,
@@ -291,6 +305,8 @@ pub enum AdminCommand {
         digest: [u8; 32],
         /// Milliseconds since 1970 after which it is void.
         expires_wall_ms: u64,
+        /// Whether its bearer stays a learner.
+        is_learner: bool,
     },
     /// Uses a token up and makes its bearer a member, as [`AdminCommand::AddNode`] does.
     Join {
@@ -340,6 +356,14 @@ pub enum AdminError {
     LeaderWouldGo,
     /// The last voter cannot be removed.
     LastVoter,
+    /// Of the voters that would remain no majority answers: nothing could be decided after it.
+    MajorityWouldGo,
+    /// The member has a vote, and a learner is needed.
+    NodeVotes,
+    /// The learner has not caught up, or does not answer.
+    NodeBehind,
+    /// The leadership did not move within the time limit.
+    LeaderStayed,
     /// The token is unknown, used or expired.
     TokenInvalid,
     /// The command is larger than a limit of `limits.rs` allows.

@@ -37,6 +37,7 @@ mod reads;
 mod replica;
 mod report;
 mod status;
+mod succession;
 mod transfer;
 
 mod codec;

@@ -89,6 +89,8 @@ pub const FORWARDS_SEEN_MAX: usize = 4_096;
 pub const FORWARDS_SEEN_PEERS_MAX: usize = 2 * MEMBERS_MAX;
 /// How long a step of an administrator's command waits for its outcome.
 pub const ADMIN_WAIT_MS: u64 = 30_000;
+/// How long a hand-over of the leadership may take: some tries, each of them as long as an election.
+pub const TRANSFER_WAIT_MS: u64 = 3_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
 
@@ -110,6 +112,9 @@ pub const CAMPAIGN_RANK_MS: u64 = 30;
 pub const START_STALE_AFTER_MS: u64 = 5_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
+/// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
+/// one that does not take it.
+pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
 /// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
 /// is does a restarted replica take itself to be.
 pub const CONTACT_NOTE_MS: u64 = 10_000;

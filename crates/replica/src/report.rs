@@ -20,6 +20,8 @@ pub(crate) struct Reports {
     next_subject: Option<(u64, u128)>,
     /// The newest report that came in this term.
     came: u64,
+    /// When this term began here.
+    since_ms: u64,
     /// Hashes at the subject's index, by member.
     votes: BTreeMap<NodeId, u128>,
     /// When each member last answered, and what it can do.
@@ -38,12 +40,23 @@ pub(crate) struct Heard {
 }
 
 /// A member that answered within this time is alive.
-const HEARD_MS: u64 = 20 * REPORT_MS;
+pub(crate) const HEARD_MS: u64 = 20 * REPORT_MS;
+
+impl Reports {
+    /// Whether a member answered this leader within that time.
+    pub(crate) fn was_heard_within(&self, id: NodeId, within_ms: u64, now_ms: u64) -> bool {
+        self.heard.get(&id).is_some_and(|heard| heard.at_ms + within_ms >= now_ms)
+    }
+
+    /// Whether who lives has had the time to be heard in this term.
+    pub(crate) const fn is_settled(&self, now_ms: u64) -> bool {
+        self.since_ms + HEARD_MS < now_ms
+    }
+}
 
 impl Replica {
     pub(crate) fn was_heard(&self, id: NodeId) -> bool {
-        let heard = self.reports.heard.get(&id);
-        heard.is_some_and(|heard| heard.at_ms + HEARD_MS >= self.now.monotonic_ms)
+        self.reports.was_heard_within(id, HEARD_MS, self.now.monotonic_ms)
     }
 
     pub(crate) fn heard(&self, id: NodeId) -> Option<Heard> {
@@ -52,6 +65,7 @@ impl Replica {
 
     /// Another term, another leader: what was counted for the old one is void.
     pub(crate) fn reset_reports(&mut self) {
+        self.reports.since_ms = self.now.monotonic_ms;
         self.reports.subject = None;
         self.reports.next_subject = None;
         self.reports.votes.clear();
@@ -139,14 +153,17 @@ impl Replica {
 
     /// When this leader last knew that a majority follows it; `None` before the first answers.
     fn quorum_heard_ms(&self) -> Option<u64> {
-        let voters = self.driver.voters();
         let own = self.driver.id();
-        let at = |id: &NodeId| {
-            if *id == own { Some(self.now.monotonic_ms) } else { self.heard(*id).map(|heard| heard.at_ms) }
+        let at = |&id: &NodeId| {
+            let heard_ms =
+                if id == own { Some(self.now.monotonic_ms) } else { self.heard(id).map(|heard| heard.at_ms) };
+            heard_ms.map(|at_ms| (at_ms, id))
         };
-        let mut times: Vec<_> = voters.iter().map(at).collect();
-        times.sort_unstable_by(|a, b| b.cmp(a));
-        times.get(voters.len() / 2).copied().flatten()
+        let mut heard: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
+        heard.sort_unstable_by(|a, b| b.cmp(a));
+        let ids: Vec<_> = heard.iter().map(|&(_, id)| id).collect();
+        let count = (1..=ids.len()).find(|&count| self.driver.is_majority(&ids[..count]))?;
+        heard.get(count - 1).map(|&(at_ms, _)| at_ms)
     }
 
     pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
@@ -167,14 +184,11 @@ impl Replica {
     /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.
     fn judge_hashes(&mut self, index: u64) {
         self.machine.alarms.hashes_differ += 1;
-        let voters = self.driver.voters();
-        let mut counts: BTreeMap<u128, usize> = BTreeMap::new();
-        for (id, &hash) in &self.reports.votes {
-            if voters.contains(id) {
-                *counts.entry(hash).or_default() += 1;
-            }
+        let mut holders: BTreeMap<u128, Vec<NodeId>> = BTreeMap::new();
+        for (&id, &hash) in &self.reports.votes {
+            holders.entry(hash).or_default().push(id);
         }
-        let Some((&right, _)) = counts.iter().find(|&(_, &count)| count > voters.len() / 2) else { return };
+        let Some((&right, _)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
         let wrong: Vec<_> = self.reports.votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
         let own = self.driver.id();
         for id in wrong {
@@ -199,7 +213,7 @@ impl Replica {
         self.fenced = true;
         self.set_serving(Serving::No);
         self.distrust_checkpoints();
-        if let Some(to) = self.driver.best_successor() {
+        if let Some(to) = self.successor() {
             self.driver.transfer_leader(to);
         }
     }

@@ -62,8 +62,12 @@ pub struct MemberStatus {
     pub member: Member,
     /// Whether it votes.
     pub is_voter: bool,
+    /// Whether it is to stay without a vote; who has none and is to get one is joining.
+    pub stays_learner: bool,
     /// The index that it applied, as the leader heard; unknown elsewhere.
     pub applied_index: Option<u64>,
+    /// Milliseconds since the leader heard it; unknown elsewhere.
+    pub heard_ms: Option<u64>,
     /// The highest feature level that its software knows, as the leader heard; unknown elsewhere.
     pub feature_level: Option<u32>,
 }
@@ -107,12 +111,21 @@ impl Replica {
         let driver = &self.driver;
         let settings = &self.machine.settings;
         let voters = driver.voters();
-        let own = (self.machine.applied.0, self.config.feature_level);
         let members = settings.members().into_iter().map(|member| {
-            let heard = || self.heard(member.id).map(|heard| (heard.applied, heard.feature_level));
-            let known = if member.id == driver.id() { Some(own) } else { heard() };
-            let (applied_index, feature_level) = known.unzip();
-            MemberStatus { is_voter: voters.contains(&member.id), applied_index, feature_level, member }
+            let own = member.id == driver.id();
+            let heard = self.heard(member.id).filter(|_| !own);
+            MemberStatus {
+                is_voter: voters.contains(&member.id),
+                stays_learner: settings.is_learner(member.id),
+                applied_index: if own { Some(self.machine.applied.0) } else { heard.map(|heard| heard.applied) },
+                heard_ms: heard.map(|heard| self.now.monotonic_ms.saturating_sub(heard.at_ms)),
+                feature_level: if own {
+                    Some(self.config.feature_level)
+                } else {
+                    heard.map(|heard| heard.feature_level)
+                },
+                member,
+            }
         });
         Status {
             cluster_id: settings.cluster_id(),

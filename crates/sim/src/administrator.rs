@@ -1,5 +1,5 @@
-//! The administrator: imports, replaces and removes zones, changes options and keys, one command after the other,
-//! through any member. And those who ask for linearizable reads.
+//! The administrator: imports, replaces and removes zones, changes options and keys, gives votes and takes them, hands
+//! the leadership over, one command after the other, through any member. And those who ask for linearizable reads.
 
 use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
@@ -124,7 +124,7 @@ impl Simulation {
         let rng = &mut self.administrator.rng;
         let apex = format!("z{}.test.", rng.below(IMPORTED));
         let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };
-        let (draw, salt, nonce) = (rng.below(10), rng.below(200) as u8 + 32, rng.octets());
+        let (draw, salt, nonce) = (rng.below(12), rng.below(200) as u8 + 32, rng.octets());
         let zone = zone_id(&apex);
         let is_there = self.oracle.imported_mut(&zone.apex).now.clone();
         let options = ZoneOptions {
@@ -132,6 +132,7 @@ impl Simulation {
             stale: if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve },
         };
         let key = name(&format!("key-{}.", salt % 4));
+        let member = 1 + rng.below(self.setup.members);
         match draw {
             0..=3 if is_there.contains(&None) => {
                 let contents = Contents::new(&zone, imported_records(&apex, count, salt)).ok()?;
@@ -151,6 +152,9 @@ impl Simulation {
             }
             7 => Some((AdminCommand::RemoveKey { name: key }, None)),
             8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
+            // Twice as often given as taken, so that the cluster can bear to lose some.
+            9 => Some((AdminCommand::SetVote { id: member, votes: salt % 3 != 0 }, None)),
+            10 => Some((AdminCommand::TransferLeader { to: Some(member) }, None)),
             _ => Some((AdminCommand::TransferLeader { to: None }, None)),
         }
     }

@@ -9,7 +9,7 @@ use crate::command::Command;
 use crate::entry::SettingsChange;
 use crate::forward::Purpose;
 use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
-use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX};
+use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS};
 use crate::replica::Replica;
 pub use contents::{Contents, Replacement};
 use import::Import;
@@ -27,11 +27,32 @@ pub(crate) struct AdminStep {
 enum StepKind {
     /// The only step.
     Single,
-    /// A member was struck off; its removal from raft's configuration is waited for.
-    NodeRemove(NodeId),
+    /// What follows from it is waited for: raft's configuration, or another leader.
+    Until(Goal),
     ImportBegin,
     ImportChunk,
     ImportCommit,
+}
+
+/// What has to come about before a command is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    /// A member is out of raft's configuration.
+    Out(NodeId),
+    /// A member votes, or does not.
+    Votes(NodeId, bool),
+    /// A member goes, and another votes.
+    Replaced { gone: NodeId, new: NodeId },
+    /// This member leads.
+    Leads(NodeId),
+    /// Another member leads than this one.
+    LedByAnother(NodeId),
+}
+
+impl Goal {
+    const fn is_of_leader(self) -> bool {
+        matches!(self, Self::Leads(_) | Self::LedByAnother(_))
+    }
 }
 
 /// Stands for the request of steps that nobody waits for; the shell numbers its requests from zero.
@@ -43,8 +64,8 @@ pub(crate) struct AdminJobs {
     /// Commands of one step, by request.
     single: BTreeSet<u64>,
     imports: BTreeMap<u64, Import>,
-    /// Members that are struck off and still in the configuration, and until when that is waited for.
-    leaving: BTreeMap<u64, (NodeId, u64)>,
+    /// What is decided and has not come about yet, and until when that is waited for.
+    settling: BTreeMap<u64, (Goal, u64)>,
 }
 
 /// What a step led to: whether it changed nothing, and the id of a new member.
@@ -54,7 +75,7 @@ impl Replica {
     /// Takes a command.
     pub(crate) fn handle_admin(&mut self, request_id: u64, command: AdminCommand) {
         let jobs = &self.admin;
-        let busy = jobs.single.len() + jobs.imports.len() + jobs.leaving.len() >= ADMIN_WAITING_MAX;
+        let busy = jobs.single.len() + jobs.imports.len() + jobs.settling.len() >= ADMIN_WAITING_MAX;
         if busy || self.is_stopping() {
             return self.admin_done(request_id, Err(AdminError::Busy));
         }
@@ -100,19 +121,46 @@ impl Replica {
                 Command::NodeAdd { node: None, address, token: Some(digest) }
             }
             AdminCommand::RemoveNode { id } => {
-                let step = AdminStep { request_id, kind: StepKind::NodeRemove(id) };
-                self.start_step(step, Command::NodeRemove { id });
-                return Ok(());
+                return self.start_until(request_id, Goal::Out(id), Command::NodeRemove { id });
             }
-            AdminCommand::TransferLeader { to } => Command::TransferLeader { to },
+            AdminCommand::SetVote { id, votes } => {
+                let command = Command::Settings(SettingsChange::MemberRole { id, votes });
+                return self.start_until(request_id, Goal::Votes(id, votes), command);
+            }
+            AdminCommand::ReplaceNode { gone, new } => {
+                let command = Command::Settings(SettingsChange::MemberReplace { gone, new });
+                return self.start_until(request_id, Goal::Replaced { gone, new }, command);
+            }
+            AdminCommand::TransferLeader { to } => {
+                let command = Command::TransferLeader { to };
+                let goal = to.map(Goal::Leads).or_else(|| self.driver.leader().map(Goal::LedByAnother));
+                match goal {
+                    Some(goal) => return self.start_until(request_id, goal, command),
+                    None => command,
+                }
+            }
             AdminCommand::RaiseFeatureLevel => {
                 Command::Settings(SettingsChange::FeatureLevel { level: self.config.feature_level })
             }
-            AdminCommand::CreateToken { digest, expires_wall_ms } => {
+            AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
+            }
+            AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true } => {
+                Command::Settings(SettingsChange::LearnerTokenAdd { digest, expires_wall_ms })
             }
         };
         self.start_step(AdminStep { request_id, kind: StepKind::Single }, command);
+        Ok(())
+    }
+
+    /// A step whose goal is waited for.
+    fn start_until(
+        &mut self,
+        request_id: u64,
+        goal: Goal,
+        command: Command,
+    ) -> Result<(), Result<AdminReply, AdminError>> {
+        self.start_step(AdminStep { request_id, kind: StepKind::Until(goal) }, command);
         Ok(())
     }
 
@@ -121,7 +169,7 @@ impl Replica {
         if command.feature_level() > self.machine.settings.feature_level() {
             return self.admin_step_done(step, Err(AdminError::LevelTooLow));
         }
-        if matches!(step.kind, StepKind::Single | StepKind::NodeRemove(_)) {
+        if matches!(step.kind, StepKind::Single | StepKind::Until(_)) {
             self.admin.single.insert(step.request_id);
         }
         self.wait(command, Purpose::Admin(step), ADMIN_WAIT_MS);
@@ -159,11 +207,12 @@ impl Replica {
             StepKind::ImportBegin | StepKind::ImportChunk | StepKind::ImportCommit => {
                 self.import_step_done(request_id, kind, result);
             }
-            StepKind::NodeRemove(id) if result.is_ok() => {
-                let until_ms = self.now.monotonic_ms + ADMIN_WAIT_MS;
-                self.admin.leaving.insert(request_id, (id, until_ms));
+            // That a hand-over changed nothing yet is no news.
+            StepKind::Until(goal) if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || goal.is_of_leader()) => {
+                let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
+                self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
             }
-            StepKind::Single | StepKind::NodeRemove(_) => {
+            StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
                     (_, Some(id)) => AdminReply::Joined { id },
                     (true, None) => AdminReply::Unchanged,
@@ -180,28 +229,43 @@ impl Replica {
         self.admin_step_done(step, Err(error));
     }
 
-    /// Answers removals of members that raft's configuration shows now.
+    /// Answers commands whose goal has come about.
     pub(crate) fn tick_admin(&mut self) {
-        if self.admin.leaving.is_empty() {
+        if self.admin.settling.is_empty() {
             return;
         }
-        let conf_state = self.driver.conf_state();
-        let is_in = |id: &NodeId| conf_state.get_voters().contains(id) || conf_state.get_learners().contains(id);
         let now = self.now.monotonic_ms;
+        let mut settling = core::mem::take(&mut self.admin.settling);
         let mut done = Vec::new();
-        self.admin.leaving.retain(|&request_id, (id, until_ms)| {
-            let result = if !is_in(id) {
+        settling.retain(|&request_id, &mut (goal, until_ms)| {
+            let result = if self.is_reached(goal) {
                 Ok(AdminReply::Done)
-            } else if now >= *until_ms {
-                Err(AdminError::Unknown)
+            } else if now >= until_ms {
+                Err(if goal.is_of_leader() { AdminError::LeaderStayed } else { AdminError::Unknown })
             } else {
                 return true;
             };
             done.push((request_id, result));
             false
         });
+        self.admin.settling = settling;
         for (request_id, result) in done {
             self.admin_done(request_id, result);
+        }
+    }
+
+    fn is_reached(&self, goal: Goal) -> bool {
+        let conf_state = self.driver.conf_state();
+        let is_left = conf_state.get_voters_outgoing().is_empty();
+        let votes = |id: NodeId| conf_state.get_voters().contains(&id);
+        let is_in = |id: NodeId| votes(id) || conf_state.get_learners().contains(&id) || !is_left;
+        match goal {
+            Goal::Out(id) => !is_in(id),
+            Goal::Votes(id, true) => votes(id) && is_left,
+            Goal::Votes(id, false) => !votes(id) && is_left,
+            Goal::Replaced { gone, new } => !is_in(gone) && votes(new),
+            Goal::Leads(id) => self.driver.leader() == Some(id),
+            Goal::LedByAnother(id) => self.driver.leader().is_some_and(|leader| leader != id),
         }
     }
 

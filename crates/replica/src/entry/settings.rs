@@ -93,6 +93,27 @@ pub enum SettingsChange {
         /// The level.
         level: u32,
     },
+    /// Whether a member is to vote, or to stay a learner; its place in raft's configuration follows.
+    MemberRole {
+        /// Its id.
+        id: NodeId,
+        /// Whether it is to vote.
+        votes: bool,
+    },
+    /// A join token whose bearer becomes a learner and stays one.
+    LearnerTokenAdd {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+        /// Milliseconds since 1970 after which it is void.
+        expires_wall_ms: u64,
+    },
+    /// A member goes, and a learner gets its vote.
+    MemberReplace {
+        /// Who goes.
+        gone: NodeId,
+        /// Who gets the vote.
+        new: NodeId,
+    },
 }
 
 impl SettingsEntry {
@@ -121,6 +142,7 @@ impl SettingsChange {
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
+            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
         }
     }
 
@@ -174,6 +196,21 @@ impl SettingsChange {
                 out.u8(10);
                 out.u32(*level);
             }
+            Self::MemberRole { id, votes } => {
+                out.u8(30);
+                out.u64(*id);
+                out.bool(*votes);
+            }
+            Self::LearnerTokenAdd { digest, expires_wall_ms } => {
+                out.u8(31);
+                out.fixed(digest);
+                out.u64(*expires_wall_ms);
+            }
+            Self::MemberReplace { gone, new } => {
+                out.u8(32);
+                out.u64(*gone);
+                out.u64(*new);
+            }
         }
     }
 
@@ -203,6 +240,9 @@ impl SettingsChange {
             8 => Self::MemberRemove { id: from.u64()? },
             9 => Self::TokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
             10 => Self::FeatureLevel { level: from.u32()? },
+            30 => Self::MemberRole { id: from.u64()?, votes: from.bool()? },
+            31 => Self::LearnerTokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
+            32 => Self::MemberReplace { gone: from.u64()?, new: from.u64()? },
             _ => return Err(DecodeError::Unknown),
         })
     }

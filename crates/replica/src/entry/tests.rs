@@ -121,6 +121,9 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
         ("member_remove", settings(SettingsChange::MemberRemove { id: 4 })),
         ("token_add", settings(SettingsChange::TokenAdd { digest: [7; 32], expires_wall_ms: 12 })),
         ("feature_level", settings(SettingsChange::FeatureLevel { level: 2 })),
+        ("member_role", settings(SettingsChange::MemberRole { id: 4, votes: true })),
+        ("learner_token_add", settings(SettingsChange::LearnerTokenAdd { digest: [8; 32], expires_wall_ms: 13 })),
+        ("member_replace", settings(SettingsChange::MemberReplace { gone: 2, new: 4 })),
     ]
 }
 
@@ -178,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..18, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..21, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

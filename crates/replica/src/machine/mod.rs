@@ -270,8 +270,13 @@ fn effect_of(change: &SettingsChange) -> SettingsEffect {
         | SettingsChange::KeyRemove { .. }
         | SettingsChange::Grant { .. }
         | SettingsChange::Revoke { .. } => effect.keys = true,
-        SettingsChange::MemberAdd { .. } | SettingsChange::MemberRemove { .. } => effect.members = true,
-        SettingsChange::TokenAdd { .. } | SettingsChange::FeatureLevel { .. } => {}
+        SettingsChange::MemberAdd { .. }
+        | SettingsChange::MemberRemove { .. }
+        | SettingsChange::MemberRole { .. }
+        | SettingsChange::MemberReplace { .. } => effect.members = true,
+        SettingsChange::TokenAdd { .. }
+        | SettingsChange::LearnerTokenAdd { .. }
+        | SettingsChange::FeatureLevel { .. } => {}
     }
     effect
 }

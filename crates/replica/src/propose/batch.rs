@@ -38,6 +38,8 @@ impl Replica {
                 head: &mut self.head,
                 machine: &mut self.machine,
                 driver: &mut self.driver,
+                reports: &self.reports,
+                now_ms: self.now.monotonic_ms,
                 group: self.config.group,
                 wall_ms: self.now.wall_ms,
             };

@@ -1,5 +1,6 @@
 //! One command, evaluated on the head.
 
+use super::membership::has_caught_up;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
@@ -7,7 +8,9 @@ use crate::io::{AdminError, NodeId, Right};
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::raft::Driver;
+use crate::report::{HEARD_MS, Reports};
 use crate::state::Known;
+use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
@@ -31,6 +34,8 @@ pub(super) struct Evaluator<'r> {
     pub(super) head: &'r mut Head,
     pub(super) machine: &'r mut Machine,
     pub(super) driver: &'r mut Driver,
+    pub(super) reports: &'r Reports,
+    pub(super) now_ms: u64,
     pub(super) group: u16,
     pub(super) wall_ms: u64,
 }
@@ -46,7 +51,7 @@ impl Evaluator<'_> {
         match command {
             Command::Update(update) => self.update(origin, update),
             Command::Propose(body) => self.propose(origin, body),
-            Command::Settings(change) => self.settings(origin, change, None),
+            Command::Settings(change) => self.administrators(origin, change),
             Command::NodeAdd { node, address, token } => {
                 let id = self.machine.settings.next_id(node);
                 let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);
@@ -55,7 +60,7 @@ impl Evaluator<'_> {
                 }
                 self.settings(origin, SettingsChange::MemberAdd { id, address, token }, Some(id))
             }
-            Command::NodeRemove { id } => self.node_remove(origin, id),
+            Command::NodeRemove { id } => self.take_vote(origin, id, None, SettingsChange::MemberRemove { id }),
             Command::TransferLeader { to } => self.transfer(to),
         }
     }
@@ -210,25 +215,66 @@ impl Evaluator<'_> {
         }
     }
 
-    fn node_remove(&mut self, origin: Origin, id: NodeId) -> Step {
-        if self.driver.voters() == [id] {
+    /// Changes of the settings that an administrator asks for; the votes of members stand apart.
+    fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
+        match change {
+            SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
+            SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
+                Ok(_) if !has_caught_up(self.driver, self.reports, self.now_ms, new) => {
+                    self.not_yet(AdminError::NodeBehind)
+                }
+                Ok(_) => self.take_vote(origin, gone, Some(new), change),
+                Err(error) => Step::Answer(Answer::Refused(error)),
+            },
+            change => self.settings(origin, change, None),
+        }
+    }
+
+    /// Somebody's vote goes, to another or to nobody.
+    fn take_vote(&mut self, origin: Origin, id: NodeId, to: Option<NodeId>, change: SettingsChange) -> Step {
+        match self.machine.settings.check(&change, self.head.time_ms) {
+            Ok(true) => {}
+            Ok(false) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
+            Err(error) => return Step::Answer(Answer::Refused(error)),
+        }
+        let mut voters = self.driver.incoming_voters();
+        if voters == [id] && to.is_none() {
             return Step::Answer(Answer::Refused(AdminError::LastVoter));
         }
         if id == self.driver.id() {
-            if let Some(to) = self.driver.best_successor() {
-                self.driver.transfer_leader(to);
-            }
+            let next = if voters == [id] { None } else { self.successor() };
+            // Who is alone hands over to nobody: first another needs a vote of its own.
+            let Some(next) = next else { return Step::Answer(Answer::Refused(AdminError::LastVoter)) };
+            self.driver.transfer_leader(next);
             return Step::Answer(Answer::Refused(AdminError::LeaderWouldGo));
         }
-        self.settings(origin, SettingsChange::MemberRemove { id }, None)
+        voters.retain(|&voter| voter != id);
+        voters.extend(to);
+        let answers =
+            |&&id: &&NodeId| id == self.driver.id() || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
+        if voters.iter().filter(answers).count() <= voters.len() / 2 {
+            // Nothing could be decided after it, not even another change.
+            return self.not_yet(AdminError::MajorityWouldGo);
+        }
+        self.settings(origin, change, None)
+    }
+
+    /// Refuses for what a leader hears; one that began a moment ago does not know yet, and is asked again.
+    fn not_yet(&self, error: AdminError) -> Step {
+        let is_known = self.reports.is_settled(self.now_ms);
+        Step::Answer(if is_known { Answer::Refused(error) } else { Answer::NotProposed })
+    }
+
+    fn successor(&self) -> Option<NodeId> {
+        successor(self.driver, self.reports, self.now_ms)
     }
 
     fn transfer(&mut self, to: Option<NodeId>) -> Step {
         let own = self.driver.id();
-        let to = to.or_else(|| self.driver.best_successor());
+        let to = to.or_else(|| self.successor());
         match to {
             Some(id) if id == own => {}
-            Some(id) if self.driver.voters().contains(&id) => self.driver.transfer_leader(id),
+            Some(id) if self.driver.incoming_voters().contains(&id) => self.driver.transfer_leader(id),
             Some(_) => return Step::Answer(Answer::Refused(AdminError::NodeUnknown)),
             None => return Step::Answer(Answer::Refused(AdminError::LastVoter)),
         }

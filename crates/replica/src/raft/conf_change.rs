@@ -4,6 +4,7 @@
 use crate::limits::MEMBERS_MAX;
 use ::raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
 use ::raft::{Changer, ProgressTracker};
+use core::slice;
 
 /// One change of membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,46 +13,102 @@ pub(crate) enum ConfChange {
     AddLearner(u64),
     /// A learner that gets a vote.
     Promote(u64),
+    /// A voter that becomes a learner.
+    Demote(u64),
     /// A member that goes.
     Remove(u64),
+    /// A voter that goes and a learner that gets its vote, in one step: between the two the votes of both
+    /// configurations count (joint consensus).
+    Swap {
+        /// Who goes.
+        gone: u64,
+        /// Who gets the vote.
+        new: u64,
+    },
 }
 
 impl ConfChange {
-    /// For raft to propose; simple changes need no joint configuration.
+    /// For raft to propose. Simple changes need no joint configuration; one that is entered is left by a proposal of
+    /// its own, whoever leads by then.
     pub(crate) fn to_raft(self) -> ConfChangeV2 {
-        let (kind, id) = match self {
-            Self::AddLearner(id) => (ConfChangeType::AddLearnerNode, id),
-            Self::Promote(id) => (ConfChangeType::AddNode, id),
-            Self::Remove(id) => (ConfChangeType::RemoveNode, id),
+        use ConfChangeTransition::{Auto, Explicit};
+        let (transition, changes) = match self {
+            Self::AddLearner(id) | Self::Demote(id) => (Auto, vec![single_of(ConfChangeType::AddLearnerNode, id)]),
+            Self::Promote(id) => (Auto, vec![single_of(ConfChangeType::AddNode, id)]),
+            Self::Remove(id) => (Auto, vec![single_of(ConfChangeType::RemoveNode, id)]),
+            Self::Swap { gone, new } => {
+                let changes = [(ConfChangeType::RemoveNode, gone), (ConfChangeType::AddNode, new)];
+                (Explicit, changes.map(|(kind, id)| single_of(kind, id)).into())
+            }
         };
-        let mut single = ConfChangeSingle::default();
-        single.set_change_type(kind);
-        single.set_node_id(id);
         let mut change = ConfChangeV2::default();
-        change.set_transition(ConfChangeTransition::Auto);
-        change.set_changes(vec![single].into());
+        change.set_transition(transition);
+        change.set_changes(changes.into());
         change
     }
+
+    /// Whether it takes a member's vote away.
+    pub(crate) const fn takes_vote_of(self, id: u64) -> bool {
+        matches!(self, Self::Demote(gone) | Self::Remove(gone) | Self::Swap { gone, .. } if gone == id)
+    }
+}
+
+fn single_of(kind: ConfChangeType, id: u64) -> ConfChangeSingle {
+    let mut single = ConfChangeSingle::default();
+    single.set_change_type(kind);
+    single.set_node_id(id);
+    single
 }
 
 /// Follows the configuration through entries that are applied before raft is started.
 pub(crate) struct ConfTracker(ProgressTracker);
 
 impl ConfTracker {
-    /// Begins with a configuration that is not joint; ours never are, simple changes suffice.
+    /// Begins with a configuration, a joint one too.
     pub(crate) fn new(conf_state: &ConfState) -> Self {
+        let all = |kind, ids: &[u64]| ids.iter().map(|&id| single_of(kind, id)).collect::<Vec<_>>();
+        let outgoing = conf_state.get_voters_outgoing();
+        let voters = all(ConfChangeType::AddNode, conf_state.get_voters());
+        let learners = [conf_state.get_learners(), conf_state.get_learners_next()].concat();
+        let incoming = [voters, all(ConfChangeType::AddLearnerNode, &learners)].concat();
         let mut tracker = Self(ProgressTracker::new(1));
-        let voters = conf_state.get_voters().iter().map(|&id| ConfChange::Promote(id));
-        let learners = conf_state.get_learners().iter().map(|&id| ConfChange::AddLearner(id));
-        for change in voters.chain(learners) {
-            tracker.apply(&change.to_raft());
+        if outgoing.is_empty() {
+            incoming.iter().for_each(|single| tracker.simple(slice::from_ref(single)));
+        } else {
+            // What was before it, and from there the change that entered it.
+            let before = all(ConfChangeType::AddNode, outgoing);
+            before.iter().for_each(|single| tracker.simple(slice::from_ref(single)));
+            let change = [all(ConfChangeType::RemoveNode, outgoing), incoming].concat();
+            tracker.enter_joint(conf_state.get_auto_leave(), &change);
         }
         tracker
     }
 
     /// Applies a change; one that does not fit changes nothing, as raft has it.
     pub(crate) fn apply(&mut self, change: &ConfChangeV2) {
-        if let Ok((conf, changes)) = Changer::new(&self.0).simple(change.get_changes()) {
+        if change.leave_joint() {
+            self.leave_joint();
+        } else if let Some(auto_leave) = change.enter_joint() {
+            self.enter_joint(auto_leave, change.get_changes());
+        } else {
+            self.simple(change.get_changes());
+        }
+    }
+
+    fn simple(&mut self, singles: &[ConfChangeSingle]) {
+        if let Ok((conf, changes)) = Changer::new(&self.0).simple(singles) {
+            self.0.apply_conf(conf, changes, 1);
+        }
+    }
+
+    fn enter_joint(&mut self, auto_leave: bool, singles: &[ConfChangeSingle]) {
+        if let Ok((conf, changes)) = Changer::new(&self.0).enter_joint(auto_leave, singles) {
+            self.0.apply_conf(conf, changes, 1);
+        }
+    }
+
+    fn leave_joint(&mut self) {
+        if let Ok((conf, changes)) = Changer::new(&self.0).leave_joint() {
             self.0.apply_conf(conf, changes, 1);
         }
     }
@@ -172,7 +229,8 @@ mod tests {
     #[test]
     fn reads_what_raft_writes() {
         let large = u64::from(u32::MAX) << 32 | 7;
-        for change in [ConfChange::AddLearner(4), ConfChange::Promote(large), ConfChange::Remove(3)] {
+        let swap = ConfChange::Swap { gone: 1, new: large };
+        for change in [ConfChange::AddLearner(4), ConfChange::Promote(large), ConfChange::Remove(3), swap] {
             let change = change.to_raft();
             let octets = change.write_to_bytes().unwrap();
             assert_eq!(decode_conf_change(&octets), Some(change));
@@ -181,7 +239,44 @@ mod tests {
         assert_eq!(decode_conf_change(&[0x0b; 100]), None);
     }
 
+    fn any_single() -> impl Strategy<Value = ConfChangeSingle> {
+        use ConfChangeType::{AddLearnerNode, AddNode, RemoveNode};
+        let kind = prop_oneof![Just(AddNode), Just(RemoveNode), Just(AddLearnerNode)];
+        (kind, 1..=5u64).prop_map(|(kind, id)| single_of(kind, id))
+    }
+
+    fn any_change() -> impl Strategy<Value = ConfChangeV2> {
+        use ConfChangeTransition::{Auto, Explicit, Implicit};
+        let transition = prop_oneof![Just(Auto), Just(Implicit), Just(Explicit)];
+        (transition, proptest::collection::vec(any_single(), 0..3)).prop_map(|(transition, singles)| {
+            let mut change = ConfChangeV2::default();
+            change.set_transition(transition);
+            change.set_changes(singles.into());
+            change
+        })
+    }
+
     proptest! {
+        /// Raft itself is the model; at each step a restart begins with what was reached.
+        #[test]
+        fn follows_every_change_as_raft_does(changes in proptest::collection::vec(any_change(), 0..30)) {
+            let mut start = ConfState::default();
+            start.set_voters(vec![1, 2, 3]);
+            let storage = ::raft::storage::MemStorage::new_with_conf_state((vec![1, 2, 3], vec![]));
+            let config = ::raft::Config::new(1);
+            let logger = slog::Logger::root(slog::Discard, slog::o!());
+            let mut node = ::raft::RawNode::new(&config, storage, &logger).unwrap();
+            let mut tracker = ConfTracker::new(&start);
+            for change in &changes {
+                let _refused = node.apply_conf_change(change);
+                tracker.apply(change);
+                let expected = sorted(node.raft.prs().conf().to_conf_state());
+                prop_assert_eq!(tracker.conf_state(), expected.clone());
+                tracker = ConfTracker::new(&expected);
+                prop_assert_eq!(tracker.conf_state(), expected);
+            }
+        }
+
         #[test]
         fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = decode_conf_change(&octets);

@@ -193,6 +193,17 @@ impl Driver {
         ids
     }
 
+    /// Voters of the configuration that is entered, sorted: those of one that is left behind are not among them.
+    pub(crate) fn incoming_voters(&self) -> Vec<NodeId> {
+        self.conf_state().take_voters()
+    }
+
+    /// Whether these are a majority, of both halves of a joint configuration.
+    pub(crate) fn is_majority(&self, ids: &[NodeId]) -> bool {
+        let ids = ids.iter().copied().collect();
+        self.node.raft.prs().has_quorum(&ids)
+    }
+
     pub(crate) fn is_voter(&self) -> bool {
         self.node.raft.promotable()
     }
@@ -298,7 +309,7 @@ impl Driver {
             return Err(ProposeError::MembershipBusy);
         }
         // A leader that applies its own removal with proposals in flight panics (R/raft.rs:943).
-        assert_ne!(change, ConfChange::Remove(self.id()), "a leader hands over before it goes");
+        assert!(!change.takes_vote_of(self.id()), "a leader hands over before it goes");
         let result = self.node.propose_conf_change(context, change.to_raft());
         self.draw();
         result.map(|()| self.last_index()).map_err(|_| ProposeError::Dropped)
@@ -335,13 +346,6 @@ impl Driver {
             self.node.transfer_leader(to);
             self.draw();
         }
-    }
-
-    /// The voter with the longest log that is known to agree with this leader's.
-    pub(crate) fn best_successor(&self) -> Option<NodeId> {
-        let voters = self.voters();
-        let others = voters.into_iter().filter(|&id| id != self.id());
-        others.max_by_key(|&id| (self.matched(id), core::cmp::Reverse(id)))
     }
 
     /// Campaigns, with a pre-vote.

@@ -63,7 +63,8 @@ fn is_countable(message: &Message) -> bool {
 }
 
 fn guard_response(node: &RawNode<LogStorage>, message: &Message) -> Guard {
-    let Some(progress) = node.raft.prs().get(message.from) else { return Guard::Drop };
+    // Who went a moment ago answers what it was sent before: raft leaves that alone.
+    let Some(progress) = node.raft.prs().get(message.from) else { return Guard::Step };
     // A member acknowledges nothing that the leader never had, and rejects nothing that it acknowledged. (Raft
     // 0.7 would set `next` at or behind `matched` for the second: its unreleased fix #557.)
     let impossible = if message.reject {

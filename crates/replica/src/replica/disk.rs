@@ -89,7 +89,7 @@ impl Replica {
         if hung_ms >= DISK_HUNG_TRANSFER_MS
             && self.driver.is_leader()
             && !self.driver.is_transferring()
-            && let Some(to) = self.driver.best_successor()
+            && let Some(to) = self.successor()
         {
             self.counters.disk_hung_transfers += 1;
             self.driver.transfer_leader(to);

@@ -29,7 +29,7 @@ impl Replica {
     /// A leader hands over first; then one last record carries the commit index.
     pub(super) fn tick_stop(&mut self) {
         let Stop::HandingOver(until_ms) = self.stop else { return };
-        let successor = self.driver.best_successor().filter(|_| self.driver.is_leader());
+        let successor = self.successor().filter(|_| self.driver.is_leader());
         if let Some(to) = successor
             && self.now.monotonic_ms < until_ms
         {

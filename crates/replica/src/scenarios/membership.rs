@@ -23,7 +23,7 @@ fn a_node_joins_with_a_token_and_becomes_a_voter() {
     let mut cluster = Cluster::with_zone(3);
     cluster.add(1, &address(1));
     let expires_wall_ms = cluster.now.wall_ms + 60_000;
-    cluster.admin_ok(2, AdminCommand::CreateToken { digest: [3; 32], expires_wall_ms });
+    cluster.admin_ok(2, AdminCommand::CreateToken { digest: [3; 32], expires_wall_ms, is_learner: false });
     let id = join(&mut cluster, 3, [3; 32]);
     assert_eq!(id, 4);
     cluster.run(2_000);
@@ -130,4 +130,229 @@ fn the_last_voter_stays() {
     let refused = cluster.admin(1, AdminCommand::RemoveNode { id: 1 });
     cluster.run(100);
     assert_eq!(cluster.admin[&refused], Err(AdminError::LastVoter));
+}
+
+/// With a voter that is gone for good and has the lowest number of those with the longest log.
+#[test]
+fn a_leader_that_stops_hands_over_to_one_that_lives() {
+    let mut cluster = Cluster::with_zone(3);
+    cluster.admin_ok(2, AdminCommand::TransferLeader { to: Some(3) });
+    assert_eq!(cluster.leader(), Some(3));
+    cluster.kill(1);
+    cluster.run(2_000);
+    cluster.input(3, Input::Stop);
+    cluster.run(200);
+    assert!(cluster.machines[&3].is_stopped);
+    assert_eq!(cluster.leader(), Some(2), "handed over, not left behind");
+}
+
+/// Whom nothing reaches any more looks alive for a moment; then the other gets it.
+#[test]
+fn a_hand_over_that_is_not_taken_goes_to_another() {
+    let mut cluster = Cluster::with_zone(3);
+    cluster.admin_ok(2, AdminCommand::TransferLeader { to: Some(3) });
+    cluster.cut.extend([(1, 3), (3, 1), (1, 2), (2, 1)]);
+    cluster.input(3, Input::Stop);
+    cluster.run(1_000);
+    assert!(cluster.machines[&3].is_stopped);
+    assert_eq!(cluster.leader(), Some(2));
+}
+
+#[test]
+fn a_hand_over_is_done_when_another_leads() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    for (from, to) in [(others[0], others[1]), (others[0], others[0]), (leader, leader)] {
+        let request = cluster.admin(from, AdminCommand::TransferLeader { to: Some(to) });
+        cluster.run(100);
+        assert_eq!((cluster.admin.get(&request), cluster.leader()), (Some(&Ok(AdminReply::Done)), Some(to)));
+    }
+    // The best of the others, then one that is none, then one that does not answer.
+    assert_eq!(cluster.admin_ok(others[0], AdminCommand::TransferLeader { to: None }), AdminReply::Done);
+    assert_ne!(cluster.leader(), Some(leader));
+    let old = cluster.leader().unwrap();
+    let unknown = cluster.admin(old, AdminCommand::TransferLeader { to: Some(9) });
+    assert_eq!(cluster.admin[&unknown], Err(AdminError::NodeUnknown));
+    cluster.kill(leader);
+    let request = cluster.admin(old, AdminCommand::TransferLeader { to: Some(leader) });
+    cluster.run(4_000);
+    assert_eq!((&cluster.admin[&request], cluster.leader()), (&Err(AdminError::LeaderStayed), Some(old)));
+}
+
+#[test]
+fn no_vote_is_taken_that_a_majority_needs() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    cluster.kill(others[0]);
+    cluster.run(2_000);
+    for command in [AdminCommand::RemoveNode { id: others[1] }, AdminCommand::SetVote { id: others[1], votes: false }] {
+        let refused = cluster.admin(others[1], command);
+        cluster.run(100);
+        assert_eq!(cluster.admin[&refused], Err(AdminError::MajorityWouldGo));
+    }
+    // The other way round it helps.
+    assert_eq!(cluster.admin_ok(others[1], AdminCommand::RemoveNode { id: others[0] }), AdminReply::Done);
+    let request = cluster.add(others[1], &address(1));
+    cluster.assert_done(request);
+}
+
+/// Joins as one that stays a learner.
+fn join_learner(cluster: &mut Cluster, at: u64) -> u64 {
+    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    let digest = [7; 32];
+    cluster.admin_ok(at, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true });
+    let id = join(cluster, at, digest);
+    cluster.run(2_000);
+    id
+}
+
+fn voters(cluster: &Cluster, at: u64) -> Vec<u64> {
+    let members = cluster.replica(at).status().members;
+    members.iter().filter(|member| member.is_voter).map(|member| member.member.id).collect()
+}
+
+#[test]
+fn a_learner_answers_and_never_votes() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let learner = join_learner(&mut cluster, leader);
+    assert_eq!(voters(&cluster, leader), [1, 2, 3]);
+    assert_eq!(cluster.replica(learner).serving(), Serving::Yes);
+    let request = cluster.add(learner, &address(1));
+    cluster.run(50);
+    cluster.assert_done(request);
+    assert!(cluster.has(learner, &address(1)));
+    // Started again it still is one, and so it is from a checkpoint.
+    cluster.kill(learner);
+    cluster.start(learner);
+    cluster.run(1_000);
+    assert_eq!((voters(&cluster, learner), cluster.replica(learner).serving()), (vec![1, 2, 3], Serving::Yes));
+    // Of three voters one lives: nobody leads, and it answers on.
+    let dead: Vec<_> = [1, 2, 3].into_iter().filter(|&id| id != leader).collect();
+    for &id in &dead {
+        cluster.kill(id);
+    }
+    let term = cluster.replica(learner).status().term;
+    cluster.run(3_000);
+    assert_eq!(cluster.leader(), None);
+    assert_eq!(cluster.replica(learner).status().term, term);
+    assert_eq!(cluster.replica(learner).serving(), Serving::Yes);
+    let request = cluster.add(learner, &address(2));
+    assert_eq!(cluster.verdict(request), None);
+    cluster.start(dead[0]);
+    cluster.elect();
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn votes_are_given_and_taken_by_command() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let learner = join_learner(&mut cluster, leader);
+    let set = |votes| AdminCommand::SetVote { id: learner, votes };
+    assert_eq!(cluster.admin_ok(learner, set(false)), AdminReply::Unchanged);
+    assert_eq!(cluster.admin_ok(learner, set(true)), AdminReply::Done);
+    assert_eq!(voters(&cluster, leader), [1, 2, 3, learner]);
+    assert_eq!(cluster.admin_ok(leader, set(true)), AdminReply::Unchanged);
+    assert_eq!(cluster.admin_ok(leader, set(false)), AdminReply::Done);
+    cluster.run(500);
+    assert_eq!(voters(&cluster, learner), [1, 2, 3]);
+    // A leader hands over before its vote goes.
+    let refused = cluster.admin(learner, AdminCommand::SetVote { id: leader, votes: false });
+    cluster.run(500);
+    assert_eq!(cluster.admin[&refused], Err(AdminError::LeaderWouldGo));
+    let command = AdminCommand::SetVote { id: leader, votes: false };
+    assert_eq!(cluster.admin_ok(learner, command), AdminReply::Done);
+    assert_eq!(voters(&cluster, learner).len(), 2);
+    let unknown = cluster.admin(1, AdminCommand::SetVote { id: 99, votes: false });
+    cluster.run(100);
+    assert_eq!(cluster.admin[&unknown], Err(AdminError::NodeUnknown));
+    cluster.assert_same();
+}
+
+/// Whatever the moment at which the leader dies, the next one finishes what was begun.
+#[test]
+fn a_member_is_replaced_in_one_step_and_any_leader_finishes_it() {
+    for die_after_ms in [None, Some(0), Some(10), Some(20), Some(50)] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let gone = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
+        let new = join_learner(&mut cluster, leader);
+        cluster.kill(gone);
+        cluster.run(2_000);
+        let request = cluster.admin(new, AdminCommand::ReplaceNode { gone, new });
+        if let Some(ms) = die_after_ms {
+            cluster.run(ms);
+            cluster.kill(leader);
+            cluster.run(1_000);
+            cluster.start(leader);
+        }
+        cluster.run(3_000);
+        assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)), "{die_after_ms:?}");
+        let rest: Vec<_> = [1, 2, 3, new].into_iter().filter(|&id| id != gone).collect();
+        for &id in &rest {
+            assert_eq!(voters(&cluster, id), rest, "{die_after_ms:?}");
+            assert!(!cluster.replica(id).driver.is_joint());
+        }
+        let request = cluster.add(new, &address(1));
+        cluster.run(100);
+        cluster.assert_done(request);
+        cluster.assert_same();
+    }
+}
+
+#[test]
+fn a_replacement_needs_a_learner_that_has_caught_up() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let gone = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
+    let learner = join_learner(&mut cluster, leader);
+    let replace = |gone, new| AdminCommand::ReplaceNode { gone, new };
+    let mut refused = |command| {
+        let request = cluster.admin(leader, command);
+        cluster.run(100);
+        cluster.admin[&request].clone()
+    };
+    assert_eq!(refused(replace(gone, leader)), Err(AdminError::NodeVotes));
+    assert_eq!(refused(replace(gone, 99)), Err(AdminError::NodeUnknown));
+    assert_eq!(refused(replace(99, learner)), Err(AdminError::NodeUnknown));
+    cluster.kill(learner);
+    cluster.run(2_000);
+    let request = cluster.admin(leader, replace(gone, learner));
+    cluster.run(100);
+    assert_eq!(cluster.admin[&request], Err(AdminError::NodeBehind));
+    assert_eq!(voters(&cluster, leader), [1, 2, 3]);
+}
+
+/// The votes of both configurations count until the old one is left; a member that starts again meanwhile knows it.
+#[test]
+fn a_member_that_starts_in_a_joint_configuration_knows_both_halves() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let new = join_learner(&mut cluster, leader);
+    let gone = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
+    let change = crate::raft::ConfChange::Swap { gone, new };
+    let entered = cluster.replica_mut(leader).driver.propose_conf_change(change, Vec::new());
+    assert!(entered.is_ok());
+    // The leader takes the step that leaves it at its next tick; until then all are in it.
+    cluster.settle();
+    // The record of an update carries the commit index of the one before it.
+    for last in 1..=2 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+    }
+    let joint = cluster.alive().into_iter().filter(|&id| cluster.replica(id).driver.is_joint()).count();
+    let other = [1, 2, 3].into_iter().find(|&id| id != leader && id != gone).unwrap();
+    cluster.kill(other);
+    cluster.start(other);
+    assert_eq!((joint, cluster.replica(other).driver.is_joint()), (4, true));
+    let conf_state = cluster.replica(other).driver.conf_state();
+    assert_eq!(conf_state, cluster.replica(leader).driver.conf_state());
+    // What the settings say holds in the end: `gone` is a member and gets its vote back, `new` stays a learner.
+    cluster.run(2_000);
+    assert_eq!(voters(&cluster, leader), [1, 2, 3]);
+    cluster.assert_same();
 }

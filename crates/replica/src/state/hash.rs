@@ -20,6 +20,8 @@ pub(crate) enum Item {
     Scalars = 10,
     History = 11,
     Stage = 12,
+    Learner = 30,
+    LearnerToken = 31,
 }
 
 // Not secret: the hash detects accidents. Those who could forge a state hold the cluster's keys already.

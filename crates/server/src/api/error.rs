@@ -63,20 +63,18 @@ impl From<AdminError> for ApiError {
                 "remove it first, or choose another name",
             ),
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
-            AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran status`"),
-            AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
-            AdminError::MembershipBusy => {
-                (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
+            AdminError::NodeUnknown
+            | AdminError::NodeExists
+            | AdminError::NodeVotes
+            | AdminError::NodeBehind
+            | AdminError::MembershipBusy
+            | AdminError::LeaderWouldGo
+            | AdminError::LeaderStayed
+            | AdminError::LastVoter
+            | AdminError::MajorityWouldGo => return Self::of_members(error),
+            AdminError::TokenInvalid => {
+                (S::FORBIDDEN, "the token is unknown, used or expired", "make a new one with `catamaran cluster add`")
             }
-            AdminError::LeaderWouldGo => {
-                (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
-            }
-            AdminError::LastVoter => (S::CONFLICT, "the last voter cannot be removed", "stop the cluster instead"),
-            AdminError::TokenInvalid => (
-                S::FORBIDDEN,
-                "the token is unknown, used or expired",
-                "make a new one with `catamaran join --make-token`",
-            ),
             AdminError::TooLarge => (
                 S::PAYLOAD_TOO_LARGE,
                 "it is larger than a limit allows",
@@ -99,6 +97,44 @@ impl From<AdminError> for ApiError {
             AdminError::Malformed => {
                 (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses")
             }
+        };
+        Self::new(status, error, hint)
+    }
+}
+
+impl ApiError {
+    /// What stands against a change of the members, of their votes, or of who leads.
+    fn of_members(error: AdminError) -> Self {
+        use StatusCode as S;
+        let (status, error, hint) = match error {
+            AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran cluster status`"),
+            AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
+            AdminError::MembershipBusy => {
+                (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
+            }
+            AdminError::LeaderWouldGo => {
+                (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
+            }
+            AdminError::MajorityWouldGo => (
+                S::CONFLICT,
+                "of the voters that would remain no majority answers: nothing could be decided after it",
+                "start a node that is down first, or remove that one",
+            ),
+            AdminError::NodeVotes => {
+                (S::CONFLICT, "the node has a vote, and a learner is needed", "see `catamaran cluster status`")
+            }
+            AdminError::NodeBehind => (
+                S::CONFLICT,
+                "the learner has not caught up, or does not answer",
+                "wait until `catamaran cluster status` shows no lag",
+            ),
+            AdminError::LeaderStayed => (
+                S::GATEWAY_TIMEOUT,
+                "the leadership did not move",
+                "see whether that node runs and has caught up: `catamaran cluster status`",
+            ),
+            // Of the last voter; all others are told apart by the caller.
+            _ => (S::CONFLICT, "the last voter cannot be removed", "stop the cluster instead"),
         };
         Self::new(status, error, hint)
     }

@@ -12,8 +12,11 @@
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
+//! | `PATCH /v1/nodes?node=N&votes=BOOL` | gives a node a vote, or makes it a learner | always |
+//! | `PUT /v1/nodes?node=N&by=M` | removes node N and gives its vote to learner M, in one step | always |
+//! | `POST /v1/leader`, `?node=N` | hands the leadership over, to node N | always |
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
-//! | `POST /v1/tokens` | a token with which one node may join | always |
+//! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
 //! until it has it. Without a majority that is 503 after 2.5 s.
@@ -75,7 +78,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
-        .route("/v1/nodes", axum::routing::delete(nodes::remove))
+        .route("/v1/nodes", axum::routing::delete(nodes::remove).patch(nodes::set_vote).put(nodes::replace))
+        .route("/v1/leader", axum::routing::post(nodes::transfer_leader))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))

@@ -1,4 +1,5 @@
-//! `DELETE /v1/nodes`: a node goes for good. `POST /v1/feature-level`: no node goes back to older software.
+//! `/v1/nodes`: a node goes for good, gets a vote or loses it, or takes another's place. `POST /v1/leader`: another
+//! leads. `POST /v1/feature-level`: no node goes back to older software.
 
 use super::Api;
 use super::error::ApiError;
@@ -8,27 +9,80 @@ use crate::peer::node_number;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use replica::io::{AdminCommand, AdminError};
+use replica::io::{AdminCommand, AdminError, NodeId};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Which node.
+/// Which node, by its number as in `/v1/status`.
 #[derive(Deserialize)]
 pub(super) struct NodeQuery {
-    /// Its number, as in `/v1/status`.
     node: u64,
+}
+
+/// Whether a node is to vote.
+#[derive(Deserialize)]
+pub(super) struct VoteQuery {
+    node: u64,
+    votes: bool,
+}
+
+/// Which node takes the place of which.
+#[derive(Deserialize)]
+pub(super) struct ReplaceQuery {
+    node: u64,
+    by: u64,
+}
+
+/// Who is to lead; the node with the longest log when none is named.
+#[derive(Deserialize)]
+pub(super) struct LeaderQuery {
+    node: Option<u64>,
 }
 
 pub(super) async fn remove(
     State(api): State<Arc<Api>>,
     query: Result<Query<NodeQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
-    let node = query?.node;
-    let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
-    // A number has one incarnation at a time among the members.
-    let id = status.members.iter().map(|of| of.member.id).find(|id| node_number(*id) == node);
-    let id = id.ok_or(AdminError::NodeUnknown)?;
+    let id = api.id_of(query?.node).await?;
     Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveNode { id }).await?))
+}
+
+pub(super) async fn set_vote(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<VoteQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let Query(VoteQuery { node, votes }) = query?;
+    let id = api.id_of(node).await?;
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::SetVote { id, votes }).await?))
+}
+
+pub(super) async fn replace(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<ReplaceQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let Query(ReplaceQuery { node, by }) = query?;
+    let (gone, new) = (api.id_of(node).await?, api.id_of(by).await?);
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::ReplaceNode { gone, new }).await?))
+}
+
+pub(super) async fn transfer_leader(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<LeaderQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let to = match query?.node {
+        Some(node) => Some(api.id_of(node).await?),
+        None => None,
+    };
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::TransferLeader { to }).await?))
+}
+
+impl Api {
+    /// The raft id of a node. A number has one incarnation at a time among the members.
+    async fn id_of(&self, node: u64) -> Result<NodeId, ApiError> {
+        let status = self.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
+        let id = status.members.iter().map(|of| of.member.id).find(|id| node_number(*id) == node);
+        Ok(id.ok_or(AdminError::NodeUnknown)?)
+    }
 }
 
 pub(super) async fn raise_feature_level(State(api): State<Arc<Api>>) -> Result<Json<DoneJson>, ApiError> {

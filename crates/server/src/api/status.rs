@@ -75,6 +75,13 @@ pub(super) async fn status(
             raft_id: of.member.id,
             address: of.member.address,
             voter: of.is_voter,
+            role: match (of.is_voter, of.stays_learner) {
+                (true, _) => "voter",
+                (false, true) => "learner",
+                (false, false) => "joining",
+            }
+            .to_owned(),
+            heard_ms: of.heard_ms,
             applied_index: of.applied_index,
             feature_level: of.feature_level,
         })

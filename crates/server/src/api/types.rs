@@ -40,8 +40,13 @@ pub(crate) struct MemberJson {
     pub(crate) address: String,
     /// Whether it votes; one that joined learns first.
     pub(crate) voter: bool,
+    /// `voter`, `learner`, or `joining` until it has caught up and gets its vote.
+    #[serde(default)]
+    pub(crate) role: String,
     /// How far it is, as the leader heard; null elsewhere.
     pub(crate) applied_index: Option<u64>,
+    /// Milliseconds since the leader heard it; null elsewhere, and of the leader itself.
+    pub(crate) heard_ms: Option<u64>,
     /// The highest feature level that its software knows, as the leader heard; null elsewhere.
     pub(crate) feature_level: Option<u32>,
 }

@@ -132,6 +132,13 @@ impl Client {
     fn first_of(&self, method: &str, path: &str, body: Body<'_>, wait_ms: u64) -> Result<Answer, Problem> {
         let mut last = "it has no nodes".to_owned();
         for &node in &self.nodes {
+            // A change may take long, and a node that does nothing at all is not waited for so long.
+            if wait_ms == CHANGE_MS
+                && let Err(why) = self.status(node, false)
+            {
+                last = format!("{node}: {why}");
+                continue;
+            }
             match self.call(node, method, path, body, wait_ms) {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
                 // Another node may know the leader that this one does not, or still be within its limits.

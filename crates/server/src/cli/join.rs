@@ -20,13 +20,13 @@ use std::time::Duration;
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     match (&args.token, args.peer) {
         (Some(token), Some(peer)) => join(args, token, peer),
-        _ => make_token(args),
+        _ => make_token(&super::Target { dir: args.dir.clone(), api: args.api, token_file: None }, false),
     }
 }
 
-fn make_token(args: &JoinArgs) -> Result<(), Problem> {
-    let target = super::Target { dir: args.dir.clone(), api: args.api, token_file: None };
-    let answer = Client::find(&target)?.change("POST", "/v1/tokens", &[])?;
+pub(super) fn make_token(target: &super::Target, is_learner: bool) -> Result<(), Problem> {
+    let path = if is_learner { "/v1/tokens?learner=true" } else { "/v1/tokens" };
+    let answer = Client::find(target)?.change("POST", path, &[])?;
     let token: TokenJson = serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
     println!("{}", token.token);

@@ -63,9 +63,9 @@ pub(crate) enum Command {
     /// Remove nodes; `join` adds them.
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(NodeCommand),
-    /// What concerns all nodes at once.
-    #[command(subcommand, after_help = CLUSTER_EXAMPLES)]
-    Cluster(ClusterCommand),
+    /// Who belongs to the cluster, who votes, who leads.
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::ClusterCommand),
 }
 
 /// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.
@@ -89,10 +89,6 @@ Examples:
 const NODE_EXAMPLES: &str = "\
 Examples:
   catamaran node remove 3";
-
-const CLUSTER_EXAMPLES: &str = "\
-Examples:
-  catamaran cluster upgrade      once all nodes run the new version, and none is to go back";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -453,17 +449,6 @@ pub(crate) enum NodeCommand {
     Remove {
         /// Its number, as in `catamaran status`.
         node: u64,
-        #[command(flatten)]
-        target: Target,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum ClusterCommand {
-    /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
-    /// the version before.
-    #[command(after_help = CLUSTER_EXAMPLES)]
-    Upgrade {
         #[command(flatten)]
         target: Target,
     },

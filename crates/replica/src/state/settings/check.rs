@@ -45,6 +45,19 @@ impl Settings {
                 }
                 Ok(self.grants.contains(&(key.clone(), zone.clone(), *right)))
             }
+            SettingsChange::MemberAdd { .. }
+            | SettingsChange::MemberRemove { .. }
+            | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberReplace { .. } => self.check_member(change, now_wall_ms),
+            SettingsChange::TokenAdd { digest, .. } | SettingsChange::LearnerTokenAdd { digest, .. } => {
+                if self.tokens.contains_key(digest) { Ok(false) } else { full(self.tokens.len() >= TOKENS_MAX) }
+            }
+            SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+        }
+    }
+
+    fn check_member(&self, change: &SettingsChange, now_wall_ms: u64) -> Result<bool, AdminError> {
+        match change {
             SettingsChange::MemberAdd { id, token, .. } => {
                 if self.members.contains_key(id) {
                     return Err(AdminError::NodeExists);
@@ -54,7 +67,7 @@ impl Settings {
                 {
                     return Err(AdminError::TokenInvalid);
                 }
-                full(self.members.len() >= MEMBERS_MAX)
+                if self.members.len() >= MEMBERS_MAX { Err(AdminError::TooLarge) } else { Ok(true) }
             }
             SettingsChange::MemberRemove { id } => {
                 if self.members.contains_key(id) {
@@ -63,14 +76,23 @@ impl Settings {
                     Err(AdminError::NodeUnknown)
                 }
             }
-            SettingsChange::TokenAdd { digest, .. } => {
-                if self.tokens.contains_key(digest) {
-                    Ok(false)
+            SettingsChange::MemberRole { id, votes } => {
+                if self.members.contains_key(id) {
+                    Ok(self.is_learner(*id) == *votes)
                 } else {
-                    full(self.tokens.len() >= TOKENS_MAX)
+                    Err(AdminError::NodeUnknown)
                 }
             }
-            SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+            SettingsChange::MemberReplace { gone, new } => {
+                if !self.members.contains_key(gone) || !self.members.contains_key(new) {
+                    Err(AdminError::NodeUnknown)
+                } else if gone == new || !self.is_learner(*new) {
+                    Err(AdminError::NodeVotes)
+                } else {
+                    Ok(true)
+                }
+            }
+            _ => Ok(true),
         }
     }
 

@@ -63,6 +63,12 @@ impl Settings {
                 out.u64(expires);
             });
         }
+        for &id in &self.learners {
+            each(15, &|out| out.u64(id));
+        }
+        for digest in &self.learner_tokens {
+            each(16, &|out| out.fixed(digest));
+        }
     }
 
     /// Takes one item of a checkpoint.
@@ -104,6 +110,14 @@ impl Settings {
             8 => {
                 let (digest, expires) = (from.array()?, from.u64()?);
                 self.put_token(digest, expires);
+            }
+            15 => {
+                let id = from.u64()?;
+                self.set_learner(id, true);
+            }
+            16 => {
+                let digest = from.array()?;
+                self.put_learner_token(digest);
             }
             _ => return Err(DecodeError::Unknown),
         }

@@ -49,8 +49,12 @@ pub(crate) struct Settings {
     members: BTreeMap<NodeId, String>,
     /// Next incarnation of each node number that was ever in use.
     incarnations: BTreeMap<u32, u32>,
+    /// Members that are to stay learners; all others are voters, or about to become some.
+    learners: BTreeSet<NodeId>,
     /// Digest and expiry, in milliseconds since 1970.
     tokens: BTreeMap<[u8; 32], u64>,
+    /// Those of them whose bearers become learners.
+    learner_tokens: BTreeSet<[u8; 32]>,
     hash: u128,
 }
 
@@ -77,7 +81,9 @@ impl Settings {
             grants: BTreeSet::new(),
             members: BTreeMap::new(),
             incarnations: BTreeMap::new(),
+            learners: BTreeSet::new(),
             tokens: BTreeMap::new(),
+            learner_tokens: BTreeSet::new(),
             hash: 0,
         };
         settings.hash = settings.scalars_hash();
@@ -126,6 +132,11 @@ impl Settings {
         self.members.contains_key(&id)
     }
 
+    /// Whether a member is to stay a learner.
+    pub(crate) fn is_learner(&self, id: NodeId) -> bool {
+        self.learners.contains(&id)
+    }
+
     /// Next incarnation of each node number that was ever in use.
     pub(crate) const fn incarnations(&self) -> &BTreeMap<u32, u32> {
         &self.incarnations
@@ -169,20 +180,32 @@ impl Settings {
             SettingsChange::MemberAdd { id, address, token } => {
                 self.put_member(*id, address.clone());
                 if let Some(digest) = token {
+                    if self.learner_tokens.contains(digest) {
+                        self.set_learner(*id, true);
+                    }
                     self.remove_token(digest);
                 }
             }
-            SettingsChange::MemberRemove { id } => {
-                if let Some(address) = self.members.remove(id) {
-                    self.sub(member_hash(*id, &address));
+            SettingsChange::MemberRemove { id } => self.remove_member(*id),
+            SettingsChange::TokenAdd { digest, expires_wall_ms } => {
+                self.remove_void_tokens(time_ms);
+                self.put_token(*digest, *expires_wall_ms);
+            }
+            SettingsChange::LearnerTokenAdd { digest, expires_wall_ms } => {
+                self.remove_void_tokens(time_ms);
+                self.put_token(*digest, *expires_wall_ms);
+                self.put_learner_token(*digest);
+            }
+            SettingsChange::MemberRole { id, votes } => {
+                if self.is_member(*id) {
+                    self.set_learner(*id, !votes);
                 }
             }
-            SettingsChange::TokenAdd { digest, expires_wall_ms } => {
-                let void = |(digest, &expires): (&[u8; 32], &u64)| (expires < time_ms).then_some(*digest);
-                for digest in self.tokens.iter().filter_map(void).collect::<Vec<_>>() {
-                    self.remove_token(&digest);
+            SettingsChange::MemberReplace { gone, new } => {
+                if self.is_member(*gone) && self.is_member(*new) && gone != new {
+                    self.remove_member(*gone);
+                    self.set_learner(*new, false);
                 }
-                self.put_token(*digest, *expires_wall_ms);
             }
             SettingsChange::FeatureLevel { level } => {
                 let level = self.feature_level.max(*level);
@@ -304,6 +327,22 @@ impl Settings {
         self.put_incarnation(node, next);
     }
 
+    fn remove_member(&mut self, id: NodeId) {
+        if let Some(address) = self.members.remove(&id) {
+            self.sub(member_hash(id, &address));
+            self.set_learner(id, false);
+        }
+    }
+
+    fn set_learner(&mut self, id: NodeId, stays: bool) {
+        let hash = item_hash(Item::Learner, &[&id.to_be_bytes()]);
+        if stays && self.learners.insert(id) {
+            self.add(hash);
+        } else if !stays && self.learners.remove(&id) {
+            self.sub(hash);
+        }
+    }
+
     fn put_incarnation(&mut self, node: u32, next: u32) {
         self.add(incarnation_hash(node, next));
         if let Some(old) = self.incarnations.insert(node, next) {
@@ -321,6 +360,22 @@ impl Settings {
     fn remove_token(&mut self, digest: &[u8; 32]) {
         if let Some(expires) = self.tokens.remove(digest) {
             self.sub(token_hash(digest, expires));
+        }
+        if self.learner_tokens.remove(digest) {
+            self.sub(item_hash(Item::LearnerToken, &[digest]));
+        }
+    }
+
+    fn remove_void_tokens(&mut self, time_ms: u64) {
+        let void = |(digest, &expires): (&[u8; 32], &u64)| (expires < time_ms).then_some(*digest);
+        for digest in self.tokens.iter().filter_map(void).collect::<Vec<_>>() {
+            self.remove_token(&digest);
+        }
+    }
+
+    fn put_learner_token(&mut self, digest: [u8; 32]) {
+        if self.learner_tokens.insert(digest) {
+            self.add(item_hash(Item::LearnerToken, &[&digest]));
         }
     }
 }
@@ -364,115 +419,4 @@ fn token_hash(digest: &[u8; 32], expires: u64) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::Decoder;
-    use crate::io::AdminError;
-
-    fn name(text: &str) -> Name {
-        text.parse().unwrap()
-    }
-
-    fn zone() -> ZoneId {
-        ZoneId { view: 0, apex: name("a.test.") }
-    }
-
-    fn key_add(secret: u8) -> SettingsChange {
-        SettingsChange::KeyAdd {
-            name: name("key."),
-            algorithm: KeyAlgorithm::HmacSha256,
-            secret: Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] },
-        }
-    }
-
-    fn sample() -> Settings {
-        let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
-        settings.add_zone(&zone(), ZoneOptions::default());
-        settings.apply(&key_add(1), 5, 0);
-        let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
-        settings.apply(&grant, 6, 0);
-        settings.apply(&SettingsChange::TokenAdd { digest: [2; 32], expires_wall_ms: 100 }, 7, 0);
-        settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9), 8);
-        settings
-    }
-
-    #[test]
-    fn checkpoint_items_restore_the_same_hash() {
-        let settings = sample();
-        let mut copy = Settings::empty([0; 16]);
-        settings.encode_items(|item| {
-            let octets = item.finish();
-            let mut from = Decoder::new(&octets);
-            copy.restore(&mut from).unwrap();
-            from.finish().unwrap();
-        });
-        assert_eq!(copy.hash(), settings.hash());
-        assert_eq!(copy.members(), settings.members());
-        assert_eq!(copy.epoch(), settings.epoch());
-    }
-
-    #[test]
-    fn grants_go_with_their_key_and_with_their_zone() {
-        let mut settings = sample();
-        assert!(settings.is_granted(&name("KEY."), &zone(), Right::Update));
-        assert!(!settings.is_granted(&name("key."), &zone(), Right::Transfer));
-        let mut other = settings.clone();
-        settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 8, 0);
-        assert!(settings.grants().is_empty());
-        other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
-        assert!(other.grants().is_empty());
-        // A key of the same name is another key.
-        settings.apply(&key_add(1), 9, 0);
-        assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
-        assert_eq!(settings.keys()[&name("key.")].generation, 9);
-    }
-
-    #[test]
-    fn the_zones_that_were_removed_first_are_forgotten_first() {
-        let mut settings = Settings::empty([1; 16]);
-        let zone = |number: usize| ZoneId { view: 0, apex: name(&format!("z{number:06}.")) };
-        // The later it goes, the earlier its name.
-        let numbers: Vec<usize> = (0..RETIRED_ZONES_MAX + 2).rev().collect();
-        for (index, &number) in numbers.iter().enumerate() {
-            settings.retire(&zone(number), Serial(7), index as u64);
-        }
-        assert_eq!(settings.retired_serial(&zone(numbers[1])), None);
-        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(7)));
-        assert_eq!(settings.retired_serial(&zone(0)), Some(Serial(7)));
-        // Removed once more it is the newest, and counted once.
-        settings.retire(&zone(numbers[2]), Serial(9), 1_000_000);
-        settings.retire(&zone(numbers[0]), Serial(9), 1_000_001);
-        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(9)));
-        assert_eq!(settings.retired_serial(&zone(numbers[3])), None);
-        assert_eq!((settings.retired.len(), settings.retired_order.len()), (RETIRED_ZONES_MAX, RETIRED_ZONES_MAX));
-        for &number in &numbers {
-            settings.forget_retired(&zone(number));
-        }
-        assert_eq!(settings.hash(), Settings::empty([1; 16]).hash());
-    }
-
-    #[test]
-    fn changes_are_checked_before_they_are_proposed() {
-        let settings = sample();
-        assert_eq!(settings.check(&key_add(1), 0), Ok(false));
-        assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
-        let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
-        assert_eq!(settings.check(&join(1, None), 0), Err(AdminError::NodeExists));
-        assert_eq!(settings.check(&join(2, Some([2; 32])), 100), Ok(true));
-        assert_eq!(settings.check(&join(2, Some([2; 32])), 101), Err(AdminError::TokenInvalid));
-        assert_eq!(settings.check(&join(2, Some([3; 32])), 0), Err(AdminError::TokenInvalid));
-    }
-
-    #[test]
-    fn a_token_is_used_once_and_an_id_never_comes_back() {
-        let mut settings = sample();
-        assert_eq!(settings.next_id(Some(1)), 1 << 32 | 1);
-        assert_eq!(settings.next_id(None), 2);
-        let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([2; 32]) };
-        settings.apply(&join, 8, 0);
-        settings.apply(&SettingsChange::MemberRemove { id: 2 }, 9, 0);
-        assert_eq!(settings.next_id(Some(2)), 1 << 32 | 2);
-        let again = SettingsChange::MemberAdd { id: 3, address: "x".to_owned(), token: Some([2; 32]) };
-        assert_eq!(settings.check(&again, 0), Err(AdminError::TokenInvalid));
-    }
-}
+mod tests;

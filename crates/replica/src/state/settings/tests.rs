@@ -1,0 +1,141 @@
+//! Settings are checked, applied and kept as they should be.
+
+use super::*;
+use crate::codec::Decoder;
+use crate::io::AdminError;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn zone() -> ZoneId {
+    ZoneId { view: 0, apex: name("a.test.") }
+}
+
+fn key_add(secret: u8) -> SettingsChange {
+    SettingsChange::KeyAdd {
+        name: name("key."),
+        algorithm: KeyAlgorithm::HmacSha256,
+        secret: Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] },
+    }
+}
+
+fn sample() -> Settings {
+    let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
+    settings.add_zone(&zone(), ZoneOptions::default());
+    settings.apply(&key_add(1), 5, 0);
+    let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
+    settings.apply(&grant, 6, 0);
+    settings.apply(&SettingsChange::TokenAdd { digest: [2; 32], expires_wall_ms: 100 }, 7, 0);
+    settings.apply(&SettingsChange::LearnerTokenAdd { digest: [4; 32], expires_wall_ms: 100 }, 7, 0);
+    settings.apply(&SettingsChange::MemberAdd { id: 9, address: "x".to_owned(), token: None }, 7, 0);
+    settings.apply(&SettingsChange::MemberRole { id: 9, votes: false }, 7, 0);
+    settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9), 8);
+    settings
+}
+
+#[test]
+fn checkpoint_items_restore_the_same_hash() {
+    let settings = sample();
+    let mut copy = Settings::empty([0; 16]);
+    settings.encode_items(|item| {
+        let octets = item.finish();
+        let mut from = Decoder::new(&octets);
+        copy.restore(&mut from).unwrap();
+        from.finish().unwrap();
+    });
+    assert_eq!(copy.hash(), settings.hash());
+    assert_eq!(copy.members(), settings.members());
+    assert_eq!(copy.epoch(), settings.epoch());
+    assert_eq!((&copy.learners, &copy.learner_tokens), (&settings.learners, &settings.learner_tokens));
+    assert!(copy.is_learner(9) && !copy.is_learner(1));
+}
+
+#[test]
+fn grants_go_with_their_key_and_with_their_zone() {
+    let mut settings = sample();
+    assert!(settings.is_granted(&name("KEY."), &zone(), Right::Update));
+    assert!(!settings.is_granted(&name("key."), &zone(), Right::Transfer));
+    let mut other = settings.clone();
+    settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 8, 0);
+    assert!(settings.grants().is_empty());
+    other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
+    assert!(other.grants().is_empty());
+    // A key of the same name is another key.
+    settings.apply(&key_add(1), 9, 0);
+    assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
+    assert_eq!(settings.keys()[&name("key.")].generation, 9);
+}
+
+#[test]
+fn the_zones_that_were_removed_first_are_forgotten_first() {
+    let mut settings = Settings::empty([1; 16]);
+    let zone = |number: usize| ZoneId { view: 0, apex: name(&format!("z{number:06}.")) };
+    // The later it goes, the earlier its name.
+    let numbers: Vec<usize> = (0..RETIRED_ZONES_MAX + 2).rev().collect();
+    for (index, &number) in numbers.iter().enumerate() {
+        settings.retire(&zone(number), Serial(7), index as u64);
+    }
+    assert_eq!(settings.retired_serial(&zone(numbers[1])), None);
+    assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(7)));
+    assert_eq!(settings.retired_serial(&zone(0)), Some(Serial(7)));
+    // Removed once more it is the newest, and counted once.
+    settings.retire(&zone(numbers[2]), Serial(9), 1_000_000);
+    settings.retire(&zone(numbers[0]), Serial(9), 1_000_001);
+    assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(9)));
+    assert_eq!(settings.retired_serial(&zone(numbers[3])), None);
+    assert_eq!((settings.retired.len(), settings.retired_order.len()), (RETIRED_ZONES_MAX, RETIRED_ZONES_MAX));
+    for &number in &numbers {
+        settings.forget_retired(&zone(number));
+    }
+    assert_eq!(settings.hash(), Settings::empty([1; 16]).hash());
+}
+
+#[test]
+fn changes_are_checked_before_they_are_proposed() {
+    let settings = sample();
+    assert_eq!(settings.check(&key_add(1), 0), Ok(false));
+    assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
+    let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
+    assert_eq!(settings.check(&join(1, None), 0), Err(AdminError::NodeExists));
+    assert_eq!(settings.check(&join(2, Some([2; 32])), 100), Ok(true));
+    assert_eq!(settings.check(&join(2, Some([2; 32])), 101), Err(AdminError::TokenInvalid));
+    assert_eq!(settings.check(&join(2, Some([3; 32])), 0), Err(AdminError::TokenInvalid));
+}
+
+#[test]
+fn a_token_is_used_once_and_an_id_never_comes_back() {
+    let mut settings = sample();
+    assert_eq!(settings.next_id(Some(1)), 1 << 32 | 1);
+    assert_eq!(settings.next_id(None), 10);
+    let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([2; 32]) };
+    settings.apply(&join, 8, 0);
+    settings.apply(&SettingsChange::MemberRemove { id: 2 }, 9, 0);
+    assert_eq!(settings.next_id(Some(2)), 1 << 32 | 2);
+    let again = SettingsChange::MemberAdd { id: 3, address: "x".to_owned(), token: Some([2; 32]) };
+    assert_eq!(settings.check(&again, 0), Err(AdminError::TokenInvalid));
+}
+
+#[test]
+fn the_role_of_a_member_stands_with_its_token_and_goes_with_it() {
+    let mut settings = sample();
+    let empty = settings.hash();
+    let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([4; 32]) };
+    assert_eq!(settings.check(&join, 0), Ok(true));
+    settings.apply(&join, 8, 0);
+    assert!(settings.is_learner(2));
+    let role = |votes| SettingsChange::MemberRole { id: 2, votes };
+    assert_eq!((settings.check(&role(false), 0), settings.check(&role(true), 0)), (Ok(false), Ok(true)));
+    let replace = SettingsChange::MemberReplace { gone: 1, new: 2 };
+    assert_eq!(settings.check(&replace, 0), Ok(true));
+    settings.apply(&replace, 9, 0);
+    assert!(!settings.is_member(1) && settings.is_member(2) && !settings.is_learner(2));
+    assert_eq!(settings.check(&SettingsChange::MemberReplace { gone: 9, new: 2 }, 0), Err(AdminError::NodeVotes));
+    assert_eq!(settings.check(&replace, 0), Err(AdminError::NodeUnknown));
+    // Nothing of a member that went is left but its number, and the hash says so.
+    settings.apply(&role(false), 10, 0);
+    settings.apply(&SettingsChange::MemberRemove { id: 2 }, 11, 0);
+    assert!(!settings.is_learner(2) && settings.hash() != empty);
+    let members: Vec<_> = settings.members().into_iter().map(|member| member.id).collect();
+    assert_eq!(members, [9]);
+}

@@ -1,0 +1,174 @@
+//! `cluster`: who belongs to it and who leads it.
+
+mod members;
+mod status;
+
+use super::Target;
+use super::client::Client;
+use crate::api::types::DoneJson;
+use crate::problem::{Exit, Problem};
+use clap::Subcommand;
+pub(super) use members::remove;
+use std::io::Write;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  catamaran cluster status
+  catamaran cluster add                 print a token with which one node may join
+  catamaran cluster add --learner       for a node that answers and never votes
+  catamaran cluster promote 4           give learner 4 a vote
+  catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
+  catamaran cluster remove 2
+  catamaran cluster transfer-leader 3
+  catamaran cluster upgrade             once all nodes run the new version, and none is to go back";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster status
+  catamaran cluster status --json
+
+A voter counts for the majority that every change needs; a learner answers like all others and counts for nothing;
+a node that is joining becomes a voter once it has caught up. The lag is in entries of the log.";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster add
+  catamaran cluster add --learner
+
+Prints a token that is good for one node and for one hour. On the machine of the new node:
+  catamaran join --dir NODE --token TOKEN --peer ADDRESS:PORT --dns ADDRESS:PORT";
+
+const PROMOTE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster promote 4
+
+It votes once it has caught up with the log.";
+
+const DEMOTE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster demote 4
+
+It answers queries and takes updates as before, and counts for no majority.";
+
+const REPLACE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster replace 2 4
+
+For a node that is dead, or on a machine that is to go. Add the new one first (`cluster add --learner`, `join`), and
+wait until `cluster status` shows no lag. At no time are there fewer voters than before.";
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster remove 2
+
+For a node that will not come back, or not with its data. More than half of the voters that remain must answer.";
+
+const TRANSFER_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster transfer-leader       to the node with the longest log
+  catamaran cluster transfer-leader 3
+
+Updates wait for it, some milliseconds; none is lost or refused.";
+
+const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster upgrade      once all nodes run the new version, and none is to go back";
+
+/// `cluster ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum ClusterCommand {
+    /// Say who belongs to the cluster, who votes, who lags.
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status {
+        /// As JSON, as the leader has it.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a token with which one node may join.
+    #[command(after_help = ADD_EXAMPLES)]
+    Add {
+        /// It answers and takes updates, and has no vote until it is promoted.
+        #[arg(long)]
+        learner: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give a learner a vote.
+    #[command(after_help = PROMOTE_EXAMPLES)]
+    Promote {
+        /// Its number, as in `catamaran cluster status`.
+        node: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take a voter's vote away: it becomes a learner.
+    #[command(after_help = DEMOTE_EXAMPLES)]
+    Demote {
+        /// Its number, as in `catamaran cluster status`.
+        node: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove a node and give its vote to a learner, in one step.
+    #[command(after_help = REPLACE_EXAMPLES)]
+    Replace {
+        /// Who goes.
+        node: u64,
+        /// The learner that gets the vote.
+        by: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove a node, for good.
+    #[command(after_help = REMOVE_EXAMPLES)]
+    Remove {
+        /// Its number, as in `catamaran cluster status`.
+        node: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Hand the leadership over to another voter.
+    #[command(after_help = TRANSFER_EXAMPLES)]
+    TransferLeader {
+        /// Its number; the one with the longest log when none is given.
+        node: Option<u64>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
+    /// the version before.
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade {
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
+    match command {
+        ClusterCommand::Status { json, target } => status::run(*json, target),
+        ClusterCommand::Add { learner, target } => super::join::make_token(target, *learner),
+        ClusterCommand::Promote { node, target } => members::set_vote(*node, true, target),
+        ClusterCommand::Demote { node, target } => members::set_vote(*node, false, target),
+        ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),
+        ClusterCommand::Remove { node, target } => members::remove(*node, target),
+        ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
+        ClusterCommand::Upgrade { target } => upgrade(target),
+    }
+}
+
+fn upgrade(target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let done = client
+        .change("POST", "/v1/feature-level", &[])
+        .map_err(|problem| Problem { what: "the cluster was not upgraded".to_owned(), ..problem })?;
+    let done: DoneJson = serde_json::from_slice(&done.body)
+        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+    let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);
+    let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
+    let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };
+    writeln!(std::io::stdout().lock(), "{said} {level}")
+        .map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+}

@@ -1,0 +1,132 @@
+//! `cluster status`: the members, as the leader has them.
+
+use super::super::Target;
+use super::super::client::Client;
+use crate::api::types::{MemberJson, StatusJson};
+use crate::problem::{Exit, Problem};
+use std::io::Write;
+
+pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let found: Vec<StatusJson> = client.nodes().iter().filter_map(|&node| client.status(node, false).ok()).collect();
+    let newest = found.iter().max_by_key(|status| (status.role == "leader", status.term, status.applied_index));
+    let Some(status) = newest else {
+        return Err(Problem::new(Exit::Unreachable, "the members are not known", "no node answers")
+            .hint("start the nodes, or name one with --api"));
+    };
+    let mut out = std::io::stdout().lock();
+    let text = if json {
+        serde_json::to_string_pretty(status)
+            .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?
+    } else {
+        table(status)
+    };
+    writeln!(out, "{}", text.trim_end()).map_err(|error| Problem::new(Exit::Failed, "cannot print", error))?;
+    if status.leader.is_some() {
+        return Ok(());
+    }
+    Err(Problem::new(Exit::Unreachable, "the cluster takes no changes now", "no node knows a leader")
+        .hint("more than half of the voters must run and reach each other"))
+}
+
+/// A line for the cluster, and one for each member.
+fn table(status: &StatusJson) -> String {
+    let leader = status.leader.map_or("none".to_owned(), |leader| format!("node {leader}"));
+    let voters = status.members.iter().filter(|member| member.voter).count();
+    let may_fail = voters.saturating_sub(1) / 2;
+    let mut rows = vec![["node", "role", "address", "applied", "lag", "heard", "level"].map(str::to_owned)];
+    rows.extend(status.members.iter().map(|member| row(status, member)));
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let mut text = format!(
+        "leader {leader}, term {}, {voters} voters of which {may_fail} may fail, feature level {}\n",
+        status.term, status.feature_level
+    );
+    if status.role != "leader" {
+        text.push_str(&format!(
+            "as node {} has it, which does not lead: what others do is not known here\n",
+            status.node
+        ));
+    }
+    for row in &rows {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(status: &StatusJson, member: &MemberJson) -> [String; 7] {
+    let is_leader = status.leader == Some(member.node);
+    let unknown = || "-".to_owned();
+    [
+        member.node.to_string(),
+        if is_leader { "leader".to_owned() } else { member.role.clone() },
+        member.address.clone(),
+        member.applied_index.map_or_else(unknown, |index| index.to_string()),
+        member.applied_index.map_or_else(unknown, |index| status.commit_index.saturating_sub(index).to_string()),
+        match member.heard_ms {
+            Some(ms) if ms < 10_000 => format!("{ms} ms ago"),
+            Some(ms) => format!("{} s ago", ms / 1_000),
+            None if member.node == status.node => "itself".to_owned(),
+            None => "never".to_owned(),
+        },
+        member.feature_level.map_or_else(unknown, |level| level.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: u64, role: &str, applied_index: Option<u64>, heard_ms: Option<u64>) -> MemberJson {
+        MemberJson {
+            node,
+            raft_id: node,
+            address: format!("192.0.2.{node}:5380"),
+            voter: role == "voter",
+            role: role.to_owned(),
+            applied_index,
+            heard_ms,
+            feature_level: applied_index.map(|_| 2),
+        }
+    }
+
+    #[test]
+    fn a_table_names_every_member_and_what_it_is() {
+        let status = StatusJson {
+            node: 1,
+            raft_id: 1,
+            pid: 1,
+            version: "0".into(),
+            feature_level: 2,
+            role: "leader".into(),
+            term: 7,
+            leader: Some(1),
+            commit_index: 120,
+            applied_index: 120,
+            serving: "yes".into(),
+            staleness_ms: 0,
+            state_hash: "0".repeat(32),
+            members: vec![
+                member(1, "voter", Some(120), None),
+                member(2, "voter", Some(118), Some(40)),
+                member(3, "voter", None, None),
+                member(4, "learner", Some(20), Some(70_000)),
+            ],
+            zones: Vec::new(),
+            uptime_ms: 0,
+        };
+        let expected = "\
+leader node 1, term 7, 3 voters of which 1 may fail, feature level 2
+node  role     address         applied  lag  heard      level
+1     leader   192.0.2.1:5380  120      0    itself     2
+2     voter    192.0.2.2:5380  118      2    40 ms ago  2
+3     voter    192.0.2.3:5380  -        -    never      -
+4     learner  192.0.2.4:5380  20       100  70 s ago   2
+";
+        assert_eq!(table(&status), expected);
+        let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };
+        assert!(table(&elsewhere).contains("does not lead"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Learners, votes and the leadership, by the commands of an operator.
+
+use crate::support::cluster::{CATAMARAN, Cluster, free_ports, kill, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::http;
+use crate::support::message::{describe, name};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use wire::Rtype;
+use wire::builder::MessageBuilder;
+
+/// A node that joined a cluster, run by the test.
+struct Joined {
+    child: Child,
+    dns: SocketAddr,
+    api: SocketAddr,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Joined {
+    /// Joins with a token and runs.
+    fn start(cluster: &Cluster, id: u64, token: &str) -> Self {
+        let port = free_ports(3);
+        let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
+        let dir: PathBuf = cluster.dir.join(format!("joined-{id}"));
+        let joined = Command::new(CATAMARAN)
+            .args(["join", "--token", token, "--dir", dir.to_str().unwrap()])
+            .args(["--dns", &dns.to_string(), "--peer", &peer.to_string(), "--api", &api.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&joined.stdout).into_owned();
+        assert!(said.contains(&format!("joined as node {id}")), "{}", String::from_utf8_lossy(&joined.stderr));
+        let config = dir.join(format!("node-{id}/catamaran.toml"));
+        let child = Command::new(CATAMARAN)
+            .args(["serve", "--config", config.to_str().unwrap()])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, dns, api }
+    }
+
+    fn answers(&self) -> bool {
+        let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
+        let response = exchange(Transport::Udp, self.dns, &query, Duration::from_secs(2));
+        response.is_some_and(|response| describe(&query, &response) == "NOERROR, question, answer 1")
+    }
+
+    fn status(&self) -> Option<serde_json::Value> {
+        http::get(self.api, "/v1/status").ok()?.json()
+    }
+}
+
+/// Runs a command of `cluster`, which must do; gives what it printed.
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let output = cluster.run(&[&["cluster"], words].concat());
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Runs one that must be refused; gives its exit code and what it said.
+fn refused(cluster: &Cluster, words: &[&str]) -> (Option<i32>, String) {
+    let output = cluster.run(&[&["cluster"], words].concat());
+    assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Numbers of the members in a role, as the table of `cluster status` has them.
+fn in_role(cluster: &Cluster, role: &str) -> Vec<u64> {
+    let table = done(cluster, &["status"]);
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = rows.filter(|cells| cells.get(1) == Some(&role)).filter_map(|cells| cells[0].parse().ok());
+    found.collect()
+}
+
+#[test]
+fn a_learner_answers_and_takes_the_place_of_a_dead_node() {
+    let cluster = Cluster::start("learner", 3, &[]);
+    cluster.settle();
+    let token = done(&cluster, &["add", "--learner"]);
+    let joined = Joined::start(&cluster, 4, &token);
+    wait_for("the learner", || joined.answers().then_some(()));
+    wait_for("its role", || (in_role(&cluster, "learner") == [4]).then_some(()));
+    let status = wait_for("its status", || joined.status().filter(|status| status["serving"] == "yes"));
+    let member = status["members"].as_array().unwrap().iter().find(|member| member["node"] == 4).unwrap().clone();
+    assert_eq!((&member["role"], &member["voter"]), (&"learner".into(), &false.into()));
+    // Who has a vote cannot take another's place, and a learner that is none of the cluster neither.
+    let leader = cluster.leader();
+    let gone = leader % 3 + 1;
+    let other = 6 - leader - gone;
+    let (gone_text, other_text) = (gone.to_string(), other.to_string());
+    let (code, said) = refused(&cluster, &["replace", &gone_text, &other_text]);
+    assert_eq!((code, said.contains("has a vote")), (Some(5), true), "{said}");
+    let (code, said) = refused(&cluster, &["replace", &gone_text, "9"]);
+    assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
+
+    kill("KILL", cluster.pid(gone).unwrap());
+    cluster.wait_for_line(&format!("node {gone} ended"));
+    // With one of three dead no other vote may go, once the leader has noticed.
+    wait_for("the leader to miss it", || {
+        let status = cluster.status(leader)?;
+        let members = status["members"].as_array()?;
+        let heard_ms = members.iter().find(|member| member["node"] == gone)?["heard_ms"].as_u64()?;
+        (heard_ms > 2_000).then_some(())
+    });
+    let (_, said) = refused(&cluster, &["demote", &other_text]);
+    assert!(said.contains("no majority answers"), "{said}");
+    let said = done(&cluster, &["replace", &gone_text, "4"]);
+    assert!(said.starts_with(&format!("node 4 votes in the place of node {gone}")), "{said}");
+    let table = done(&cluster, &["status"]);
+    assert!(table.contains("3 voters of which 1 may fail"), "{table}");
+    assert!(
+        in_role(&cluster, "learner").is_empty() && !table.lines().any(|line| line.starts_with(&gone_text)),
+        "{table}"
+    );
+    // Its vote counts: without the other node, leader and it are a majority.
+    kill("KILL", cluster.pid(other).unwrap());
+    cluster.wait_for_line(&format!("node {other} ended"));
+    let added = cluster.run(&["key", "add", "late", "--update", "--zone", "example.test"]);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+}
+
+#[test]
+fn votes_and_the_leadership_move_by_command() {
+    let cluster = Cluster::start("votes", 3, &[]);
+    cluster.settle();
+    let leader = cluster.leader();
+    let to = leader % 3 + 1;
+    assert_eq!(done(&cluster, &["transfer-leader", &to.to_string()]), format!("node {to} leads"));
+    wait_for("the others to know it", || (cluster.leader() == to).then_some(()));
+    let said = done(&cluster, &["transfer-leader"]);
+    let leader = said.strip_prefix("node ").and_then(|rest| rest.strip_suffix(" leads")).unwrap().to_owned();
+    assert_ne!(leader, to.to_string());
+    let (code, said) = refused(&cluster, &["transfer-leader", "9"]);
+    assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
+    // A leader that is to lose its vote hands over first, and the command waits for that.
+    assert_eq!(done(&cluster, &["demote", &leader]), format!("node {leader} is now a learner"));
+    assert_eq!(done(&cluster, &["demote", &leader]), format!("node {leader} was already a learner"));
+    assert_eq!(in_role(&cluster, "learner"), [leader.parse::<u64>().unwrap()]);
+    assert_eq!(done(&cluster, &["promote", &leader]), format!("node {leader} is now a voter"));
+    let table = done(&cluster, &["status"]);
+    assert!(table.contains("3 voters of which 1 may fail"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&done(&cluster, &["status", "--json"])).unwrap();
+    assert_eq!((json["members"].as_array().unwrap().len(), &json["role"]), (3, &"leader".into()));
+}
