@@ -191,7 +191,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 22] = [
+const ERRORS: [AdminError; 23] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -214,6 +214,7 @@ const ERRORS: [AdminError; 22] = [
     AdminError::NodeVotes,
     AdminError::NodeBehind,
     AdminError::LeaderStayed,
+    AdminError::Fenced,
 ];
 
 fn error_number(error: AdminError) -> u8 {

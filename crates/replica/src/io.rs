@@ -299,6 +299,8 @@ pub enum AdminCommand {
         /// To whom.
         to: Option<NodeId>,
     },
+    /// Writes a checkpoint that holds all that is applied here now; the leader has no part in it.
+    Checkpoint,
     /// Registers a single-use token with which a node may join; the token itself stays with the caller.
     CreateToken {
         /// SHA-256 of the token.
@@ -328,6 +330,13 @@ pub enum AdminReply {
     Joined {
         /// Its id.
         id: NodeId,
+    },
+    /// A checkpoint is on disk.
+    Checkpoint {
+        /// Its file; it goes once a newer one is there.
+        file: String,
+        /// Index of the last entry that it contains.
+        index: u64,
     },
 }
 
@@ -364,6 +373,8 @@ pub enum AdminError {
     NodeBehind,
     /// The leadership did not move within the time limit.
     LeaderStayed,
+    /// The state of the replica that was asked is not the majority's.
+    Fenced,
     /// The token is unknown, used or expired.
     TokenInvalid,
     /// The command is larger than a limit of `limits.rs` allows.

@@ -54,6 +54,6 @@ mod scenarios;
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::Alarms;
-pub use replica::{Counters, OpenError, Replica};
+pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};

@@ -94,6 +94,13 @@ pub const TRANSFER_WAIT_MS: u64 = 3_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
 
+/// How far the serials of a restored cluster jump ahead: by more updates than a backup is old, and by little of the
+/// half of all serials that is newer (RFC 1982 3.1).
+pub const RESTORE_SERIAL_GAP: u32 = 1 << 16;
+
+/// How long an administrator waits for a checkpoint that is to be written now.
+pub const CHECKPOINT_WAIT_MS: u64 = 600_000;
+
 /// Reads of older entries that wait to be started; more ask again by themselves.
 pub const LOG_FETCHES_WANTED_MAX: usize = 64;
 /// The drawn election time limits end below this, in ticks.

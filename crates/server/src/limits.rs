@@ -199,3 +199,8 @@ pub(crate) const UP_READY_MS: u64 = 60_000;
 pub(crate) const UP_STOP_MS: u64 = 10_000;
 /// Octets of a zone from which on the memory that it leaves unused is given back at once.
 pub(crate) const GIVE_BACK_OCTETS_MIN: usize = 1 << 20;
+
+/// Octets of a backup that are read and sent at once.
+pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
+/// Parts of a backup that wait to be sent.
+pub(crate) const BACKUP_PARTS_MAX: usize = 4;

@@ -11,6 +11,7 @@ use crate::forward::Purpose;
 use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
 use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS};
 use crate::replica::Replica;
+use crate::state::secret_context;
 pub use contents::{Contents, Replacement};
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +76,8 @@ impl Replica {
     /// Takes a command.
     pub(crate) fn handle_admin(&mut self, request_id: u64, command: AdminCommand) {
         let jobs = &self.admin;
-        let busy = jobs.single.len() + jobs.imports.len() + jobs.settling.len() >= ADMIN_WAITING_MAX;
+        let busy =
+            jobs.single.len() + jobs.imports.len() + jobs.settling.len() + self.transfers.asked() >= ADMIN_WAITING_MAX;
         if busy || self.is_stopping() {
             return self.admin_done(request_id, Err(AdminError::Busy));
         }
@@ -109,38 +111,22 @@ impl Replica {
             AdminCommand::Revoke { key, zone, right } => {
                 Command::Settings(SettingsChange::Revoke { key: key.as_ref().to_canonical(), zone, right })
             }
-            AdminCommand::AddNode { node, address } => {
-                check_address(&address)?;
-                if node == 0 {
-                    return Err(Err(AdminError::Malformed));
-                }
-                Command::NodeAdd { node: Some(node), address, token: None }
-            }
-            AdminCommand::Join { digest, address } => {
-                check_address(&address)?;
-                Command::NodeAdd { node: None, address, token: Some(digest) }
-            }
-            AdminCommand::RemoveNode { id } => {
-                return self.start_until(request_id, Goal::Out(id), Command::NodeRemove { id });
-            }
-            AdminCommand::SetVote { id, votes } => {
-                let command = Command::Settings(SettingsChange::MemberRole { id, votes });
-                return self.start_until(request_id, Goal::Votes(id, votes), command);
-            }
-            AdminCommand::ReplaceNode { gone, new } => {
-                let command = Command::Settings(SettingsChange::MemberReplace { gone, new });
-                return self.start_until(request_id, Goal::Replaced { gone, new }, command);
-            }
-            AdminCommand::TransferLeader { to } => {
-                let command = Command::TransferLeader { to };
-                let goal = to.map(Goal::Leads).or_else(|| self.driver.leader().map(Goal::LedByAnother));
-                match goal {
-                    Some(goal) => return self.start_until(request_id, goal, command),
-                    None => command,
-                }
+            AdminCommand::AddNode { .. }
+            | AdminCommand::Join { .. }
+            | AdminCommand::RemoveNode { .. }
+            | AdminCommand::SetVote { .. }
+            | AdminCommand::ReplaceNode { .. }
+            | AdminCommand::TransferLeader { .. } => {
+                let (kind, command) = self.member_step(command)?;
+                self.start_step(AdminStep { request_id, kind }, command);
+                return Ok(());
             }
             AdminCommand::RaiseFeatureLevel => {
                 Command::Settings(SettingsChange::FeatureLevel { level: self.config.feature_level })
+            }
+            AdminCommand::Checkpoint => {
+                self.ask_for_checkpoint(request_id);
+                return Ok(());
             }
             AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
@@ -153,15 +139,36 @@ impl Replica {
         Ok(())
     }
 
-    /// A step whose goal is waited for.
-    fn start_until(
-        &mut self,
-        request_id: u64,
-        goal: Goal,
-        command: Command,
-    ) -> Result<(), Result<AdminReply, AdminError>> {
-        self.start_step(AdminStep { request_id, kind: StepKind::Until(goal) }, command);
-        Ok(())
+    /// What a change of the members, of their votes or of who leads asks of the leader, and what is waited for.
+    fn member_step(&self, command: AdminCommand) -> Result<(StepKind, Command), Result<AdminReply, AdminError>> {
+        Ok(match command {
+            AdminCommand::AddNode { node, address } => {
+                check_address(&address)?;
+                if node == 0 {
+                    return Err(Err(AdminError::Malformed));
+                }
+                (StepKind::Single, Command::NodeAdd { node: Some(node), address, token: None })
+            }
+            AdminCommand::Join { digest, address } => {
+                check_address(&address)?;
+                (StepKind::Single, Command::NodeAdd { node: None, address, token: Some(digest) })
+            }
+            AdminCommand::RemoveNode { id } => (StepKind::Until(Goal::Out(id)), Command::NodeRemove { id }),
+            AdminCommand::SetVote { id, votes } => {
+                let change = SettingsChange::MemberRole { id, votes };
+                (StepKind::Until(Goal::Votes(id, votes)), Command::Settings(change))
+            }
+            AdminCommand::ReplaceNode { gone, new } => {
+                let change = SettingsChange::MemberReplace { gone, new };
+                (StepKind::Until(Goal::Replaced { gone, new }), Command::Settings(change))
+            }
+            AdminCommand::TransferLeader { to } => {
+                let goal = to.map(Goal::Leads).or_else(|| self.driver.leader().map(Goal::LedByAnother));
+                (goal.map_or(StepKind::Single, StepKind::Until), Command::TransferLeader { to })
+            }
+            // The others are not about members.
+            _ => return Err(Err(AdminError::Malformed)),
+        })
     }
 
     /// Every step goes through here, so nothing that some member does not know leaves this replica.
@@ -269,7 +276,7 @@ impl Replica {
         }
     }
 
-    fn admin_done(&mut self, request_id: u64, result: Result<AdminReply, AdminError>) {
+    pub(crate) fn admin_done(&mut self, request_id: u64, result: Result<AdminReply, AdminError>) {
         // Nobody asked for what is tidied up.
         if request_id == NOBODY {
             return;
@@ -281,9 +288,4 @@ impl Replica {
 fn check_address(address: &str) -> Result<(), Result<AdminReply, AdminError>> {
     let is_sane = !address.is_empty() && address.len() <= ADDRESS_OCTETS_MAX;
     if is_sane { Ok(()) } else { Err(Err(AdminError::Malformed)) }
-}
-
-/// Binds a sealed secret to its key, so that the secrets of two keys cannot be exchanged.
-fn secret_context(name: &Name) -> Vec<u8> {
-    [b"tsig ".as_slice(), name.octets()].concat()
 }

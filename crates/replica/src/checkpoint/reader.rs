@@ -39,6 +39,7 @@ impl From<DiskError> for CheckpointError {
 /// A whole checkpoint on disk, read at start.
 #[derive(Debug)]
 pub struct CheckpointReader {
+    file: String,
     manifest: Manifest,
     table: Table,
 }
@@ -49,7 +50,18 @@ impl CheckpointReader {
     /// # Errors
     /// [`CheckpointError`].
     pub fn open(disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Self, CheckpointError> {
-        let file = checkpoint_file(checkpoint);
+        let reader = Self::open_file(disk, checkpoint_file(checkpoint))?;
+        if reader.manifest.reference() != *checkpoint {
+            return Err(CheckpointError::Damage(CheckpointDamage { file: reader.file, what: Flaw::Other }));
+        }
+        Ok(reader)
+    }
+
+    /// The same of a file of any name, which says itself which checkpoint it is.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn open_file(disk: &dyn DiskRead, file: String) -> Result<Self, CheckpointError> {
         let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
         let files = disk.list()?;
         let (_, bytes) = files
@@ -63,12 +75,9 @@ impl CheckpointReader {
         if manifest.file_bytes() != *bytes {
             return Err(damage(Flaw::Trailer));
         }
-        if manifest.reference() != *checkpoint {
-            return Err(damage(Flaw::Other));
-        }
         let octets = disk.read(&file, manifest.table_offset(), manifest.table_bytes())?;
         let table = Table::decode(&manifest, octets).ok_or_else(|| damage(Flaw::Table))?;
-        Ok(Self { manifest, table })
+        Ok(Self { file, manifest, table })
     }
 
     /// What the checkpoint says about itself.
@@ -90,11 +99,11 @@ impl CheckpointReader {
         disk: &dyn DiskRead,
         mut each: impl FnMut(Section, &[u8]),
     ) -> Result<(), CheckpointError> {
-        let file = self.manifest.file();
+        let file = &self.file;
         let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
         for number in 0..self.table.block_count() {
             let line = self.table.line(number).ok_or_else(|| damage(Flaw::Table))?;
-            let block = disk.read(&file, line.offset, line.len)?;
+            let block = disk.read(file, line.offset, line.len)?;
             if !line.is_block(&block) {
                 return Err(damage(Flaw::Block(number)));
             }

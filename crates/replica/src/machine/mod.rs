@@ -6,6 +6,7 @@
 
 mod hash_ring;
 mod items;
+mod reset;
 mod restore;
 mod stages;
 mod zones;

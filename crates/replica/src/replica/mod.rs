@@ -6,15 +6,19 @@
 //! ```
 
 mod disk;
+mod founding;
 mod frames;
 mod open;
 mod removal;
+mod restore;
 mod stop;
 mod tick;
 
+pub use founding::Founding;
 pub use open::OpenError;
 pub use removal::Membership;
 pub(crate) use removal::Removal;
+pub use restore::{Backup, Founder, RestoreFailure, Restored};
 
 use crate::admin::AdminJobs;
 use crate::config::ReplicaConfig;

@@ -1,13 +1,14 @@
 //! From an empty directory to a member, and from a member's directory to a running replica.
 
 use super::Replica;
-use crate::checkpoint::{CheckpointError, CheckpointHeader, CheckpointReader, CheckpointWriter, Written, stale_files};
+use super::founding::{Founding, create_log, log_id};
+use crate::checkpoint::{CheckpointError, CheckpointReader, stale_files};
 use crate::codec::DecodeError;
 use crate::config::ReplicaConfig;
 use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::entry::Entry;
 use crate::io::{Member, Now};
-use crate::log::{self, CheckpointRef, Log, LogId};
+use crate::log::{self, CheckpointRef, Log};
 use crate::machine::{Machine, Restore, RestoreError, empty_machine};
 use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
 use crate::state::Settings;
@@ -81,34 +82,14 @@ impl Replica {
         let settings = Settings::genesis(config.cluster_id, members, config.feature_level);
         let mut machine = empty_machine(config, settings)?;
         machine.apply_empty(GENESIS.0, GENESIS.1);
-        let mut voters: Vec<_> = members.iter().map(|member| member.id).collect();
-        voters.sort_unstable();
-        let mut conf_state = ConfState::default();
-        conf_state.set_voters(voters);
-        let mut writer = CheckpointWriter::new(CheckpointHeader {
-            cluster: config.cluster_id,
-            group: u32::from(config.group),
-            index: GENESIS.0,
-            term: GENESIS.1,
-            feature_level: config.feature_level,
-            members: conf_state,
-        });
-        let (mut ops, mut tickets, mut state) = (Vec::new(), Tickets::default(), machine.freeze());
-        let mut reference = CheckpointRef::default();
-        while let Some(job) = writer.poll(&mut state, &mut tickets) {
-            ops.extend(job.ops);
-            if let Written::Whole(whole) = writer.persisted(job.ticket) {
-                reference = whole.0.reference();
-            }
-        }
-        ops.extend(create_log(config, reference, &mut tickets));
-        Ok(ops)
+        let voters = members.iter().map(|member| member.id).collect();
+        Ok(Founding::new(config, &mut machine, voters).flatten().collect())
     }
 
     /// What makes an empty directory that of a member that joins: its state comes from the leader.
     #[must_use]
     pub fn init_joining(config: &ReplicaConfig) -> Vec<DiskOp> {
-        create_log(config, CheckpointRef::default(), &mut Tickets::default())
+        create_log(log_id(config), config.log.clone(), CheckpointRef::default(), &mut Tickets::default())
     }
 
     /// Starts from what the disk holds.
@@ -150,25 +131,11 @@ impl Replica {
     }
 }
 
-const fn log_id(config: &ReplicaConfig) -> LogId {
-    LogId { cluster: config.cluster_id, group: config.group as u32, member: config.id }
-}
-
-/// The operations that make a log.
-fn create_log(config: &ReplicaConfig, checkpoint: CheckpointRef, tickets: &mut Tickets) -> Vec<DiskOp> {
-    let mut log = Log::create(log_id(config), checkpoint, config.log.clone());
-    let mut ops = Vec::new();
-    while let Some(job) = log.poll_job(tickets) {
-        ops.extend(job.ops);
-        log.persisted(job.ticket);
-        if log.is_durable() {
-            break;
-        }
-    }
-    ops
-}
-
-fn restore(disk: &dyn DiskRead, reader: &CheckpointReader, config: &ReplicaConfig) -> Result<Machine, OpenError> {
+pub(super) fn restore(
+    disk: &dyn DiskRead,
+    reader: &CheckpointReader,
+    config: &ReplicaConfig,
+) -> Result<Machine, OpenError> {
     let mut restore = Restore::new(config)?;
     let mut result = Ok(());
     reader
@@ -183,8 +150,8 @@ fn restore(disk: &dyn DiskRead, reader: &CheckpointReader, config: &ReplicaConfi
     Ok(restore.finish((header.index, header.term))?)
 }
 
-/// Applies what the log says is committed.
-fn replay(
+/// Applies the log up to that index.
+pub(super) fn replay(
     disk: &dyn DiskRead,
     log: &Log,
     machine: &mut Machine,

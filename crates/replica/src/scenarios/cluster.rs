@@ -140,8 +140,14 @@ impl Cluster {
     }
 
     pub(super) fn start(&mut self, id: NodeId) {
-        self.machines.get_mut(&id).unwrap().boot_id += 1;
         let config = self.config(id);
+        self.start_with(id, config);
+    }
+
+    pub(super) fn start_with(&mut self, id: NodeId, mut config: ReplicaConfig) {
+        let boot_id = self.machines[&id].boot_id + 1;
+        self.machines.get_mut(&id).unwrap().boot_id = boot_id;
+        config.boot_id = id << 32 | boot_id << 16;
         let machine = self.machines.get_mut(&id).unwrap();
         machine.replica = Some(Replica::open(&machine.disk, config, self.now).unwrap());
         machine.serving = None;

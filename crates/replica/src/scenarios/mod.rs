@@ -1,5 +1,6 @@
 //! Scripted cases of whole clusters.
 
+mod backup;
 mod chaos;
 mod cluster;
 

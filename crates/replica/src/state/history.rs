@@ -57,6 +57,10 @@ impl History {
         }
     }
 
+    pub(crate) const fn limits(&self) -> HistoryLimits {
+        self.limits
+    }
+
     pub(crate) const fn hash(&self) -> u128 {
         self.hash
     }

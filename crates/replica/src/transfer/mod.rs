@@ -7,9 +7,12 @@
 
 mod install;
 
-use crate::checkpoint::{CheckpointHeader, CheckpointServer, CheckpointWriter, Manifest, ServerOutput, Table, Written};
+use crate::checkpoint::{
+    CheckpointHeader, CheckpointServer, CheckpointWriter, Manifest, ServerOutput, Table, Written, checkpoint_file,
+};
 use crate::disk::{DiskJob, DiskOp, DiskQueue};
-use crate::io::{NodeId, Output};
+use crate::io::{AdminError, AdminReply, NodeId, Output};
+use crate::limits::CHECKPOINT_WAIT_MS;
 use crate::machine::FrozenState;
 use crate::peer::Frame;
 use crate::replica::Replica;
@@ -34,6 +37,8 @@ pub(crate) struct Transfers {
     /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
+    /// Administrators that wait for a checkpoint: request, the index that it must contain, and until when.
+    asked: Vec<(u64, u64, u64)>,
     /// Files to remove once the log has a durable record that no longer refers to them.
     doomed: Vec<String>,
     /// The ticket of that record.
@@ -60,7 +65,44 @@ fn snapshot_of(manifest: &Manifest) -> Snapshot {
     snapshot
 }
 
+impl Transfers {
+    /// Administrators that wait for a checkpoint.
+    pub(crate) const fn asked(&self) -> usize {
+        self.asked.len()
+    }
+}
+
 impl Replica {
+    /// An administrator wants a checkpoint of what is applied now.
+    pub(crate) fn ask_for_checkpoint(&mut self, request_id: u64) {
+        self.transfers.asked.push((request_id, self.machine.applied.0, self.now.monotonic_ms + CHECKPOINT_WAIT_MS));
+        self.answer_asked();
+    }
+
+    fn answer_asked(&mut self) {
+        if self.transfers.asked.is_empty() {
+            return;
+        }
+        let (newest, now) = (self.driver.log().checkpoint(), self.now.monotonic_ms);
+        let mut asked = core::mem::take(&mut self.transfers.asked);
+        asked.retain(|&(request_id, index, until_ms)| {
+            let result = if self.is_fenced() {
+                Err(AdminError::Fenced)
+            } else if newest.index >= index {
+                Ok(AdminReply::Checkpoint { file: checkpoint_file(&newest), index: newest.index })
+            } else if now >= until_ms || self.is_stopping() {
+                Err(AdminError::Busy)
+            } else {
+                // Also after one that was given up.
+                self.transfers.wanted = self.transfers.wanted.max(Some(index));
+                return true;
+            };
+            self.admin_done(request_id, result);
+            false
+        });
+        self.transfers.asked = asked;
+    }
+
     /// Offers a durable checkpoint to members that lag.
     pub(crate) fn offer_checkpoint(&mut self, manifest: Manifest, table: Table) {
         self.transfers.last_bytes = manifest.file_bytes();
@@ -246,6 +288,7 @@ impl Replica {
             self.handle_snapshot_result(id, false);
         }
         self.tick_incoming();
+        self.answer_asked();
     }
 
     pub(crate) fn checkpoint_peer_gone(&mut self, id: NodeId) {

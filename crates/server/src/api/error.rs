@@ -72,6 +72,11 @@ impl From<AdminError> for ApiError {
             | AdminError::LeaderStayed
             | AdminError::LastVoter
             | AdminError::MajorityWouldGo => return Self::of_members(error),
+            AdminError::Fenced => (
+                S::CONFLICT,
+                "this node's state is not what the majority has",
+                "ask another node; keep this one's directory for a bug report",
+            ),
             AdminError::TokenInvalid => {
                 (S::FORBIDDEN, "the token is unknown, used or expired", "make a new one with `catamaran cluster add`")
             }

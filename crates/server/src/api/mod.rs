@@ -16,6 +16,7 @@
 //! | `PUT /v1/nodes?node=N&by=M` | removes node N and gives its vote to learner M, in one step | always |
 //! | `POST /v1/leader`, `?node=N` | hands the leadership over, to node N | always |
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
+//! | `GET /v1/backup` | everything, as one file, for `catamaran cluster restore` | always |
 //! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
@@ -25,6 +26,7 @@
 
 pub(crate) mod types;
 
+pub(crate) mod backup;
 mod consistent;
 pub(crate) mod error;
 mod guard;
@@ -60,6 +62,7 @@ pub(crate) struct Api {
     pub(crate) serving: Arc<ServingState>,
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
+    pub(crate) backups: backup::Backups,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }
@@ -81,6 +84,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/nodes", axum::routing::delete(nodes::remove).patch(nodes::set_vote).put(nodes::replace))
         .route("/v1/leader", axum::routing::post(nodes::transfer_leader))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
+        .route("/v1/backup", get(backup::backup))
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)

@@ -36,6 +36,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         serving: Arc::default(),
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
+        backups: super::backup::Backups::new(dir),
         join: JoinOffer(None),
     })
 }

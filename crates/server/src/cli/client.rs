@@ -8,9 +8,10 @@ use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::problem::{Exit, Problem};
 use serde::de::DeserializeOwned;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
-use ureq::http::{Request, StatusCode};
+use ureq::http::{HeaderMap, Request, StatusCode};
 use zone::RecordList;
 
 /// Longest wait for a connection.
@@ -123,6 +124,46 @@ impl Client {
     /// As [`Self::change`], with the records of a zone: a node that gets them so need not read text again.
     pub(crate) fn change_zone(&self, method: &str, path: &str, records: &RecordList) -> Result<Answer, Problem> {
         self.first_of(method, path, (Some(RECORDS_TYPE), records.octets()), CHANGE_MS)
+    }
+
+    /// Copies the body of an answer to `to`, whatever its length; gives its fields.
+    pub(crate) fn download(&self, path: &str, to: &mut dyn Write) -> Result<HeaderMap, Problem> {
+        let mut last = "it has no nodes".to_owned();
+        for &node in &self.nodes {
+            if let Err(why) = self.status(node, false) {
+                last = format!("{node}: {why}");
+                continue;
+            }
+            let mut request = Request::builder().uri(format!("http://{node}{path}"));
+            if let Some(authorization) = &self.authorization {
+                request = request.header("authorization", authorization);
+            }
+            let failed = |why: String| Problem::new(Exit::Failed, "the answer broke off", why).at(node);
+            let request = request.body(()).map_err(|error| failed(error.to_string()))?;
+            let wait = Some(Duration::from_millis(CHANGE_MS));
+            let sent = self.agent.run(self.agent.configure_request(request).timeout_recv_response(wait).build());
+            let mut response = sent.map_err(|error| failed(error.to_string()))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            if !status.is_success() {
+                let limit = crate::limits::API_BODY_BYTES_MAX as u64;
+                let body = response.body_mut().with_config().limit(limit).read_to_vec().unwrap_or_default();
+                let answer = Answer { status, body, zone_hash: None };
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    last = error_of(&answer).error;
+                    continue;
+                }
+                return Err(refusal(&answer).at(node));
+            }
+            let length = headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+            let copied = std::io::copy(&mut response.body_mut().as_reader(), to);
+            let copied = copied.map_err(|error| failed(error.to_string()))?;
+            return if length == Some(copied) {
+                Ok(headers)
+            } else {
+                Err(failed(format!("{copied} octets came of {}", length.unwrap_or_default())))
+            };
+        }
+        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last).hint("see `catamaran status`"))
     }
 
     fn first(&self, method: &str, path: &str, body: &[u8], wait_ms: u64) -> Result<Answer, Problem> {

@@ -14,6 +14,17 @@ use std::io;
 use std::net::SocketAddr;
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
+    let files = make_files(args)?;
+    println!("made a cluster of one node in {}; run it with:", args.dir.display());
+    let program = super::program();
+    println!("  {program} serve --config {}", files.config().display());
+    println!("and let others join with a token from:");
+    println!("  {program} cluster add --dir {}", args.dir.display());
+    Ok(())
+}
+
+/// Makes everything but the state, which the first start makes.
+pub(super) fn make_files(args: &InitArgs) -> Result<NodeLayout, Problem> {
     let layout = Layout::new(&args.dir);
     let files = layout.node(1);
     if files.config().exists() {
@@ -27,12 +38,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     make(args, &layout, &files).map_err(|error| {
         Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(args.dir.display())
     })?;
-    println!("made a cluster of one node in {}; run it with:", args.dir.display());
-    let program = super::program();
-    println!("  {program} serve --config {}", files.config().display());
-    println!("and let others join with a token from:");
-    println!("  {program} join --make-token --dir {}", args.dir.display());
-    Ok(())
+    Ok(files)
 }
 
 fn make(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<()> {

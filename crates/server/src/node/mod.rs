@@ -16,7 +16,7 @@
 //! the replica has its time first.
 
 // Who this node is, and how it ends when it is a member no more.
-mod identity;
+pub(crate) mod identity;
 mod removal;
 // Getting all sockets.
 mod sockets;
@@ -26,7 +26,7 @@ mod threads;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
 pub(crate) mod handle;
-mod open;
+pub(crate) mod open;
 pub(crate) mod readers;
 pub(crate) mod replica_thread;
 pub(crate) mod rights;
@@ -42,6 +42,7 @@ mod system;
 pub(crate) mod zone_memory;
 
 use crate::api::Api;
+use crate::api::backup::Backups;
 use crate::config::Config;
 use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS;
@@ -88,10 +89,11 @@ const STOP_MS: u64 = 4_000;
 /// Runs a node until told to stop.
 pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     check_file_limit(&config, system::raise_file_limit());
+    // Kept until the end: with it goes the hold on the directory.
     let identity = Identity::load(&config)?;
     let sockets = Sockets::bind(&config)?;
     let replica = open::open(&config, &identity)?;
-    let mut node = Node::start(&config, identity, sockets, replica)?;
+    let mut node = Node::start(&config, &identity, sockets, replica)?;
     if node.wait_until_serving(stop) {
         node.listen()?;
     }
@@ -197,7 +199,7 @@ impl Counters {
 }
 
 impl Node {
-    fn start(config: &Config, identity: Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
+    fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
@@ -206,9 +208,9 @@ impl Node {
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
-        let cookies = cookie_secrets(config, &identity)?;
+        let cookies = cookie_secrets(config, identity)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
-        let tls = public_tls(config, &identity, &counters)?;
+        let tls = public_tls(config, identity, &counters)?;
         let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
         let count = sockets::worker_count(config);
         let limiter = limiters(config, count)?;
@@ -222,7 +224,7 @@ impl Node {
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (api_reader, _) = reader();
         let (disks, writers) = threads::disks(config, &handle, &counters)?;
-        let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
+        let (peers, links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
             shared: handle.shared.clone(),
@@ -247,7 +249,8 @@ impl Node {
             serving: serving.clone(),
             metrics: counters.into_metrics(desk, transfers),
             zones: Mutex::new(api_reader),
-            join: threads::join_offer(config, &identity),
+            backups: Backups::new(&config.dir),
+            join: threads::join_offer(config, identity),
         };
         Ok(Self {
             config: config.clone(),

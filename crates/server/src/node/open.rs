@@ -50,7 +50,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     })
 }
 
-fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
+/// What the replica of this node is started with.
+pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
     let data_key = replica::DataKey::new(1, &identity.data_key_octets);
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
     ReplicaConfig { log: config.log.to_sizes(), ..replica }

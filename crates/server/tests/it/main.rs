@@ -25,6 +25,8 @@ mod connections;
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// A cluster's state as a file, and another cluster made of it.
+mod backup;
 // Reads over the API that see everything.
 mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.

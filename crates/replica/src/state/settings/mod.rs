@@ -231,6 +231,35 @@ impl Settings {
         }
     }
 
+    /// Belongs to another cluster from now on, of which this is the only member: nobody of the old one is known any
+    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context.
+    ///
+    /// # Errors
+    /// The key whose secret cannot be opened.
+    pub(crate) fn move_to(
+        &mut self,
+        cluster_id: [u8; 16],
+        founder: Member,
+        mut reseal: impl FnMut(&[u8], &Sealed) -> Option<Sealed>,
+    ) -> Result<(), Name> {
+        for (name, key) in self.keys.clone() {
+            let secret = reseal(&secret_context(&name), &key.secret).ok_or_else(|| name.clone())?;
+            self.put_key(&name, KeyEntry { secret, ..key });
+        }
+        for id in self.members.keys().copied().collect::<Vec<_>>() {
+            self.remove_member(id);
+        }
+        for digest in self.tokens.keys().copied().collect::<Vec<_>>() {
+            self.remove_token(&digest);
+        }
+        self.put_member(founder.id, founder.address);
+        self.with_scalars(|settings| {
+            settings.cluster_id = cluster_id;
+            settings.epoch += 1;
+        });
+        Ok(())
+    }
+
     pub(crate) fn has_room_for_zone(&self) -> bool {
         self.zones.len() < ZONES_MAX
     }
@@ -378,6 +407,11 @@ impl Settings {
             self.add(item_hash(Item::LearnerToken, &[&digest]));
         }
     }
+}
+
+/// Binds a sealed secret to its key, so that the secrets of two keys cannot be exchanged.
+pub(crate) fn secret_context(name: &Name) -> Vec<u8> {
+    [b"tsig ".as_slice(), name.octets()].concat()
 }
 
 fn zone_hash(zone: &ZoneId, options: ZoneOptions) -> u128 {

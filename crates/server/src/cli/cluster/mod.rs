@@ -1,15 +1,18 @@
-//! `cluster`: who belongs to it and who leads it.
+//! `cluster`: who belongs to it and who leads it; its state taken away, and another cluster made of it.
 
+mod backup;
 mod members;
+mod restore;
 mod status;
 
-use super::Target;
 use super::client::Client;
+use super::{InitArgs, Target};
 use crate::api::types::DoneJson;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
 pub(super) use members::remove;
 use std::io::Write;
+use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +23,7 @@ Examples:
   catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
   catamaran cluster remove 2
   catamaran cluster transfer-leader 3
+  catamaran cluster backup db.backup    everything, as one file
   catamaran cluster upgrade             once all nodes run the new version, and none is to go back";
 
 const STATUS_EXAMPLES: &str = "\
@@ -36,7 +40,7 @@ Examples:
   catamaran cluster add --learner
 
 Prints a token that is good for one node and for one hour. On the machine of the new node:
-  catamaran join --dir NODE --token TOKEN --peer ADDRESS:PORT --dns ADDRESS:PORT";
+  catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
 
 const PROMOTE_EXAMPLES: &str = "\
 Examples:
@@ -73,6 +77,29 @@ Updates wait for it, some milliseconds; none is lost or refused.";
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster upgrade      once all nodes run the new version, and none is to go back";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster backup /backup/monday
+  catamaran cluster backup /backup/monday --with-data-key
+
+One consistent file with a checksum, from any node, of all that was acknowledged before; the cluster goes on meanwhile.
+Secrets in it are sealed under the cluster's data.key.";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
+
+Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
+nodes of the old cluster cannot join. Serials jump ahead, so that secondaries take the zones.";
+
+const RECOVER_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster recover node-2/catamaran.toml --accept-loss --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
+
+For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
+`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
+only read. The nodes that are gone cannot come back into the new cluster.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -137,6 +164,39 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Write everything to one file.
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup {
+        /// The file to make.
+        file: PathBuf,
+        /// Write the data key beside it, to FILE.key: whoever has both can read all TSIG secrets.
+        #[arg(long)]
+        with_data_key: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Make a new cluster of one node from a backup.
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore {
+        /// The backup.
+        file: PathBuf,
+        /// The data key of the cluster that it comes from.
+        #[arg(long, value_name = "FILE")]
+        data_key: PathBuf,
+        #[command(flatten)]
+        new: InitArgs,
+    },
+    /// Make a new cluster of one node from the last node of one that lost its majority.
+    #[command(after_help = RECOVER_EXAMPLES)]
+    Recover {
+        /// Configuration of that node, which must not run.
+        config: PathBuf,
+        /// What the lost nodes acknowledged and this one has not is lost.
+        #[arg(long, required = true)]
+        accept_loss: bool,
+        #[command(flatten)]
+        new: InitArgs,
+    },
     /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
     /// the version before.
     #[command(after_help = UPGRADE_EXAMPLES)]
@@ -155,6 +215,9 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
+        ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
+        ClusterCommand::Restore { file, data_key, new } => restore::restore(file, data_key, new),
+        ClusterCommand::Recover { config, accept_loss: _, new } => restore::recover(config, new),
         ClusterCommand::Upgrade { target } => upgrade(target),
     }
 }

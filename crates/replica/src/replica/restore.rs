@@ -1,0 +1,168 @@
+//! A new cluster of one member, from a backup of another cluster or from what the last member of one has on its disk.
+//!
+//! What clients know stays: zones, keys, grants, and what was executed, so that an update which comes again is still
+//! not executed twice. Who belonged to the old cluster does not. Serials jump ahead, because secondaries may have seen
+//! what is not in the state.
+
+use super::Replica;
+use super::founding::Founding;
+use super::open::{OpenError, replay, restore};
+use crate::checkpoint::{CheckpointError, CheckpointReader};
+use crate::config::ReplicaConfig;
+use crate::disk::DiskRead;
+use crate::io::Member;
+use crate::limits::RESTORE_SERIAL_GAP;
+use crate::log::Log;
+use crate::machine::Machine;
+use crate::secrets::DataKey;
+use core::fmt;
+use wire::name::Name;
+
+/// A backup: a checkpoint under any name, its header, table and trailer verified.
+#[derive(Debug)]
+pub struct Backup(CheckpointReader);
+
+/// Why there is no new cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreFailure {
+    /// The old state cannot be read.
+    Open(OpenError),
+    /// The data key that was given does not open the secret of this TSIG key.
+    DataKey(Name),
+    /// A zone does not take another serial.
+    Zone(Name),
+}
+
+impl fmt::Display for RestoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(error) => error.fmt(f),
+            Self::DataKey(name) => write!(f, "the data key does not open the secret of key {name}: it is another's"),
+            Self::Zone(apex) => write!(f, "zone {apex} does not take a new serial"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreFailure {}
+
+impl From<OpenError> for RestoreFailure {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+/// What a new cluster begins with, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The cluster that it comes from.
+    pub cluster_id: [u8; 16],
+    /// Index and term of the last entry that is in it.
+    pub applied: (u64, u64),
+    /// Zones.
+    pub zone_count: usize,
+    /// TSIG keys.
+    pub key_count: usize,
+}
+
+/// Who founds the new cluster.
+pub struct Founder<'f> {
+    /// What its replica will be started with: the new cluster's id and data key.
+    pub config: &'f ReplicaConfig,
+    /// Where its peers will connect to it.
+    pub address: String,
+    /// The data key of the old cluster.
+    pub old_key: &'f DataKey,
+    /// Gives random octets.
+    pub nonce: &'f mut dyn FnMut() -> [u8; 12],
+}
+
+impl Backup {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn open(disk: &dyn DiskRead, file: &str) -> Result<Self, CheckpointError> {
+        CheckpointReader::open_file(disk, file.to_owned()).map(Self)
+    }
+
+    /// Reads and verifies every block; gives the octets of the file.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn verify(&self, disk: &dyn DiskRead) -> Result<u64, CheckpointError> {
+        self.0.for_each_item(disk, |_, _| {})?;
+        Ok(self.0.manifest().file_bytes())
+    }
+
+    /// Index of the last entry that it contains.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.0.manifest().header.index
+    }
+}
+
+impl Replica {
+    /// What makes an empty directory that of the founder of a new cluster which holds what a backup does: to be
+    /// executed, in order, before [`Replica::open`].
+    ///
+    /// # Errors
+    /// [`RestoreFailure`].
+    pub fn restore(
+        disk: &dyn DiskRead,
+        backup: &Backup,
+        founder: Founder<'_>,
+    ) -> Result<(Restored, Founding), RestoreFailure> {
+        let machine = restore(disk, &backup.0, founder.config)?;
+        found(machine, founder)
+    }
+
+    /// The same, from the directory of a member whose cluster has lost its majority: everything that is in its log,
+    /// also what it does not know to be committed. `old` is what that member was started with.
+    ///
+    /// # Errors
+    /// [`RestoreFailure`].
+    pub fn recover(
+        disk: &dyn DiskRead,
+        old: &ReplicaConfig,
+        founder: Founder<'_>,
+    ) -> Result<(Restored, Founding), RestoreFailure> {
+        let (log, _repairs) = Log::open(disk, old.log.clone()).map_err(OpenError::Log)?;
+        if log.id() != super::founding::log_id(old) {
+            return Err(OpenError::Foreign.into());
+        }
+        let reference = log.checkpoint();
+        let reader = CheckpointReader::open(disk, &reference).map_err(OpenError::Checkpoint)?;
+        let mut machine = restore(disk, &reader, founder.config)?;
+        let mut members = reader.manifest().header.members.clone();
+        // What a majority acknowledged may be here without this member having heard so.
+        replay(disk, &log, &mut machine, &mut members, log.last_index())?;
+        found(machine, founder)
+    }
+}
+
+fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Founding), RestoreFailure> {
+    let config = founder.config;
+    let (cluster, known) = (machine.settings.feature_level(), config.feature_level);
+    if cluster > known {
+        return Err(OpenError::Level { cluster, known }.into());
+    }
+    let restored = Restored {
+        cluster_id: machine.settings.cluster_id(),
+        applied: machine.applied,
+        zone_count: machine.settings.zones().len(),
+        key_count: machine.settings.keys().len(),
+    };
+    machine.step_serials(RESTORE_SERIAL_GAP).map_err(|zone| RestoreFailure::Zone(zone.apex))?;
+    machine.forget_history();
+    let member = Member { id: config.id, address: core::mem::take(&mut founder.address) };
+    let reseal = |context: &[u8], sealed: &crate::Sealed| {
+        let plain = founder.old_key.open(sealed, context)?;
+        Some(config.data_key.seal((founder.nonce)(), context, &plain))
+    };
+    machine.settings.move_to(config.cluster_id, member, reseal).map_err(RestoreFailure::DataKey)?;
+    let (index, term) = machine.applied;
+    // An entry that nobody has: the old cluster's logs and this one's have none in common.
+    machine.apply_empty(index + 1, term + 1);
+    let founding = Founding::new(config, &mut machine, vec![config.id]);
+    Ok((restored, founding))
+}

@@ -1,0 +1,183 @@
+//! A cluster's state taken away, and another cluster made of it.
+
+use super::cluster::*;
+use crate::checkpoint::CheckpointError;
+use crate::disk::{DiskOp, DiskRead};
+use crate::io::{AdminCommand, AdminReply, Right, Verdict};
+use crate::limits::RESTORE_SERIAL_GAP;
+use crate::testing::MemoryDisk;
+use crate::{Backup, DataKey, Founder, OpenError, Replica, ReplicaConfig, RestoreFailure, Restored};
+use wire::number::Rcode;
+
+const OLD_KEY: [u8; 32] = [9; 32];
+const NEW_KEY: [u8; 32] = [8; 32];
+const NEW_CLUSTER: [u8; 16] = [6; 16];
+
+/// The backup that a member makes now, as a file of another name on a disk of its own.
+fn backup(cluster: &mut Cluster, id: u64) -> MemoryDisk {
+    let AdminReply::Checkpoint { file, .. } = cluster.admin_ok(id, AdminCommand::Checkpoint) else { panic!() };
+    let disk = &cluster.machines[&id].disk;
+    let (_, bytes) = disk.list().unwrap().into_iter().find(|(name, _)| *name == file).unwrap();
+    let octets = disk.read(&file, 0, bytes as usize).unwrap();
+    let mut copy = MemoryDisk::default();
+    copy.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
+    copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets });
+    copy
+}
+
+fn new_config(cluster: &Cluster) -> ReplicaConfig {
+    ReplicaConfig { cluster_id: NEW_CLUSTER, data_key: DataKey::new(1, &NEW_KEY), ..cluster.config(1) }
+}
+
+fn founder<'f>(config: &'f ReplicaConfig, old_key: &'f DataKey, nonce: &'f mut dyn FnMut() -> [u8; 12]) -> Founder<'f> {
+    Founder { config, address: "[::1]:7101".into(), old_key, nonce }
+}
+
+/// Founds a cluster of one machine on this.
+fn founded(from: &Cluster, result: Result<(Restored, crate::Founding), RestoreFailure>) -> (Cluster, Restored) {
+    let (restored, founding) = result.unwrap();
+    let mut disk = MemoryDisk::default();
+    founding.flatten().for_each(|op| disk.execute(&op));
+    let mut cluster = Cluster::new(0);
+    cluster.now = from.now;
+    cluster.machines.insert(1, Machine { disk, ..Machine::default() });
+    cluster.start_with(1, new_config(from));
+    cluster.elect();
+    (cluster, restored)
+}
+
+fn restored(from: &Cluster, disk: &MemoryDisk) -> (Cluster, Restored) {
+    let (config, old_key, mut salt) = (new_config(from), DataKey::new(1, &OLD_KEY), 0);
+    let mut nonce = || {
+        salt += 1;
+        [salt; 12]
+    };
+    let opened = Backup::open(disk, "backup").unwrap();
+    founded(from, Replica::restore(disk, &opened, founder(&config, &old_key, &mut nonce)))
+}
+
+#[test]
+fn a_backup_becomes_another_cluster() {
+    let mut cluster = Cluster::with_zone(3);
+    for last in 1..=20 {
+        let request = cluster.add(1, &address(last));
+        cluster.assert_done(request);
+    }
+    // The last of them, for later: a client that does not know its outcome sends it again.
+    let octets = add(&address(99), 77, cluster.now.wall_ms);
+    let request = cluster.update_octets(2, octets.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX, is_learner: true });
+    let serial = cluster.serial(3);
+    let disk = backup(&mut cluster, 3);
+    let (mut new, told) = restored(&cluster, &disk);
+    assert_eq!((told.cluster_id, told.zone_count, told.key_count), ([7; 16], 1, 1));
+    assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
+    assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
+    let status = new.replica(1).status();
+    assert_eq!((status.cluster_id, status.members.len()), (NEW_CLUSTER, 1));
+    // The key works, its grants hold, and what was executed is not executed again.
+    let again = new.update_octets(1, octets, "192.0.2.200:4000");
+    new.settle();
+    assert_eq!(new.verdict(again), Some(Verdict::Answer(Rcode::NOERROR)));
+    assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
+    let request = new.add(1, &address(21));
+    new.assert_done(request);
+    assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP + 1);
+    assert_eq!(new.replica(1).keys()[0].grants, [(None, Right::Update)]);
+    // It starts again from its own disk, and the old members' directories are none of its own.
+    new.machines.get_mut(&1).unwrap().replica = None;
+    new.start_with(1, new_config(&cluster));
+    new.elect();
+    assert!(new.has(1, &address(21)));
+    let foreign = Replica::open(&cluster.machines[&1].disk, new_config(&cluster), cluster.now);
+    assert_eq!(foreign.err(), Some(OpenError::Foreign));
+}
+
+/// Asked for while one is being written, the answer is one that holds all that was applied by then.
+#[test]
+fn a_backup_holds_what_was_applied_when_it_was_asked_for() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.machines.get_mut(&leader).unwrap().writing_hung = Some(Vec::new());
+    let first = cluster.admin(leader, AdminCommand::Checkpoint);
+    cluster.run(100);
+    assert_eq!(cluster.admin.get(&first), None);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    let applied = cluster.replica(leader).status().applied_index;
+    let second = cluster.admin(leader, AdminCommand::Checkpoint);
+    while !cluster.admin.contains_key(&second) {
+        cluster.unhang_writing(leader);
+        cluster.settle();
+        cluster.machines.get_mut(&leader).unwrap().writing_hung = Some(Vec::new());
+        cluster.run(50);
+    }
+    let index_of = |request: &u64| match &cluster.admin[request] {
+        Ok(AdminReply::Checkpoint { index, .. }) => *index,
+        other => panic!("{other:?}"),
+    };
+    // The first may be answered by the second one too, which holds more.
+    assert!(index_of(&second) >= applied && index_of(&first) <= index_of(&second));
+}
+
+#[test]
+fn what_is_no_backup_is_refused() {
+    let mut cluster = Cluster::with_zone(1);
+    let disk = backup(&mut cluster, 1);
+    let bytes = disk.list().unwrap()[0].1 as usize;
+    let whole = disk.read("backup", 0, bytes).unwrap();
+    let config = new_config(&cluster);
+    let mut nonce = || [1; 12];
+    // The key of another cluster.
+    let (opened, wrong) = (Backup::open(&disk, "backup").unwrap(), DataKey::new(1, &[1; 32]));
+    assert_eq!(opened.verify(&disk), Ok(bytes as u64));
+    let refused = Replica::restore(&disk, &opened, founder(&config, &wrong, &mut nonce)).err();
+    assert_eq!(refused, Some(RestoreFailure::DataKey(name("key."))));
+    // Each damaged octet, and each cut, of a sample of them.
+    for at in (0..bytes).step_by(37) {
+        let mut damaged = disk.clone();
+        let write = |octets: Vec<u8>| DiskOp::Write { file: "backup".into(), offset: at as u64, octets };
+        damaged.execute(&write(vec![whole[at] ^ 1]));
+        let opened = Backup::open(&damaged, "backup").and_then(|opened| opened.verify(&damaged));
+        assert!(matches!(opened, Err(CheckpointError::Damage(_))), "octet {at}");
+        let mut cut = MemoryDisk::default();
+        cut.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
+        cut.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets: whole[..at].to_vec() });
+        assert!(Backup::open(&cut, "backup").is_err(), "cut at {at}");
+    }
+    assert!(Backup::open(&disk, "other").is_err());
+}
+
+/// Two of three are gone for good. What the third holds and does not know to be committed counts.
+#[test]
+fn the_last_member_founds_another_cluster_with_all_that_it_has() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let last = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let other = cluster.alive().into_iter().find(|&id| id != leader && id != last).unwrap();
+    for number in 1..=5 {
+        let request = cluster.add(leader, &address(number));
+        cluster.assert_done(request);
+    }
+    // Acknowledged by leader and `last`, while the news of its commit does not reach `last` any more.
+    cluster.cut.extend([(leader, other), (other, leader)]);
+    let request = cluster.add(leader, &address(6));
+    cluster.assert_done(request);
+    cluster.kill(leader);
+    cluster.kill(other);
+    let status = cluster.replica(last).status();
+    cluster.kill(last);
+    let (config, old_key, mut nonce) = (new_config(&cluster), DataKey::new(1, &OLD_KEY), || [3; 12]);
+    let (old, disk) = (cluster.config(last), cluster.machines[&last].disk.clone());
+    let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce));
+    let (mut new, told) = founded(&cluster, result);
+    assert_eq!(told.applied.0, status.last_index);
+    assert!((1..=6).all(|number| new.has(1, &address(number))));
+    let request = new.add(1, &address(7));
+    new.assert_done(request);
+    // Somebody else's directory is none of it.
+    let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce)).err();
+    assert_eq!(foreign, Some(RestoreFailure::Open(OpenError::Foreign)));
+}

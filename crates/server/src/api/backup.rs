@@ -1,0 +1,105 @@
+//! `GET /v1/backup`: the node's state as one file.
+
+use super::Api;
+use super::error::ApiError;
+use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use replica::io::{AdminCommand, AdminReply};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// Tries to open a checkpoint before a newer one takes its place.
+const TRIES_MAX: usize = 3;
+
+/// Where backups are read from, and whether one is.
+pub(crate) struct Backups {
+    /// Where the replica's files are.
+    data: PathBuf,
+    /// One is read at a time.
+    places: Arc<Semaphore>,
+}
+
+impl Backups {
+    pub(crate) fn new(data: &Path) -> Self {
+        Self { data: data.to_owned(), places: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+/// Everything that was acknowledged before the question is in it. One at a time.
+pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
+    let busy =
+        |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "another backup is being read", "wait, or ask another node");
+    let place = api.backups.places.clone().try_acquire_owned().map_err(busy)?;
+    api.handle.read_index().await.ok_or_else(ApiError::ending)??;
+    let (file, index) = api.checkpoint().await?;
+    let failed =
+        |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "see the node's log");
+    let bytes = file.metadata().map_err(failed)?.len();
+    let (sender, receiver) = mpsc::channel(BACKUP_PARTS_MAX);
+    std::thread::Builder::new()
+        .name("backup".to_owned())
+        .spawn(move || read(file, bytes, &sender, place))
+        .map_err(failed)?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, bytes.to_string()),
+        (header::HeaderName::from_static(INDEX), index.to_string()),
+    ];
+    Ok((headers, Body::from_stream(Parts(receiver))).into_response())
+}
+
+/// Field that carries the index of the last entry in a backup.
+pub(crate) const INDEX: &str = "catamaran-index";
+
+impl Api {
+    /// A checkpoint of what is applied now, open: what becomes of its name does not matter any more.
+    async fn checkpoint(&self) -> Result<(File, u64), ApiError> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for _ in 0..TRIES_MAX {
+            let AdminReply::Checkpoint { file, index } = self.handle.admin(AdminCommand::Checkpoint).await? else {
+                return Err(ApiError::ending());
+            };
+            match File::open(self.backups.data.join(file)) {
+                Ok(file) => return Ok((file, index)),
+                Err(error) => last = error,
+            }
+        }
+        let hint = "the disk, or its owner, is the matter: see the node's log";
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the checkpoint cannot be read: {last}"), hint))
+    }
+}
+
+/// Reads until the end, or until nobody takes it any more. A file that is shorter than it was ends the body early,
+/// which the client sees by its length.
+fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place: OwnedSemaphorePermit) {
+    let mut left = bytes;
+    while left > 0 {
+        let mut part = vec![0; BACKUP_PART_BYTES.min(usize::try_from(left).unwrap_or(BACKUP_PART_BYTES))];
+        let read = file.read_exact(&mut part).map(|()| Bytes::from(part));
+        let is_over = read.is_err();
+        left -= read.as_ref().map_or(0, |part| part.len() as u64);
+        if to.blocking_send(read).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// The parts as they come.
+struct Parts(mpsc::Receiver<io::Result<Bytes>>);
+
+impl Stream for Parts {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}

@@ -1,0 +1,105 @@
+//! `cluster restore` and `cluster recover`: a new cluster of one node, from a backup or from the last node of another.
+
+use super::super::{InitArgs, init};
+use super::backup::source;
+use crate::config::Config;
+use crate::files::data_key;
+use crate::files::layout::{NodeLayout, booted_of};
+use crate::files::token::fill_random;
+use crate::files::{Readers, write_atomic};
+use crate::metrics::DurationHistogram;
+use crate::node::disk::{StartReads, Writer};
+use crate::node::identity::Identity;
+use crate::node::open::replica_config;
+use crate::problem::{Exit, Problem};
+use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(), Problem> {
+    let old_key = read_key(key_file)?;
+    let (disk, name) = source(file)?;
+    let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
+    let backup = Backup::open(&disk, &name).map_err(damaged)?;
+    found(args, &old_key, |founder| Replica::restore(&disk, &backup, founder))
+}
+
+pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
+    let old = Config::load(config)?;
+    // Holds the lock: a node that runs is no source.
+    let identity = Identity::load(&old)?;
+    let disk = StartReads::new(&old.dir);
+    let (old_config, old_key) = (replica_config(&old, &identity), DataKey::new(1, &identity.data_key_octets));
+    found(args, &old_key, |founder| Replica::recover(&disk, &old_config, founder))
+}
+
+fn read_key(file: &Path) -> Result<DataKey, Problem> {
+    let octets = data_key::load(file).map_err(|error| {
+        Problem::new(Exit::Input, "the data key cannot be read", error).at(file.display()).hint(
+            "it is the data.key of the old cluster, or what `cluster backup --with-data-key` wrote beside the backup",
+        )
+    })?;
+    Ok(DataKey::new(1, &octets))
+}
+
+/// Makes the files of a new cluster, and its first state.
+fn found(
+    args: &InitArgs,
+    old_key: &DataKey,
+    state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
+) -> Result<(), Problem> {
+    let is_new = !args.dir.exists();
+    let files = init::make_files(args)?;
+    let outcome = fill(&files, args, old_key, state);
+    let restored = outcome.inspect_err(|_| {
+        // Only what was made here a moment ago; with a configuration but no state it would begin empty.
+        let _ = if is_new { std::fs::remove_dir_all(&args.dir) } else { std::fs::remove_file(files.config()) };
+    })?;
+    let program = super::super::program();
+    let text = format!(
+        "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
+         serials are {} ahead; nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
+         and let others join with a token from:\n  {program} cluster add --dir {}\n",
+        args.dir.display(),
+        restored.zone_count,
+        restored.key_count,
+        restored.applied.0,
+        replica::limits::RESTORE_SERIAL_GAP,
+        files.config().display(),
+        args.dir.display(),
+    );
+    io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+}
+
+fn fill(
+    files: &NodeLayout,
+    args: &InitArgs,
+    old_key: &DataKey,
+    state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
+) -> Result<Restored, Problem> {
+    let config = Config::load(&files.config())?;
+    let identity = Identity::load(&config)?;
+    let new_config = replica_config(&config, &identity);
+    let mut random = Ok(());
+    let mut nonce = || {
+        let mut octets = [0; 12];
+        if let Err(error) = fill_random(&mut octets) {
+            random = Err(error);
+        }
+        octets
+    };
+    let founder = Founder { config: &new_config, address: args.peer.to_string(), old_key, nonce: &mut nonce };
+    let (restored, founding) =
+        state(founder).map_err(|error| Problem::new(Exit::Input, "the old state cannot be taken over", error))?;
+    let failed = |error: io::Error| {
+        Problem::new(Exit::Failed, "the new state cannot be written", error).at(config.dir.display())
+    };
+    random.map_err(failed)?;
+    let mut writer = Writer::new(&config.dir, Arc::<DurationHistogram>::default());
+    for ops in founding {
+        writer.execute_all(&ops).map_err(failed)?;
+    }
+    write_atomic(&booted_of(&config.dir), b"", Readers::All).map_err(failed)?;
+    Ok(restored)
+}
