@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         cli::Command::Zone(command) => cli::zone::run(command),
         cli::Command::Key(command) => cli::key::run(command),
         cli::Command::Node(command) => cli::node::run(command),
+        cli::Command::Ddns(args) => cli::ddns::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
