@@ -139,3 +139,55 @@ fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
         page.len()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::machine::Options;
+    use crate::state::Saved;
+    use wire::Name;
+
+    fn get(address: std::net::SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        let mut said = Vec::new();
+        // A server that closes with something unread resets.
+        let _ = stream.read_to_end(&mut said);
+        String::from_utf8(said).unwrap()
+    }
+
+    #[test]
+    fn the_page_is_what_prometheus_reads_and_is_served() {
+        let text = "zone = \"example.test\"\nservers = [\"192.0.2.1\"]\nkey_file = \"k\"\n[[name]]\n\
+                    name = \"home.example.test\"\n";
+        let config = Config::parse(text).unwrap();
+        let options = Options { is_dry_run: false, take_over: false, check_period_s: 0, seed: 1 };
+        let machine = Machine::new(&config, Saved::new("example.test."), options);
+        let mut counters = Counters::default();
+        let name: Name = "home.example.test".parse().unwrap();
+        counters.count(&Notice::ServerFailed { server: 0, name, why: String::new() });
+        counters.probed("stun", true);
+        let page = counters.page(&machine, &["a\"b".to_owned()], Now { ms: 0, unix_s: 0 });
+        for line in [
+            "# TYPE catamaran_ddns_updates_total counter\ncatamaran_ddns_updates_total 0\n",
+            "catamaran_ddns_server_failures_total{server=\"a\\\"b\"} 1\n",
+            "catamaran_ddns_probes_total{kind=\"stun\",outcome=\"answered\"} 1\n",
+            "catamaran_ddns_settled{name=\"home.example.test.\"} 0\n",
+        ] {
+            assert!(page.contains(line), "{line} is not in {page}");
+        }
+
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shown = Shown::new(Mutex::new(page.clone()));
+        // It ends with the process.
+        std::thread::spawn(move || serve(&listener, &shown));
+        let said = get(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with(&page), "{said}");
+        assert!(get(address, b"GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        // One that never ends its request is let go, and the next one is served.
+        assert_eq!(get(address, &[b'x'; METRICS_REQUEST_BYTES_MAX + 600]), "");
+        assert!(get(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with(&page));
+    }
+}

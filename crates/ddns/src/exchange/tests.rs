@@ -202,8 +202,10 @@ fn what_is_truncated_or_large_goes_over_tcp() {
     });
     let seen = Seen { addresses: set(&["192.0.2.1"]), ttl: Some(30), is_alias: false };
     assert_eq!(ask_it(&look(), &server), Outcome::Seen(seen));
-    let (over_udp, over_tcp) = (told.recv().unwrap(), told.recv().unwrap());
-    assert_eq!((over_udp.0, over_tcp.0, over_udp.1), (false, true, over_tcp.1));
+    // A busy machine may have been asked over UDP more than once.
+    let (is_tcp, over_udp) = told.recv().unwrap();
+    let (_, over_tcp) = told.iter().find(|(is_tcp, _)| *is_tcp).unwrap();
+    assert!(!is_tcp && over_udp == over_tcp, "the same octets");
     assert_eq!(ask_it(&update(100), &server), Outcome::Done);
     assert!(told.recv().unwrap().0);
 }
