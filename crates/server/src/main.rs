@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         cli::Command::Key(command) => cli::key::run(command),
         cli::Command::Node(command) => cli::node::run(command),
         cli::Command::Cluster(command) => cli::cluster::run(command),
+        cli::Command::Ddns(args) => cli::ddns::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/replica/", &["tokio", "libc", "rand"]),
     ("crates/lab/", &["replica", "raft", "store"]),
     ("crates/sim/", &["tokio", "libc"]),
+    ("crates/ddns/", &["store", "zone", "raft", "tokio", "libc", "axum"]),
 ];
 
 /// Checks one manifest.

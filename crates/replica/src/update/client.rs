@@ -1,6 +1,9 @@
 //! The other side: building UPDATE messages and signing requests. For tests, simulations and tools; nothing of the way
 //! of an UPDATE through a server uses it.
 
+mod response;
+pub use response::{Unverified, VerifiedResponse};
+
 use super::keys::{KeyError, TsigKey};
 use super::limits::FUDGE_S_MAX;
 use super::mac::{Cover, Mac};

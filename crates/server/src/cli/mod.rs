@@ -14,6 +14,8 @@ pub(crate) mod key;
 pub(crate) mod node;
 pub(crate) mod status;
 pub(crate) mod zone;
+// A client of any server.
+pub(crate) mod ddns;
 
 use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -66,6 +68,8 @@ pub(crate) enum Command {
     /// Who belongs to the cluster, who votes, who leads.
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
+    /// Keep names on addresses that change, with updates to any server.
+    Ddns(ddns::DdnsArgs),
 }
 
 /// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.

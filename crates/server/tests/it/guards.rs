@@ -1,67 +1,11 @@
 //! Rate limit and cookies, from a network of its own: loopback is exempt.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::netns::Namespace;
 use crate::support::nodes::{Nodes, config};
-use crate::support::tools::{dig, forbidden, has};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-/// A namespace with a link to this one; both go with it.
-struct Namespace {
-    name: String,
-    here: Ipv4Addr,
-}
-
-impl Namespace {
-    /// `None`, said plainly, where nobody may make one. `which` tells those of this process apart.
-    fn make(which: u8) -> Option<Self> {
-        let id = std::process::id();
-        let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
-        // A /30 of the benchmarking network (RFC 2544), another for each process and test.
-        let base = u32::from(Ipv4Addr::new(198, 18 + which, 0, 0)) + (id % 0x4000) * 4;
-        let (here, there) = (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2));
-        let namespace = Self { name: name.clone(), here };
-        let made = ip(&["netns", "add", &name])
-            && ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name])
-            && ip(&["addr", "add", &format!("{here}/30"), "dev", &near])
-            && ip(&["link", "set", &near, "up"])
-            && ip(&["-n", &name, "addr", "add", &format!("{there}/30"), "dev", &far])
-            && ip(&["-n", &name, "link", "set", &far, "up"]);
-        if !made {
-            // It takes root, and iproute2.
-            forbidden("making a network namespace");
-            return None;
-        }
-        Some(namespace)
-    }
-
-    /// Asks in the namespace, once for each line; gives what `dig` said.
-    fn dig(&self, server: SocketAddr, arguments: &[&str], questions: &Path) -> String {
-        let output = Command::new("ip")
-            .args(["netns", "exec", &self.name, "dig", &format!("@{}", server.ip()), "-p", &server.port().to_string()])
-            .args(["+tries=1", "+time=2"])
-            .args(arguments)
-            .arg("-f")
-            .arg(questions)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // Its end of the link goes with it, and so does the other.
-        let _gone = ip(&["netns", "del", &self.name]);
-    }
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    let status = Command::new("ip").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
+use crate::support::tools::{dig, has};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// How many of the responses that `dig` printed have this in a line of their header or flags.
 fn count(said: &str, part: &str) -> usize {

@@ -38,5 +38,7 @@ mod validating;
 // Debian's servers that take a zone from a node.
 mod secondaries;
 mod slow_secondaries;
+// The client that keeps names on addresses that change, in a namespace of its own.
+mod ddns;
 // The commands that talk to a cluster.
 mod commands;

@@ -6,6 +6,7 @@ pub(crate) mod encrypted;
 pub(crate) mod http;
 pub(crate) mod legitimate;
 pub(crate) mod message;
+pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod relay;
 pub(crate) mod tools;

@@ -1,0 +1,583 @@
+//! One name: what it shall have, what it has, and what to do about the difference.
+//!
+//! ```text
+//!   idle --(differs)--> updating --done--> idle
+//!     |                    | a prerequisite failed
+//!     +--(check, doubt)--> looking --own, or nothing--> updating
+//!                             \--another's--> one try as if there was nothing (a wildcard shows it too) --> resting
+//!   any failure: the next server; all failed: resting
+//! ```
+
+use super::pace::{Backoff, Dice, Pace};
+use super::servers::Servers;
+use super::{Notice, Now, Options, Request};
+use crate::address::{Addresses, Family, PerFamily};
+use crate::config::NameConfig;
+use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_REST_MS, RACES_MAX, UPDATE_PERIOD_MS, UPDATES_BURST};
+use crate::outcome::{Failure, Outcome, Refusal, Seen};
+use crate::state::{Attempt, SavedName};
+use std::collections::BTreeSet;
+use wire::Name;
+
+/// What a family of a name shall have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    /// It is not known yet, and will be soon.
+    Unknown,
+    /// Whatever it has.
+    Leave,
+    /// These addresses, or none.
+    Set(Addresses),
+}
+
+/// A change of one name, all families in one message: one step of the serial.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Update {
+    /// The name.
+    pub owner: Name,
+    /// TTL of what is written.
+    pub ttl: u32,
+    /// The RRsets that are replaced, none of them if it is not what is expected.
+    pub changes: Vec<Change>,
+}
+
+/// The replacement of one RRset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// A or AAAA.
+    pub family: Family,
+    /// What must be there, to the last address; nothing: there must be no such RRset.
+    pub from: Addresses,
+    /// What shall be there.
+    pub to: Addresses,
+}
+
+/// Why a name does not have what it shall have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// Somebody else has records there.
+    Anothers(Seen),
+    /// No server wants to, and at least one has said so.
+    Refused(Refusal),
+    /// No server answers.
+    Unreachable(Failure),
+}
+
+/// How a name does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It has what it shall have, as far as is known.
+    Settled,
+    /// Something is being found out, or done.
+    Busy,
+    /// It does not, for now.
+    Troubled(Trouble),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Updating {
+        token: u64,
+        server: usize,
+        update: Update,
+        /// What was seen before, where it was another's.
+        foreign: Option<Seen>,
+    },
+    Looking {
+        token: u64,
+        server: usize,
+        /// Those that are to be looked at, and what was seen of those that were.
+        left: Vec<Family>,
+        seen: PerFamily<Option<Seen>>,
+    },
+}
+
+/// Until when nothing is tried for a target that could not be reached.
+#[derive(Debug)]
+struct Rest {
+    until_ms: u64,
+    target: PerFamily<Option<Addresses>>,
+    trouble: Trouble,
+}
+
+/// What the name needs to know.
+pub(super) struct View<'w> {
+    pub(super) now: Now,
+    pub(super) options: &'w Options,
+}
+
+/// What the name needs of the world to go on.
+pub(super) struct World<'w> {
+    pub(super) now: Now,
+    pub(super) options: &'w Options,
+    pub(super) servers: &'w mut Servers,
+    pub(super) tokens: &'w mut u64,
+    pub(super) dice: &'w mut Dice,
+    pub(super) notices: &'w mut Vec<Notice>,
+}
+
+impl World<'_> {
+    const fn view(&self) -> View<'_> {
+        View { now: self.now, options: self.options }
+    }
+
+    const fn token(&mut self) -> u64 {
+        *self.tokens += 1;
+        *self.tokens
+    }
+}
+
+/// One name.
+#[derive(Debug)]
+pub(super) struct NameTask {
+    pub(super) config: NameConfig,
+    pub(super) saved: SavedName,
+    /// `saved` is to be written before anything is sent.
+    pub(super) is_dirty: bool,
+    wanted: PerFamily<Wanted>,
+    /// Since when a family has been without any address.
+    gone_since_ms: PerFamily<Option<u64>>,
+    phase: Phase,
+    rest: Option<Rest>,
+    /// What the server showed, if it is to be the base of the next update, and what of it is another's.
+    base: Option<(PerFamily<Addresses>, Option<Seen>)>,
+    /// The outcome of an update is not known.
+    in_doubt: bool,
+    /// What is known was found wrong: a look comes before the next update.
+    must_look: bool,
+    tried: BTreeSet<usize>,
+    refusal: Option<Refusal>,
+    failure: Option<Failure>,
+    races: u32,
+    pace: Pace,
+    backoff: Backoff,
+    may_take_over: bool,
+}
+
+/// What is to be done for a name.
+enum Need {
+    Nothing,
+    Look,
+    Update,
+}
+
+impl NameTask {
+    pub(super) fn new(config: NameConfig, saved: SavedName, take_over: bool) -> Self {
+        Self {
+            in_doubt: saved.is_in_doubt(),
+            config,
+            saved,
+            is_dirty: false,
+            wanted: PerFamily { ipv4: Wanted::Unknown, ipv6: Wanted::Unknown },
+            gone_since_ms: PerFamily::default(),
+            phase: Phase::Idle,
+            rest: None,
+            base: None,
+            must_look: false,
+            tried: BTreeSet::new(),
+            refusal: None,
+            failure: None,
+            races: 0,
+            pace: Pace::new(UPDATES_BURST, UPDATE_PERIOD_MS),
+            backoff: Backoff::new(),
+            may_take_over: take_over,
+        }
+    }
+
+    /// Takes up what a family shall have; says whether that is news.
+    pub(super) fn want(&mut self, family: Family, wanted: Wanted, now: Now) -> bool {
+        let is_gone = matches!(&wanted, Wanted::Set(addresses) if addresses.is_empty());
+        let since = &mut self.gone_since_ms[family];
+        *since = if is_gone { since.or(Some(now.ms)) } else { None };
+        let is_news = self.wanted[family] != wanted;
+        self.wanted[family] = wanted;
+        is_news
+    }
+
+    pub(super) fn standing(&self, world: &View<'_>) -> Standing {
+        let Some(target) = self.target(world.now) else { return Standing::Busy };
+        match (&self.phase, &self.rest) {
+            (Phase::Idle, Some(rest)) if rest.target == target => Standing::Troubled(rest.trouble.clone()),
+            (Phase::Idle, _) if matches!(self.need(&target, world), Need::Nothing) => Standing::Settled,
+            _ => Standing::Busy,
+        }
+    }
+
+    /// When it is to be looked at again if nothing happens before.
+    pub(super) fn wake_ms(&self, world: &View<'_>) -> Option<u64> {
+        let now = world.now;
+        let gone =
+            Family::ALL.into_iter().filter_map(|family| self.withdraw_ms(family)).filter(|at| *at > now.ms).min();
+        let Some(target) = self.target(now).filter(|_| matches!(self.phase, Phase::Idle)) else { return gone };
+        let rested_ms = self.rest.as_ref().filter(|rest| rest.target == target).map_or(now.ms, |rest| rest.until_ms);
+        let next = match self.need(&target, world) {
+            Need::Look => Some(rested_ms.max(now.ms)),
+            Need::Update => Some(rested_ms.max(now.ms).max(self.paced_ms())),
+            Need::Nothing => {
+                let check = self.check_at_s(&target, world.options.check_period_s);
+                check.map(|at_s| now.ms.saturating_add(at_s.saturating_sub(now.unix_s).max(1).saturating_mul(1_000)))
+            }
+        };
+        next.into_iter().chain(gone).min()
+    }
+
+    /// Begins what is to be done, if anything is and its time has come.
+    pub(super) fn advance(&mut self, world: &mut World<'_>) -> Option<Request> {
+        if !matches!(self.phase, Phase::Idle) {
+            return None;
+        }
+        let target = self.target(world.now)?;
+        match &self.rest {
+            Some(rest) if rest.target == target && rest.until_ms > world.now.ms => return None,
+            Some(rest) if rest.target != target => {
+                // Another address is another matter.
+                self.backoff.reset();
+                self.begin_round();
+                self.rest = None;
+            }
+            _ => {}
+        }
+        let need = self.need(&target, &world.view());
+        match need {
+            Need::Nothing => {
+                self.rest = None;
+                return None;
+            }
+            Need::Update if self.paced_ms() > world.now.ms => return None,
+            Need::Look | Need::Update => {}
+        }
+        let Some(server) = world.servers.next(&self.tried, world.now) else {
+            self.end_round(target, world);
+            return None;
+        };
+        match need {
+            Need::Nothing => None,
+            Need::Look => self.look(server, &target, world),
+            Need::Update => self.update(server, &target, world),
+        }
+    }
+
+    /// Takes up what became of a request of this name; gives the next one of the same errand.
+    pub(super) fn handle_outcome(&mut self, token: u64, outcome: Outcome, world: &mut World<'_>) -> Option<Request> {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Updating { token: own, server, update, foreign } if own == token => {
+                self.handle_updated(server, &update, foreign, outcome, world);
+                None
+            }
+            Phase::Looking { token: own, server, left, seen } if own == token => {
+                self.handle_looked(server, left, seen, outcome, world)
+            }
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    pub(super) fn is_waiting_for(&self, token: u64) -> bool {
+        match self.phase {
+            Phase::Idle => false,
+            Phase::Updating { token: own, .. } | Phase::Looking { token: own, .. } => own == token,
+        }
+    }
+
+    /// What the families shall have, those left alone excepted; `None` while something is not known.
+    fn target(&self, now: Now) -> Option<PerFamily<Option<Addresses>>> {
+        let mut target = PerFamily::default();
+        for family in Family::ALL {
+            target[family] = match &self.wanted[family] {
+                Wanted::Unknown => return None,
+                Wanted::Leave => None,
+                Wanted::Set(_) if self.withdraw_ms(family).is_some_and(|at| at > now.ms) => None,
+                Wanted::Set(addresses) => Some(addresses.clone()),
+            };
+        }
+        Some(target)
+    }
+
+    /// Whether the next update is not one that another server, or a look, has to be followed by: those do not wait.
+    fn is_first(&self) -> bool {
+        self.tried.is_empty() && self.races == 0
+    }
+
+    /// When the next update may go.
+    fn paced_ms(&self) -> u64 {
+        if self.is_first() { self.pace.next_ms() } else { 0 }
+    }
+
+    /// When the records of a family without addresses go.
+    fn withdraw_ms(&self, family: Family) -> Option<u64> {
+        self.gone_since_ms[family].map(|since| since.saturating_add(self.config.withdraw_after_s.saturating_mul(1_000)))
+    }
+
+    fn need(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Need {
+        let differs = Family::ALL.into_iter().any(|family| self.differs(family, target));
+        let is_all_left = Family::ALL.into_iter().all(|family| target[family].is_none());
+        let now_s = world.now.unix_s;
+        // A clock that went back says nothing of when that was.
+        let is_past = |at| at <= now_s || self.saved.confirmed_at_s > now_s;
+        let is_due = || self.check_at_s(target, world.options.check_period_s).is_some_and(is_past);
+        match () {
+            () if is_all_left => Need::Nothing,
+            () if world.options.is_dry_run => {
+                if differs {
+                    Need::Update
+                } else {
+                    Need::Nothing
+                }
+            }
+            () if self.base.is_some() => Need::Update,
+            () if self.must_look || (differs && !self.saved.has_room()) => Need::Look,
+            () if differs => Need::Update,
+            () if self.in_doubt || is_due() => Need::Look,
+            () => Need::Nothing,
+        }
+    }
+
+    /// Whether a family, as far as is known, has something else than it shall have.
+    fn differs(&self, family: Family, target: &PerFamily<Option<Addresses>>) -> bool {
+        target[family].as_ref().is_some_and(|addresses| {
+            let has_other_ttl = !addresses.is_empty() && self.saved.ttl != self.config.ttl;
+            self.saved.confirmed[family] != *addresses || has_other_ttl
+        })
+    }
+
+    /// When what is known is to be looked at again, in seconds of 1970.
+    fn check_at_s(&self, target: &PerFamily<Option<Addresses>>, period_s: u64) -> Option<u64> {
+        let is_there = |family| target[family].as_ref().is_some_and(|addresses| !addresses.is_empty());
+        (period_s > 0 && Family::ALL.into_iter().any(is_there))
+            .then(|| self.saved.confirmed_at_s.saturating_add(period_s))
+    }
+
+    fn look(&mut self, server: usize, target: &PerFamily<Option<Addresses>>, world: &mut World<'_>) -> Option<Request> {
+        let left = Family::ALL.into_iter().filter(|family| target[*family].is_some()).collect();
+        self.look_on(server, left, PerFamily::default(), world)
+    }
+
+    fn look_on(
+        &mut self,
+        server: usize,
+        left: Vec<Family>,
+        seen: PerFamily<Option<Seen>>,
+        world: &mut World<'_>,
+    ) -> Option<Request> {
+        let family = *left.first()?;
+        let token = world.token();
+        self.phase = Phase::Looking { token, server, left, seen };
+        Some(Request::Look { token, server, owner: self.config.name.clone(), family })
+    }
+
+    fn update(
+        &mut self,
+        server: usize,
+        target: &PerFamily<Option<Addresses>>,
+        world: &mut World<'_>,
+    ) -> Option<Request> {
+        let (base, foreign) = self.base.take().unwrap_or_else(|| (self.saved.confirmed.clone(), None));
+        let mut update = Update { owner: self.config.name.clone(), ttl: self.config.ttl, changes: Vec::new() };
+        let mut sets = PerFamily::default();
+        for family in Family::ALL {
+            let Some(to) = target[family].clone().filter(|to| base[family] != *to || self.differs(family, target))
+            else {
+                continue;
+            };
+            sets[family] = Some(to.clone());
+            update.changes.push(Change { family, from: base[family].clone(), to });
+        }
+        if world.options.is_dry_run {
+            world.notices.push(Notice::Would { server, update });
+            self.confirm(&sets, world.now);
+            self.is_dirty = false;
+            return None;
+        }
+        // It is remembered before it is sent: whatever happens from here on, it is known as ours.
+        let sent_at_s = world.now.unix_s;
+        self.saved.attempts.retain(|attempt| attempt.sets != sets);
+        self.saved.attempts.push(Attempt { sets, sent_at_s });
+        self.is_dirty = true;
+        if self.is_first() {
+            self.pace.take(world.now.ms);
+        }
+        let token = world.token();
+        self.phase = Phase::Updating { token, server, update: update.clone(), foreign };
+        Some(Request::Update { token, server, update })
+    }
+
+    fn handle_updated(
+        &mut self,
+        server: usize,
+        update: &Update,
+        foreign: Option<Seen>,
+        outcome: Outcome,
+        world: &mut World<'_>,
+    ) {
+        match outcome {
+            Outcome::Done => {
+                world.servers.worked(server);
+                let mut sets = PerFamily::default();
+                update.changes.iter().for_each(|change| sets[change.family] = Some(change.to.clone()));
+                self.saved.attempts.retain(|attempt| attempt.sets != sets);
+                self.confirm(&sets, world.now);
+                world.notices.push(Notice::Updated { server, update: update.clone() });
+            }
+            Outcome::Prerequisite(_) => {
+                world.servers.worked(server);
+                self.races += 1;
+                // Somebody has changed it: what is there now?
+                self.must_look = true;
+                if let Some(seen) = foreign {
+                    self.rest(CONFLICT_REST_MS, Trouble::Anothers(seen), world);
+                } else if self.races > RACES_MAX {
+                    let rest_ms = self.backoff.rest_ms(world.dice);
+                    self.rest(rest_ms, Trouble::Anothers(Seen::default()), world);
+                }
+            }
+            Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Seen(_) => {
+                self.in_doubt |= matches!(outcome, Outcome::Unreachable(_));
+                self.fail(server, outcome, world);
+            }
+        }
+    }
+
+    fn handle_looked(
+        &mut self,
+        server: usize,
+        mut left: Vec<Family>,
+        mut seen: PerFamily<Option<Seen>>,
+        outcome: Outcome,
+        world: &mut World<'_>,
+    ) -> Option<Request> {
+        let Outcome::Seen(shown) = outcome else {
+            self.fail(server, outcome, world);
+            return None;
+        };
+        world.servers.worked(server);
+        seen[left.remove(0)] = Some(shown);
+        if left.is_empty() {
+            self.judge(server, &seen, world);
+        }
+        self.look_on(server, left, seen, world)
+    }
+
+    /// Decides what the next update can be based on, now that all is seen; or that none is needed.
+    fn judge(&mut self, server: usize, seen: &PerFamily<Option<Seen>>, world: &mut World<'_>) {
+        let Some(target) = self.target(world.now) else { return };
+        let mut base = self.saved.confirmed.clone();
+        let mut foreign = None;
+        let mut ttl = self.config.ttl;
+        for family in Family::ALL {
+            // What it shall have may have changed meanwhile; what was seen is still true.
+            let (Some(shown), Some(to)) = (&seen[family], &target[family]) else { continue };
+            if shown.is_alias {
+                self.must_look = true;
+                return self.rest(CONFLICT_REST_MS, Trouble::Anothers(shown.clone()), world);
+            }
+            let is_own = shown.addresses == *to || self.saved.is_own(family, &shown.addresses);
+            if is_own || self.may_take_over || shown.addresses.is_empty() {
+                base[family] = shown.addresses.clone();
+                self.saved.confirmed[family] = shown.addresses.clone();
+                ttl = shown.ttl.filter(|theirs| *theirs != self.config.ttl).unwrap_or(ttl);
+            } else {
+                // RFC 4592: a wildcard shows what is not there, and prerequisites do not see it. Where it is no
+                // wildcard, the record is another's and fails the prerequisite.
+                base[family] = Addresses::new();
+                match to.is_empty() {
+                    true => self.saved.confirmed[family] = Addresses::new(),
+                    false => foreign = Some(shown.clone()),
+                }
+            }
+        }
+        self.saved.ttl = ttl;
+        self.saved.confirmed_at_s = world.now.unix_s;
+        self.saved.forget_old(world.now.unix_s);
+        self.is_dirty = true;
+        self.in_doubt = false;
+        self.must_look = false;
+        if foreign.is_none() && !Family::ALL.into_iter().any(|family| self.differs(family, &target)) {
+            self.settle();
+            world.notices.push(Notice::Confirmed { server, name: self.config.name.clone() });
+        } else if self.saved.has_room() {
+            self.base = Some((base, foreign));
+        } else {
+            // So many updates may still have an effect that no more can be told from another's.
+            let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();
+            let rest_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(world.now.unix_s).min(ATTEMPT_LIFE_S);
+            self.rest(rest_s * 1_000, Trouble::Unreachable(Failure::Silence), world);
+        }
+    }
+
+    fn confirm(&mut self, sets: &PerFamily<Option<Addresses>>, now: Now) {
+        for family in Family::ALL {
+            if let Some(addresses) = &sets[family] {
+                self.saved.confirmed[family] = addresses.clone();
+            }
+        }
+        self.saved.ttl = self.config.ttl;
+        self.saved.confirmed_at_s = now.unix_s;
+        self.is_dirty = true;
+        self.in_doubt = false;
+        self.must_look = false;
+        self.may_take_over = false;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.rest = None;
+        self.backoff.reset();
+        self.begin_round();
+    }
+
+    /// The server did not do it: the next one is asked.
+    fn fail(&mut self, server: usize, outcome: Outcome, world: &mut World<'_>) {
+        world.servers.failed(server, world.now);
+        self.tried.insert(server);
+        let why = match outcome {
+            Outcome::Refused(refusal) => {
+                self.refusal = Some(refusal);
+                refusal.to_string()
+            }
+            Outcome::Unreachable(failure) => {
+                let why = failure.to_string();
+                self.failure = Some(failure);
+                why
+            }
+            // An answer to another question.
+            Outcome::Done | Outcome::Prerequisite(_) | Outcome::Seen(_) => "an answer that does not fit".to_owned(),
+        };
+        world.notices.push(Notice::ServerFailed { server, name: self.config.name.clone(), why });
+    }
+
+    fn end_round(&mut self, target: PerFamily<Option<Addresses>>, world: &mut World<'_>) {
+        let failure = self.failure.take().unwrap_or(Failure::Silence);
+        let trouble = self.refusal.map_or(Trouble::Unreachable(failure), Trouble::Refused);
+        let rest_ms = self.backoff.rest_ms(world.dice);
+        self.rest_for(rest_ms, trouble, target, world);
+    }
+
+    fn rest(&mut self, rest_ms: u64, trouble: Trouble, world: &mut World<'_>) {
+        if let Some(target) = self.target(world.now) {
+            self.rest_for(rest_ms, trouble, target, world);
+        }
+    }
+
+    fn rest_for(
+        &mut self,
+        rest_ms: u64,
+        trouble: Trouble,
+        target: PerFamily<Option<Addresses>>,
+        world: &mut World<'_>,
+    ) {
+        let name = self.config.name.clone();
+        world.notices.push(Notice::Resting { name, rest_ms, trouble: trouble.clone() });
+        self.rest = Some(Rest { until_ms: world.now.ms + rest_ms, target, trouble });
+        self.begin_round();
+    }
+
+    fn begin_round(&mut self) {
+        self.tried.clear();
+        self.refusal = None;
+        self.failure = None;
+        self.races = 0;
+    }
+}

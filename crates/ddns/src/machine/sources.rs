@@ -1,0 +1,26 @@
+//! Which addresses of this machine a name shall have.
+
+use crate::address::{Addresses, Family, InterfaceAddress, is_public, is_usable};
+use crate::config::NameConfig;
+use crate::limits::ADDRESSES_MAX;
+
+/// Those of the interfaces that the name lists, or of all.
+pub(super) fn of_interfaces(config: &NameConfig, family: Family, interfaces: &[InterfaceAddress]) -> Addresses {
+    let is_listed = |interface: &str| {
+        config.interfaces.is_empty()
+            || config.interfaces.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => interface.starts_with(prefix),
+                None => interface == pattern,
+            })
+    };
+    let is_fit = |found: &&InterfaceAddress| {
+        Family::of(&found.address) == family
+            && !found.is_deprecated
+            && (config.temporary || !found.is_temporary)
+            && if config.private { is_usable(&found.address) } else { is_public(&found.address) }
+            && is_listed(&found.interface)
+    };
+    // Sorted and one of each before they are counted.
+    let fit: Addresses = interfaces.iter().filter(is_fit).map(|found| found.address).collect();
+    fit.into_iter().take(ADDRESSES_MAX).collect()
+}

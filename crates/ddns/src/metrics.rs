@@ -1,0 +1,193 @@
+//! What monitoring is told: the text format of Prometheus, in a file for node_exporter or over HTTP.
+
+use crate::limits::{METRICS_MS, METRICS_REQUEST_BYTES_MAX};
+use crate::machine::{Machine, Notice, Now, Standing, Trouble};
+use crate::time::Deadline;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What has happened since the start.
+#[derive(Default, Debug)]
+pub(crate) struct Counters {
+    updates: u64,
+    confirmations: u64,
+    /// By the server's place.
+    server_failures: BTreeMap<usize, u64>,
+    address_changes: u64,
+    /// By kind, and whether an address was said.
+    probes: BTreeMap<(&'static str, bool), u64>,
+    state_failures: u64,
+}
+
+impl Counters {
+    pub(crate) fn count(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Updated { .. } => self.updates += 1,
+            Notice::Confirmed { .. } => self.confirmations += 1,
+            Notice::ServerFailed { server, .. } => *self.server_failures.entry(*server).or_default() += 1,
+            Notice::Wanted { .. } => self.address_changes += 1,
+            Notice::Would { .. } | Notice::Resting { .. } | Notice::Outside { .. } => {}
+        }
+    }
+
+    pub(crate) fn probed(&mut self, kind: &'static str, answered: bool) {
+        *self.probes.entry((kind, answered)).or_default() += 1;
+    }
+
+    pub(crate) const fn state_failed(&mut self) {
+        self.state_failures += 1;
+    }
+
+    /// The page.
+    pub(crate) fn page(&self, machine: &Machine, servers: &[String], now: Now) -> String {
+        let mut page = Page(String::new());
+        page.family("updates_total", "counter", "Updates that a server has carried out.");
+        page.line("updates_total", &[], self.updates);
+        page.family("confirmations_total", "counter", "Times that a server was found to have what it shall have.");
+        page.line("confirmations_total", &[], self.confirmations);
+        page.family("address_changes_total", "counter", "Times that a family of a name was to have other addresses.");
+        page.line("address_changes_total", &[], self.address_changes);
+        page.family("server_failures_total", "counter", "Requests that a server did not answer, or refused.");
+        for (index, server) in servers.iter().enumerate() {
+            let failures = self.server_failures.get(&index).copied().unwrap_or_default();
+            page.line("server_failures_total", &[("server", server)], failures);
+        }
+        page.family("probes_total", "counter", "Probes for the outside address.");
+        for ((kind, answered), count) in &self.probes {
+            let outcome = if *answered { "answered" } else { "failed" };
+            page.line("probes_total", &[("kind", kind), ("outcome", outcome)], *count);
+        }
+        page.family("state_failures_total", "counter", "Times that the state file could not be written.");
+        page.line("state_failures_total", &[], self.state_failures);
+        page.family("settled", "gauge", "Whether the name has what it shall have, as far as is known.");
+        for (name, standing) in machine.standings(now) {
+            page.line("settled", &[("name", &name.to_string())], u64::from(standing == Standing::Settled));
+        }
+        page.family("conflict", "gauge", "Whether somebody else has records at the name.");
+        for (name, standing) in machine.standings(now) {
+            let is_conflict = matches!(standing, Standing::Troubled(Trouble::Anothers(_)));
+            page.line("conflict", &[("name", &name.to_string())], u64::from(is_conflict));
+        }
+        page.family("confirmed_timestamp_seconds", "gauge", "When a server last acknowledged or showed the records.");
+        for (name, at_s) in machine.confirmed_at_s() {
+            page.line("confirmed_timestamp_seconds", &[("name", &name.to_string())], at_s);
+        }
+        page.0
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        writeln!(self.0, "# HELP catamaran_ddns_{name} {help}\n# TYPE catamaran_ddns_{name} {kind}")
+            .expect("a String takes what it is given");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")))
+            .collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        writeln!(self.0, "catamaran_ddns_{name}{labels} {value}").expect("a String takes what it is given");
+    }
+}
+
+/// The page as it is shown.
+pub(crate) type Shown = Arc<Mutex<String>>;
+
+/// Serves the page, to one client after the other, each within its time.
+pub(crate) fn serve(listener: &TcpListener, shown: &Shown) {
+    loop {
+        match listener.accept() {
+            // A client that goes away is its own affair.
+            Ok((stream, _)) => drop(answer(stream, shown)),
+            Err(error) => {
+                tracing::warn!(%error, "no connection for metrics");
+                crate::time::sleep_ms(METRICS_MS);
+            }
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
+    let deadline = Deadline::after_ms(METRICS_MS);
+    let mut request = Vec::new();
+    let mut part = [0; 512];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > METRICS_REQUEST_BYTES_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        stream.set_read_timeout(Some(deadline.left().ok_or(ErrorKind::TimedOut)?))?;
+        match stream.read(&mut part)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            len => request.extend(&part[..len]),
+        }
+    }
+    let is_known = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
+    let page = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let (status, page) = if is_known { ("200 OK", page) } else { ("404 Not Found", "see /metrics\n".to_owned()) };
+    stream.set_write_timeout(Some(deadline.left().ok_or(ErrorKind::TimedOut)?))?;
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{page}",
+        page.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::machine::Options;
+    use crate::state::Saved;
+    use wire::Name;
+
+    fn get(address: std::net::SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        let mut said = Vec::new();
+        // A server that closes with something unread resets.
+        let _ = stream.read_to_end(&mut said);
+        String::from_utf8(said).unwrap()
+    }
+
+    #[test]
+    fn the_page_is_what_prometheus_reads_and_is_served() {
+        let text = "zone = \"example.test\"\nservers = [\"192.0.2.1\"]\nkey_file = \"k\"\n[[name]]\n\
+                    name = \"home.example.test\"\n";
+        let config = Config::parse(text).unwrap();
+        let options = Options { is_dry_run: false, take_over: false, check_period_s: 0, seed: 1 };
+        let machine = Machine::new(&config, Saved::new("example.test."), options);
+        let mut counters = Counters::default();
+        let name: Name = "home.example.test".parse().unwrap();
+        counters.count(&Notice::ServerFailed { server: 0, name, why: String::new() });
+        counters.probed("stun", true);
+        let page = counters.page(&machine, &["a\"b".to_owned()], Now { ms: 0, unix_s: 0 });
+        for line in [
+            "# TYPE catamaran_ddns_updates_total counter\ncatamaran_ddns_updates_total 0\n",
+            "catamaran_ddns_server_failures_total{server=\"a\\\"b\"} 1\n",
+            "catamaran_ddns_probes_total{kind=\"stun\",outcome=\"answered\"} 1\n",
+            "catamaran_ddns_settled{name=\"home.example.test.\"} 0\n",
+        ] {
+            assert!(page.contains(line), "{line} is not in {page}");
+        }
+
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shown = Shown::new(Mutex::new(page.clone()));
+        // It ends with the process.
+        std::thread::spawn(move || serve(&listener, &shown));
+        let said = get(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with(&page), "{said}");
+        assert!(get(address, b"GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        // One that never ends its request is let go, and the next one is served.
+        assert_eq!(get(address, &[b'x'; METRICS_REQUEST_BYTES_MAX + 600]), "");
+        assert!(get(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with(&page));
+    }
+}

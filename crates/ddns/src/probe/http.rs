@@ -1,0 +1,139 @@
+//! A page with the address of its reader in it: alone, or among other text.
+
+use crate::address::Family;
+use crate::limits::{AUTHORITIES_BYTES_MAX, PAGE_BYTES_MAX, PROBE_MS};
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::config::IpFamily;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// Gets the page over this family.
+pub(super) fn ask(url: &str, family: Family, authorities: &Path) -> Result<IpAddr, String> {
+    let ip_family = match family {
+        Family::V4 => IpFamily::Ipv4Only,
+        Family::V6 => IpFamily::Ipv6Only,
+    };
+    let config = ureq::Agent::config_builder()
+        .ip_family(ip_family)
+        // A proxy would be seen in our place.
+        .proxy(None)
+        .max_redirects(2)
+        .user_agent(concat!("catamaran-ddns/", env!("CARGO_PKG_VERSION")))
+        .timeout_global(Some(Duration::from_millis(PROBE_MS)));
+    let config = if url.starts_with("https:") { config.tls_config(trust(authorities)?) } else { config };
+    let response = ureq::Agent::new_with_config(config.build()).get(url).call().map_err(|error| error.to_string())?;
+    let mut page = Vec::new();
+    let body = response.into_body().into_reader();
+    body.take(PAGE_BYTES_MAX).read_to_end(&mut page).map_err(|error| error.to_string())?;
+    find(&page, family).ok_or_else(|| format!("no {} address on the page", family.label()))
+}
+
+/// Who is trusted to say whose page it is.
+fn trust(authorities: &Path) -> Result<TlsConfig, String> {
+    let wrong = |why: String| format!("{}: {why}", authorities.display());
+    let pem =
+        crate::files::read_bounded(authorities, AUTHORITIES_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    let certificates: Vec<_> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err(wrong("no certificate in it".into()));
+    }
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}
+
+/// The first address of a family in a text.
+fn find(page: &[u8], family: Family) -> Option<IpAddr> {
+    let is_of_address = |octet: &u8| octet.is_ascii_hexdigit() || matches!(octet, b'.' | b':');
+    page.split(|octet| !is_of_address(octet))
+        // A full stop or a colon may stand behind it, and a word with a colon before.
+        .flat_map(|word| {
+            [word, word.trim_ascii(), word.strip_suffix(b".").unwrap_or(word), word.strip_suffix(b":").unwrap_or(word)]
+        })
+        .filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+        .find(|address| Family::of(address) == family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Serves one page over TLS to who connects; gives its port and the certificate of its authority.
+    fn serve_over_tls(page: &'static str) -> (u16, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let chain = vec![certificate.der().clone()];
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = Arc::new(versions.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap());
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // It ends with the process.
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let connection = rustls::ServerConnection::new(config.clone()).unwrap();
+                let mut tls = rustls::StreamOwned::new(connection, stream);
+                let mut request = [0; 1_024];
+                if tls.read(&mut request).is_ok() {
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+                    let _ = tls.write_all((head + page).as_bytes());
+                    let _ = tls.flush();
+                }
+            }
+        });
+        (port, certificate.pem())
+    }
+
+    #[test]
+    fn a_page_over_https_counts_when_its_authority_is_trusted() {
+        let (port, authority) = serve_over_tls("ip=192.0.2.1");
+        let (_, stranger) = serve_over_tls("");
+        let dir = std::env::temp_dir().join(format!("catamaran-ddns-https-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let url = format!("https://127.0.0.1:{port}/");
+        let said = ask(&url, Family::V4, &file("trusted.pem", &format!("{stranger}{authority}")));
+        assert_eq!(said, Ok("192.0.2.1".parse().unwrap()));
+        assert!(ask(&url, Family::V6, &file("trusted.pem", &authority)).is_err(), "there is no way over IPv6");
+        let refused = ask(&url, Family::V4, &file("stranger.pem", &stranger)).unwrap_err();
+        assert!(refused.to_lowercase().contains("certificate"), "{refused}");
+        assert!(ask(&url, Family::V4, &file("none.pem", "nothing")).unwrap_err().contains("no certificate"));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_address_is_found_among_other_text() {
+        let (v4, v6) = ("192.0.2.1".parse().ok(), "2001:db8::1".parse().ok());
+        for page in [
+            "192.0.2.1",
+            "192.0.2.1\n",
+            "<html><body>Current IP Address: 192.0.2.1</body></html>",
+            "{\"ip\":\"192.0.2.1\",\"v6\":\"2001:db8::1\"}",
+            "fl=1\nip=192.0.2.1\nts=1700000000.123\n",
+            "You are 192.0.2.1.",
+        ] {
+            assert_eq!(find(page.as_bytes(), Family::V4), v4, "{page}");
+        }
+        for page in ["2001:db8::1\r\n", "ip=2001:DB8::1", "[2001:db8::1]:443", "is 2001:db8::1: yes"] {
+            assert_eq!(find(page.as_bytes(), Family::V6), v6, "{page}");
+        }
+        for page in ["", "none", "192.0.2", "1.2.3.4.5", "12:30:45", "\u{fffd}", "2001:db8::1"] {
+            assert_eq!(find(page.as_bytes(), Family::V4), None, "{page}");
+        }
+    }
+}

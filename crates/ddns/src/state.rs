@@ -1,0 +1,142 @@
+//! What is remembered on disk: which records are ours. Without it the prerequisites still protect those of others, and
+//! what is equal to what a name shall have is taken for ours.
+
+use crate::address::{Addresses, Family, PerFamily};
+use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, NAMES_MAX};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the file that this software writes and reads.
+const VERSION: u32 = 1;
+
+/// The state file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Saved {
+    version: u32,
+    /// The zone that the names are in; the state of another zone says nothing.
+    pub zone: String,
+    /// By owner, in presentation format. Names that are no longer configured stay.
+    pub names: BTreeMap<String, SavedName>,
+}
+
+/// What is known of one name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SavedName {
+    /// What a server has acknowledged last, or has shown.
+    pub confirmed: PerFamily<Addresses>,
+    /// With this TTL.
+    pub ttl: u32,
+    /// When that was, in seconds of 1970; 0 before the first time.
+    pub confirmed_at_s: u64,
+    /// Updates that were sent and may have been carried out.
+    pub attempts: Vec<Attempt>,
+}
+
+/// An update whose outcome was not known when this was written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Attempt {
+    /// What it sets; nothing of a family that it leaves alone.
+    pub sets: PerFamily<Option<Addresses>>,
+    /// When it was signed, in seconds of 1970.
+    pub sent_at_s: u64,
+}
+
+impl Saved {
+    /// Nothing is known.
+    #[must_use]
+    pub fn new(zone: &str) -> Self {
+        Self { version: VERSION, zone: zone.to_owned(), names: BTreeMap::new() }
+    }
+
+    /// Reads the file's octets.
+    ///
+    /// # Errors
+    /// Why nothing can be known from them.
+    pub fn parse(octets: &[u8], zone: &str) -> Result<Self, String> {
+        let saved: Self = serde_json::from_slice(octets).map_err(|error| error.to_string())?;
+        if saved.version != VERSION {
+            return Err(format!("it is of version {}, this software reads {VERSION}", saved.version));
+        }
+        if saved.zone != zone {
+            return Err(format!("it is of the zone {}", saved.zone));
+        }
+        // Twice as many: those that are no longer configured stay too.
+        if saved.names.len() > 2 * NAMES_MAX {
+            return Err(format!("it has {} names, more than {}", saved.names.len(), 2 * NAMES_MAX));
+        }
+        Ok(saved)
+    }
+
+    /// The file's octets.
+    #[must_use]
+    pub fn to_octets(&self) -> Vec<u8> {
+        let mut octets = serde_json::to_vec_pretty(self).expect("maps with keys of text, numbers and addresses");
+        octets.push(b'\n');
+        octets
+    }
+}
+
+impl SavedName {
+    /// Whether an update may have been carried out after what is known was so.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.sent_at_s >= self.confirmed_at_s)
+    }
+
+    /// Whether this set is one that we have, or may have, written.
+    pub(crate) fn is_own(&self, family: Family, addresses: &Addresses) -> bool {
+        self.confirmed[family] == *addresses
+            || self.attempts.iter().any(|attempt| attempt.sets[family].as_ref() == Some(addresses))
+    }
+
+    /// Forgets updates that can have no more effect, now that what is there is known.
+    pub(crate) fn forget_old(&mut self, now_s: u64) {
+        self.attempts.retain(|attempt| now_s.saturating_sub(attempt.sent_at_s) < ATTEMPT_LIFE_S);
+    }
+
+    /// Whether one more can be remembered.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.attempts.len() < ATTEMPTS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut saved = Saved::new("example.test.");
+        let mut name = SavedName { ttl: 60, confirmed_at_s: 1_700_000_000, ..SavedName::default() };
+        name.confirmed.ipv4.insert("192.0.2.1".parse().unwrap());
+        let sets = PerFamily { ipv4: Some(Addresses::new()), ipv6: None };
+        name.attempts.push(Attempt { sets, sent_at_s: 1_700_000_001 });
+        saved.names.insert("home.example.test.".into(), name);
+        assert_eq!(Saved::parse(&saved.to_octets(), "example.test.").unwrap(), saved);
+        assert!(saved.names["home.example.test."].is_in_doubt());
+    }
+
+    #[test]
+    fn what_is_damaged_or_of_another_zone_is_refused() {
+        let saved = Saved::new("example.test.");
+        let octets = saved.to_octets();
+        assert!(Saved::parse(&octets, "other.test.").unwrap_err().contains("example.test."));
+        for len in 0..octets.len() - 2 {
+            assert!(Saved::parse(&octets[..len], "example.test.").is_err(), "{len}");
+        }
+        let newer = String::from_utf8(octets).unwrap().replace("\"version\": 1", "\"version\": 2");
+        assert!(Saved::parse(newer.as_bytes(), "example.test.").unwrap_err().contains("version 2"));
+    }
+
+    #[test]
+    fn an_attempt_is_remembered_as_long_as_it_can_have_an_effect() {
+        let sets = PerFamily { ipv4: Some(Addresses::from(["192.0.2.1".parse().unwrap()])), ipv6: None };
+        let mut name = SavedName { confirmed_at_s: 1_001, ..SavedName::default() };
+        name.attempts.push(Attempt { sets: sets.clone(), sent_at_s: 1_000 });
+        assert!(!name.is_in_doubt() && name.is_own(Family::V4, &sets.ipv4.clone().unwrap()));
+        assert!(!name.is_own(Family::V6, &sets.ipv4.unwrap()) && name.is_own(Family::V6, &Addresses::new()));
+        name.forget_old(1_599);
+        assert_eq!(name.attempts.len(), 1);
+        name.forget_old(1_600);
+        assert!(name.attempts.is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! Network namespaces: machines of their own, as far as their addresses go. Making one takes root and iproute2.
+
+use super::tools::forbidden;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Namespaces of one test process.
+const NAMESPACES_MAX: u8 = 8;
+
+/// A namespace with a link to this one; both go with it.
+pub(crate) struct Namespace {
+    name: String,
+    /// Our end of the link.
+    pub(crate) here: Ipv4Addr,
+    /// The other end.
+    pub(crate) there: Ipv4Addr,
+}
+
+impl Namespace {
+    /// `None`, said plainly, where nobody may make one. `which` tells those of this process apart.
+    pub(crate) fn make(which: u8) -> Option<Self> {
+        assert!(which < NAMESPACES_MAX);
+        let id = std::process::id();
+        let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
+        // A /30 of the benchmarking network (RFC 2544: 198.18.0.0/15), another for each process and test.
+        let place = (id % 0x1000) * u32::from(NAMESPACES_MAX) + u32::from(which);
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + place * 4;
+        let (here, there) = (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2));
+        let namespace = Self { name: name.clone(), here, there };
+        let made = ip(&["netns", "add", &name])
+            && ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name])
+            && ip(&["addr", "add", &format!("{here}/30"), "dev", &near])
+            && ip(&["link", "set", &near, "up"])
+            && ip(&["-n", &name, "addr", "add", &format!("{there}/30"), "dev", &far])
+            && ip(&["-n", &name, "link", "set", &far, "up"]);
+        if !made {
+            // It takes root, and iproute2.
+            forbidden("making a network namespace");
+            return None;
+        }
+        Some(namespace)
+    }
+
+    /// Makes an interface in the namespace that leads nowhere, and is up.
+    pub(crate) fn add_interface(&self, name: &str) {
+        let peer = format!("{name}-peer");
+        self.ip(&format!("link add {name} type veth peer name {peer}"));
+        self.ip(&format!("link set {name} up"));
+        self.ip(&format!("link set {peer} up"));
+    }
+
+    /// Runs `ip` on the namespace.
+    pub(crate) fn ip(&self, arguments: &str) {
+        let words: Vec<&str> = ["-n", &self.name].into_iter().chain(arguments.split(' ')).collect();
+        assert!(ip(&words), "ip {arguments}");
+    }
+
+    /// A program that will run in the namespace.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
+        command
+    }
+
+    /// Asks in the namespace, once for each line; gives what `dig` said.
+    pub(crate) fn dig(&self, server: SocketAddr, arguments: &[&str], questions: &Path) -> String {
+        let output = self
+            .command("dig")
+            .args([format!("@{}", server.ip()), "-p".to_owned(), server.port().to_string()])
+            .args(["+tries=1", "+time=2"])
+            .args(arguments)
+            .arg("-f")
+            .arg(questions)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // Its end of the link goes with it, and so does the other.
+        let _gone = ip(&["netns", "del", &self.name]);
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    let status = Command::new("ip").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
