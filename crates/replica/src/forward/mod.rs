@@ -1,8 +1,8 @@
 //! The origin's side: what this replica's own clients asked for, until they can be told.
 //!
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
-//! once it has itself applied the entry. An answer of SERVFAIL means that it was certainly not proposed (RFC 2136
-//! 3.4.2); when that is not certain the client hears nothing and repeats its octets.
+//! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
+//! 2136 3.4.2, `docs/decisions/0014`); when that is not certain the client hears nothing and repeats its octets.
 
 mod seen;
 mod waiter;
@@ -11,7 +11,7 @@ pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::io::{Output, UpdateRequest, Verdict};
+use crate::io::{Output, Right, Serving, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
@@ -20,6 +20,8 @@ use crate::replica::Replica;
 use crate::state::{Identity, Known};
 use core::net::{IpAddr, SocketAddr};
 use waiter::Client;
+use wire::name::Name;
+use zone::ZoneId;
 
 /// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
 fn source_octets(source: SocketAddr) -> [u8; 16] {
@@ -30,10 +32,16 @@ fn source_octets(source: SocketAddr) -> [u8; 16] {
 }
 
 impl Replica {
-    /// Takes an update of a client.
+    /// Takes an update of a client. Whether it was executed before comes first: what is said of it must not depend on
+    /// what became of its key's grants, or of its zone, since.
     pub(crate) fn handle_update(&mut self, request: UpdateRequest) {
-        let UpdateRequest { request_id, source, message, verified, transport: _ } = request;
-        let source = source_octets(source);
+        // What this one holds may be wrong, or is of a cluster that went on without it.
+        if self.is_fenced() || self.is_removed() {
+            return self.verdict(request.request_id, Verdict::NotProposed);
+        }
+        let source = source_octets(request.source);
+        let UpdateRequest { request_id, verified, .. } = &request;
+        let request_id = *request_id;
         let key_name = verified.key_name.as_ref().to_canonical();
         match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
             Known::Repeat(rcode) => return self.verdict(request_id, Verdict::Answer(rcode)),
@@ -46,12 +54,23 @@ impl Replica {
             Some(false) => return self.verdict(request_id, Verdict::Unknown),
             None => {}
         }
+        if request.refused_for.is_some() {
+            return self.look_before_refusing(request);
+        }
+        self.forward_update(request);
+    }
+
+    /// Hands an update to the leader that nothing here speaks against.
+    fn forward_update(&mut self, request: UpdateRequest) {
+        let UpdateRequest { request_id, source, message, verified, transport: _, refused_for: _ } = request;
+        let source = source_octets(source);
+        let client = Client { request_id, source };
         if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || self.is_stopping() {
             return self.verdict(request_id, Verdict::NotProposed);
         }
         let command = Command::Update(UpdateCommand {
             identity: verified.identity,
-            key_name,
+            key_name: verified.key_name.as_ref().to_canonical(),
             time_signed: verified.time_signed,
             fudge: verified.fudge,
             source,
@@ -59,6 +78,40 @@ impl Replica {
         });
         let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };
         self.wait(command, purpose, UPDATE_WAIT_MS);
+    }
+
+    /// By what this replica holds the update is to be refused; it may be behind one that took it, or the grant of it.
+    /// So the leader is asked how far things are, and what is here by then decides. A node that does not serve says so.
+    fn look_before_refusing(&mut self, request: UpdateRequest) {
+        if self.serving == Serving::No {
+            return self.verdict(request.request_id, Verdict::Refused);
+        }
+        if self.is_stopping() || !self.read_before_refusing(&request) {
+            self.verdict(request.request_id, Verdict::NotProposed);
+        }
+    }
+
+    /// All that was acknowledged when the update came is applied here; `false` when nobody could confirm that in time.
+    pub(crate) fn refuse_or_forward(&mut self, request: UpdateRequest, is_confirmed: bool) {
+        let UpdateRequest { request_id, verified, refused_for, .. } = &request;
+        if !is_confirmed {
+            return self.verdict(*request_id, Verdict::NotProposed);
+        }
+        let is_refused = refused_for.as_ref().is_some_and(|zone| self.refuses(&verified.key_name, zone));
+        let source = source_octets(request.source);
+        let key_name = verified.key_name.as_ref().to_canonical();
+        let known = self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source);
+        if is_refused && known == Known::New && self.waiters.of_identity(&verified.identity).is_none() {
+            return self.verdict(*request_id, Verdict::Refused);
+        }
+        self.handle_update(UpdateRequest { refused_for: None, ..request });
+    }
+
+    /// Whether a key may not update a zone, by what is applied here. The leader asks the same at evaluation.
+    fn refuses(&self, key: &Name, zone: &ZoneId) -> bool {
+        let published = self.machine.zones.published();
+        let is_open = published.zone(zone).is_some_and(|zone| !zone.is_presigned());
+        !is_open || !self.machine.settings.is_granted(&key.as_ref().to_canonical(), zone, Right::Update)
     }
 
     /// Starts to wait for the outcome of a command, and sends it on its way.

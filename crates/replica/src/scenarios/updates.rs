@@ -119,6 +119,88 @@ fn failures_are_durable_outcomes_too() {
     assert_eq!(cluster.verdict(again), Some(Verdict::Answer(Rcode::NXRRSET)));
 }
 
+const REVOKE: fn() -> AdminCommand = || AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update };
+const GRANT: fn() -> AdminCommand = || AdminCommand::Grant { key: name("key."), zone: None, right: Right::Update };
+
+/// What is said of an update that was executed does not depend on what became of its key or its zone since.
+fn repeats_after(command: AdminCommand) {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_looked_at(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    assert_eq!(cluster.admin_ok(2, command), AdminReply::Done);
+    for id in [1, 2, 3] {
+        let again = cluster.update_looked_at(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.assert_done(again);
+        let replay = cluster.update_looked_at(id, message.clone(), "192.0.2.201:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
+        // One that is new is refused, and leaves nothing.
+        let before = cluster.replica(id).status().last_index;
+        let new = add(&address(2), 80 + id as u16, cluster.now.wall_ms);
+        let new = cluster.update_looked_at(id, new, "192.0.2.200:4000");
+        cluster.run(200);
+        assert_eq!(cluster.verdict(new), Some(Verdict::Refused));
+        assert_eq!(cluster.replica(id).status().last_index, before);
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_after_a_revoke_gets_the_first_rcode() {
+    repeats_after(REVOKE());
+}
+
+#[test]
+fn a_repeat_after_the_zone_went_gets_the_first_rcode() {
+    repeats_after(AdminCommand::RemoveZone { zone: zone_id("example.test.") });
+}
+
+#[test]
+fn a_member_that_is_behind_a_grant_finds_out_before_it_refuses() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let behind = leader % 3 + 1;
+    cluster.admin_ok(leader, REVOKE());
+    for other in [1, 2, 3].into_iter().filter(|&id| id != behind) {
+        cluster.cut.extend([(behind, other), (other, behind)]);
+    }
+    cluster.admin_ok(leader, GRANT());
+    // Granted, and executed through another; the member that is behind knows of neither.
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_looked_at(leader, message.clone(), "192.0.2.200:4000");
+    cluster.run(100);
+    cluster.assert_done(first);
+    let again = cluster.update_looked_at(behind, message.clone(), "192.0.2.200:4000");
+    let new = add(&address(2), 78, cluster.now.wall_ms);
+    let new = cluster.update_looked_at(behind, new, "192.0.2.200:4000");
+    cluster.run(500);
+    assert_eq!((cluster.verdict(again), cluster.verdict(new)), (None, None), "it cannot know");
+    cluster.cut.clear();
+    cluster.run(2_000);
+    cluster.assert_done(again);
+    cluster.assert_done(new);
+    cluster.run(500);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_hears_nobody_refuses_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let alone = leader % 3 + 1;
+    cluster.admin_ok(leader, REVOKE());
+    for other in [1, 2, 3].into_iter().filter(|&id| id != alone) {
+        cluster.cut.extend([(alone, other), (other, alone)]);
+    }
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_looked_at(alone, message, "192.0.2.200:4000");
+    cluster.run(3_000);
+    assert_eq!(cluster.verdict(request), Some(Verdict::NotProposed));
+}
+
 #[test]
 fn rights_are_the_leaders_to_judge() {
     let mut cluster = Cluster::with_zone(3);

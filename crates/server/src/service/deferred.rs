@@ -116,6 +116,7 @@ pub(crate) struct UpdateThread<S> {
 }
 
 /// What is known of a request when it is refused.
+#[derive(Clone, Copy)]
 pub(super) struct Refused {
     pub(super) rcode: Rcode,
     pub(super) reason: Refusal,
@@ -209,13 +210,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
         received_at: Instant,
     ) {
-        let refused = match self.admit_update(request, Some(&verified), rights) {
-            Err(refused) => Some(refused),
-            Ok(_) => prescan(request)
+        let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
+        let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
+        let early = self.admit_update(request, Some(&verified), rights).err();
+        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        let for_good = match &early {
+            Some(_) if zone.is_some() => None,
+            Some(refused) => Some(*refused),
+            None => prescan(request)
                 .map_or_else(Some, |parsed| parsed.verdict_without_zone())
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
-        if let Some(refused) = refused {
+        if let Some(refused) = for_good {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
@@ -225,9 +231,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
             transport: reply.transport().of_replica(),
             message: octets.to_vec(),
             verified,
+            // A repeat of what was executed is told so, whatever this node would say of it now.
+            refused_for: zone.filter(|_| early.is_some()),
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
+            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
             self.refuse(request, &refused, Some(&signer), reply);
