@@ -11,7 +11,7 @@ pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::io::{Output, Right, Serving, UpdateRequest, Verdict};
+use crate::io::{NodeId, Output, Right, Serving, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
@@ -130,13 +130,18 @@ impl Replica {
         let command = waiter.command.clone();
         let attempt = self.waiters.attempt(token);
         if leader == own {
-            if !self.head.enqueue(Origin { peer: None, token: attempt }, command) {
-                self.waiters.answered(attempt);
-                return;
+            let is_queued = self.head.enqueue(Origin { peer: None, token: attempt }, command);
+            self.sent(token, leader, attempt);
+            if !is_queued {
+                self.handle_answer(attempt, Answer::Overloaded);
             }
         } else {
             self.send(leader, &Frame::Forward { token: attempt, command });
+            self.sent(token, leader, attempt);
         }
+    }
+
+    fn sent(&mut self, token: u64, leader: NodeId, attempt: u64) {
         if let Some(waiter) = self.waiters.get_mut(token) {
             waiter.sent(leader, attempt, self.now.monotonic_ms);
         }
@@ -147,18 +152,19 @@ impl Replica {
         let Some(token) = self.waiters.answered(attempt) else { return };
         let Some(waiter) = self.waiters.get_mut(token) else { return };
         match answer {
-            Answer::Proposed { index, term } => waiter.place = Some((index, term)),
+            Answer::Proposed { index, term } => self.waiters.put_place(token, (index, term)),
             Answer::Joined { index, term, id } => {
-                waiter.place = Some((index, term));
                 waiter.joined = Some(id);
+                self.waiters.put_place(token, (index, term));
             }
-            Answer::Done { index } => waiter.done_at = Some(index),
+            Answer::Done { index } => self.waiters.put_done_at(token, index),
             Answer::Repeat { rcode, index } => {
-                waiter.done_at = Some(index);
                 waiter.rcode = Some(rcode);
+                self.waiters.put_done_at(token, index);
             }
             Answer::BadTime => return self.bad_time(token),
-            Answer::NotProposed => return waiter.not_proposed(),
+            Answer::NotProposed => return self.waiters.not_proposed(token),
+            Answer::Overloaded => return self.overloaded(token),
             Answer::Refused(error) => {
                 return match self.waiters.remove(token) {
                     Some(Waiter { purpose: Purpose::Admin(step), .. }) => self.admin_step_done(step, Err(error)),
@@ -172,6 +178,17 @@ impl Replica {
             }
         }
         self.settle(token);
+    }
+
+    /// The leader has no room for this attempt. An update of which no other attempt may be under way is refused at
+    /// once: what waits is asked again and again, and makes an overload last. A command is not: there are few of them.
+    fn overloaded(&mut self, token: u64) {
+        self.waiters.not_proposed(token);
+        let Some(waiter) = self.waiters.get(token) else { return };
+        if waiter.is_certainly_not_proposed() && matches!(waiter.purpose, Purpose::Update { .. }) {
+            self.counters.updates_overloaded += 1;
+            self.finish_update(token, Verdict::NotProposed);
+        }
     }
 
     /// The leader takes the address that it was told for another than the first: those who asked from it hear so. Who
@@ -188,7 +205,7 @@ impl Replica {
         };
         command.source = next;
         *clients = rest;
-        waiter.not_proposed();
+        self.waiters.not_proposed(token);
         self.waiters.forget_attempts(token);
         for Client { request_id, .. } in others {
             self.verdict(request_id, Verdict::BadTime);
@@ -200,7 +217,7 @@ impl Replica {
     fn settle(&mut self, token: u64) {
         let Some(waiter) = self.waiters.get(token) else { return };
         let applied = self.machine.applied.0;
-        if let Some((index, term)) = waiter.place
+        if let Some((index, term)) = waiter.place()
             && index <= applied
         {
             return match self.driver.log().term(index) {
@@ -210,7 +227,7 @@ impl Replica {
                 Err(_) => self.unsettled(token),
             };
         }
-        if waiter.done_at.is_some_and(|index| index <= applied) {
+        if waiter.done_at().is_some_and(|index| index <= applied) {
             self.settled(token);
         }
     }
@@ -228,7 +245,7 @@ impl Replica {
                 }
             }
             Purpose::Admin(_) => {
-                let unchanged = waiter.place.is_none();
+                let unchanged = waiter.place().is_none();
                 if let Some(Waiter { purpose: Purpose::Admin(step), joined, .. }) = self.waiters.remove(token) {
                     self.admin_step_done(step, Ok((unchanged, joined)));
                 }
@@ -239,8 +256,8 @@ impl Replica {
     /// The place of a command left the log before it could be looked at. A session tells what became of an update;
     /// without one it is asked again. Of anything else nobody knows.
     fn unsettled(&mut self, token: u64) {
-        let Some(waiter) = self.waiters.get_mut(token) else { return };
-        waiter.place = None;
+        self.waiters.forget_place(token);
+        let Some(waiter) = self.waiters.get(token) else { return };
         match &waiter.purpose {
             Purpose::Update { identity, .. } => {
                 let session = self.machine.sessions.get(identity).map(|session| session.rcode);
@@ -265,9 +282,7 @@ impl Replica {
 
     /// Another entry stands where this one was: it was certainly not executed.
     fn lost(&mut self, token: u64) {
-        if let Some(waiter) = self.waiters.get_mut(token) {
-            waiter.not_proposed();
-        }
+        self.waiters.not_proposed(token);
         self.dispatch(token);
     }
 
