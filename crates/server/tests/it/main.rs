@@ -24,6 +24,8 @@ mod connections;
 mod disks;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// The same update again: one outcome, one execution.
+mod repeats;
 // Reads over the API that see everything.
 mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
