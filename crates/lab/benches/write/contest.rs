@@ -50,7 +50,7 @@ pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
         .iter()
         .filter_map(|&side| Some((side, turns.get(&side)?)))
         .map(|(side, turns)| {
-            let rates: Vec<f64> = turns.runs.iter().map(load::answers_a_second).collect();
+            let rates: Vec<f64> = turns.runs.iter().map(acknowledged_a_second).collect();
             let (median, low, high) = spread(&rates);
             let budget = CLOSED_MIN.iter().find(|&&(nodes, _)| side == Side::Catamaran(nodes)).map(|&(_, least)| least);
             let is_whole = options.in_flight == 512;
@@ -125,11 +125,18 @@ fn all(options: &Options, seconds: u64, pace: &[&str]) -> Result<BTreeMap<Side, 
             turn(options, &running, seconds, pace, round, all.entry(side).or_default())
                 .map_err(|error| format!("{}: {error}", side.name()))?;
             let turns = &all[&side];
-            let rate = turns.runs.last().map_or(0.0, load::answers_a_second);
+            let rate = turns.runs.last().map_or(0.0, acknowledged_a_second);
             eprintln!("round {}, {}: {}/s, {} lost", round + 1, side.name(), thousands(rate), turns.lost);
         }
     }
     Ok(all)
+}
+
+/// Updates that were acknowledged in a whole second of sending.
+fn acknowledged_a_second(run: &Run) -> f64 {
+    let rcodes = run.figures().rcodes;
+    let (done, all) = (rcodes.get("NOERROR").copied().unwrap_or(0), rcodes.values().sum::<u64>().max(1));
+    load::answers_a_second(run) * done as f64 / all as f64
 }
 
 /// One turn of one side.

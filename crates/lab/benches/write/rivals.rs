@@ -71,6 +71,8 @@ fn knot(folder: &Path, zone: &Path, address: SocketAddr) -> Result<Option<Comman
     let Some(program) = installed("knotd") else { return Ok(None) };
     let (ip, port, at) = (address.ip(), address.port(), folder.display());
     let key = KEY.trim_end_matches('.');
+    // It makes the folders of its databases, and not the one that they are in.
+    std::fs::create_dir_all(folder.join("db")).map_err(|error| format!("{}: {error}", folder.display()))?;
     let text = format!(
         "server:\n    rundir: \"{at}\"\n    listen: {ip}@{port}\n    tcp-max-clients: 500
 database:\n    storage: \"{at}/db\"\n    journal-db-max-size: 4G
