@@ -13,6 +13,7 @@ use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::serving::ServingReader;
+use super::shares::Shares;
 use super::transfer;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
@@ -22,6 +23,7 @@ use crate::node::rights::Rights;
 use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
 use replica::update::{Authenticated, Signer, authenticate, prescan};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -45,23 +47,30 @@ pub(crate) enum Work {
     Outcome(u64, Verdict),
 }
 
-/// Where work is put down. One queue for each thread; all of them share one bound.
+/// Where work is put down. One queue for each thread; all of them share one bound, and networks share the places.
 #[derive(Clone)]
 pub(crate) struct Desk {
     queues: Vec<Sender<Work>>,
     waiting: Arc<Gauge>,
+    shares: Arc<Shares>,
 }
 
 impl Desk {
     /// A desk, and what each of its threads works off.
     pub(crate) fn new(threads: usize) -> (Self, Vec<Receiver<Work>>) {
         let (queues, receivers) = (0..threads).map(|_| channel()).unzip();
-        (Self { queues, waiting: Arc::default() }, receivers)
+        (Self { queues, waiting: Arc::default(), shares: Arc::default() }, receivers)
     }
 
-    /// Puts a message down; false when too many wait.
+    /// Puts a message down; false when too many wait, or too many of this network while half of the places are taken.
     pub(crate) fn put(&self, message: Deferred) -> bool {
+        let address = message.reply.peer().ip();
+        let is_crowded = self.waiting.get() >= UPDATE_QUEUE_MAX as u64 / 2;
+        if !self.shares.enter(address, is_crowded) {
+            return false;
+        }
         if !self.waiting.enter(UPDATE_QUEUE_MAX) {
+            self.shares.leave(address);
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -70,9 +79,15 @@ impl Desk {
         let queue = hasher.finish() as usize % self.queues.len();
         let sent = self.queues[queue].send(Work::Message(message)).is_ok();
         if !sent {
-            self.waiting.leave();
+            self.taken(address);
         }
         sent
+    }
+
+    /// A message of this address waits no more.
+    fn taken(&self, address: IpAddr) {
+        self.waiting.leave();
+        self.shares.leave(address);
     }
 
     /// Passes an outcome to the thread that waits for it: its number is in the id.
@@ -130,7 +145,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             self.zones.offline();
             match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
                 Ok(Work::Message(message)) => {
-                    self.service.desk.waiting.leave();
+                    self.service.desk.taken(message.reply.peer().ip());
                     // A panic is a bug of ours; it costs the message that met it (invariant 6).
                     if catch_unwind(AssertUnwindSafe(|| self.message(message))).is_err() {
                         self.listen.panics.one_shared();
