@@ -135,6 +135,11 @@ pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
 /// How often a transfer that waits for its client looks whether it may go on.
 pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
+/// How long a request of the API waits for a zone to show a serial, at most; their number is that of the connections.
+pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
+/// Time between two looks, at least.
+pub(crate) const AT_LOOK_MS: u64 = 5;
+
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
 /// Updates handed to the replica that have no outcome yet.

@@ -2,6 +2,7 @@
 
 use super::cluster::*;
 use crate::command::{Answer, Command};
+use crate::entry::SettingsChange;
 use crate::io::{AdminCommand, AdminReply, Contents, Input, Output, Right, Verdict, ZoneOptions};
 use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::peer::Frame;
@@ -197,7 +198,7 @@ fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {
     let grant = AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer };
     let held_up = cluster.admin(leader, grant);
     let old = cluster.add(follower, &address(1));
-    let filler = || Command::TransferLeader { to: Some(leader) };
+    let filler = || Command::Settings(SettingsChange::ZoneRemove { zone: zone_id("none.test.") });
     for token in 0..EVALUATION_QUEUE_MAX as u64 {
         cluster.replica_mut(leader).head.enqueue(Origin { peer: None, token: 1 << 60 | token }, filler());
     }
