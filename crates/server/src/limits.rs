@@ -135,12 +135,21 @@ pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
 /// How often a transfer that waits for its client looks whether it may go on.
 pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
+/// How long a request of the API waits for a zone to show a serial, at most; their number is that of the connections.
+pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
+/// Time between two looks, at least.
+pub(crate) const AT_LOOK_MS: u64 = 5;
+
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
 /// Updates handed to the replica that have no outcome yet.
 pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
-/// Threads that authenticate and sign.
-pub(crate) const UPDATE_THREADS: usize = 2;
+/// Of them, those of one network while half of the places are taken.
+pub(crate) const DESK_SHARE_MAX: u32 = 256;
+/// Slots that networks are counted in.
+pub(crate) const DESK_SHARES: usize = 4_096;
+/// Threads that authenticate and sign: one a core, so many at most.
+pub(crate) const UPDATE_THREADS_MAX: usize = 4;
 /// Time after which the node forgets an update that got no outcome: it stays silent (UDP) or closes (TCP).
 pub(crate) const UPDATE_FORGET_MS: u64 = 10_000;
 

@@ -178,7 +178,8 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/nodes, /v1/tokens, /v1/feature-level",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/nodes, /v1/tokens, \
+         /v1/feature-level",
     )
 }
 

@@ -5,6 +5,7 @@
 //! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
+//! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows that serial; `&wait_ms=N` | from elsewhere |
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file; `&consistent=1` | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
@@ -26,6 +27,7 @@
 
 pub(crate) mod types;
 
+mod at_serial;
 pub(crate) mod backup;
 mod consistent;
 pub(crate) mod error;
@@ -76,6 +78,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/metrics", get(page::metrics))
         .route("/v1/status", get(status::status))
         .route("/v1/zones", get(zones::list))
+        .route("/v1/zones/{zone}", get(at_serial::show))
         .route_layer(from_fn_with_state(api.clone(), guard::local_or_token));
     let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));

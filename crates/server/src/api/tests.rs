@@ -93,6 +93,10 @@ fn changes_and_secrets_need_the_token_everywhere() {
         assert_eq!(ask(&api, "127.0.0.1:5", method, path, None), StatusCode::UNAUTHORIZED, "{method} {path}");
         assert_eq!(ask(&api, "127.0.0.1:5", method, path, Some(&token)), passed, "{method} {path}");
     }
+    assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/v1/zones/none.test.?at=1", None), StatusCode::NOT_FOUND);
+    assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/v1/zones/a..b", None), StatusCode::BAD_REQUEST);
+    assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/v1/zones/none.test.?at=x", None), StatusCode::BAD_REQUEST);
+    assert_eq!(ask(&api, "192.0.2.1:5", "GET", "/v1/zones/none.test.", None), StatusCode::UNAUTHORIZED);
     assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/", None), StatusCode::NOT_FOUND);
     assert_eq!(ask(&api, "127.0.0.1:5", "PUT", "/healthz", None), StatusCode::METHOD_NOT_ALLOWED);
 }

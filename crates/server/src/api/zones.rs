@@ -64,6 +64,14 @@ pub(super) fn describe_all(api: &Api, statuses: &[ZoneStatus]) -> Vec<ZoneJson> 
     zones
 }
 
+/// One zone that this node serves.
+pub(super) fn describe_one(api: &Api, id: &ZoneId) -> Option<ZoneJson> {
+    let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
+    let zone = reader.pin().zone(id).map(|zone| describe(&zone, None));
+    reader.offline();
+    zone
+}
+
 pub(super) fn count(api: &Api) -> usize {
     let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
     let count = reader.pin().zone_count();

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     rights: RwLock<Arc<Rights>>,
     /// Who belongs to the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
+    /// Changes whenever queries see something newer.
+    pub(crate) published: watch::Sender<u64>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// Whether this node does.

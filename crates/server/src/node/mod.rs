@@ -45,7 +45,7 @@ use crate::api::Api;
 use crate::api::backup::Backups;
 use crate::config::Config;
 use crate::files::token::fill_random;
-use crate::limits::UPDATE_THREADS;
+use crate::limits::UPDATE_THREADS_MAX;
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
@@ -202,7 +202,8 @@ impl Node {
     fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
-        let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (desk, desk_queues) = Desk::new(cores.min(UPDATE_THREADS_MAX));
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
         let service = Arc::new(service(config, &desk));
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());

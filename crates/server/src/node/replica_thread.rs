@@ -173,7 +173,10 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            Output::Published { .. } => self.counters.published.one(),
+            Output::Published { index } => {
+                self.counters.published.one();
+                self.shared.published.send_replace(index);
+            }
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
                 tracing::info!(?role, term, leader, "role changed");

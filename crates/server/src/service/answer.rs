@@ -481,10 +481,19 @@ mod tests {
         // The receiving end of the desk is gone: nothing can be put down.
         let Action::Respond(len) = pinned.defer(&update, reply.clone(), &mut out) else { panic!("no response") };
         assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12));
-        // One that nobody works off fills up.
+        // One that nobody works off fills up: half of it by one network, all of it by many.
         let (desk, _queues) = Desk::new(1);
-        let put = || desk.put(Deferred { octets: update.clone(), reply: reply.clone(), received_at: Instant::now() });
-        assert!((0..UPDATE_QUEUE_MAX).all(|_| put()) && !put());
+        let put = |network: usize| {
+            let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
+            let peer = SocketAddr::from(([10, (network >> 8) as u8, network as u8, 1], 5));
+            let reply = Reply::Stream { peer, transport, transfers: true, connection };
+            desk.put(Deferred { octets: update.clone(), reply, received_at: Instant::now() })
+        };
+        assert!((0..UPDATE_QUEUE_MAX / 2).all(|_| put(0)) && !put(0));
+        assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64 / 2);
+        let others = (1..).take(UPDATE_QUEUE_MAX).filter(|&network| put(network)).count();
+        assert_eq!(others, UPDATE_QUEUE_MAX / 2);
+        assert!(!put(UPDATE_QUEUE_MAX + 1));
         assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
         assert!(page().contains("reason=\"queue_full\"} 1\n"));
     }

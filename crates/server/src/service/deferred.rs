@@ -13,6 +13,7 @@ use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::serving::ServingReader;
+use super::shares::Shares;
 use super::transfer;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
@@ -22,6 +23,7 @@ use crate::node::rights::Rights;
 use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
 use replica::update::{Authenticated, Signer, authenticate, prescan};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -45,23 +47,30 @@ pub(crate) enum Work {
     Outcome(u64, Verdict),
 }
 
-/// Where work is put down. One queue for each thread; all of them share one bound.
+/// Where work is put down. One queue for each thread; all of them share one bound, and networks share the places.
 #[derive(Clone)]
 pub(crate) struct Desk {
     queues: Vec<Sender<Work>>,
     waiting: Arc<Gauge>,
+    shares: Arc<Shares>,
 }
 
 impl Desk {
     /// A desk, and what each of its threads works off.
     pub(crate) fn new(threads: usize) -> (Self, Vec<Receiver<Work>>) {
         let (queues, receivers) = (0..threads).map(|_| channel()).unzip();
-        (Self { queues, waiting: Arc::default() }, receivers)
+        (Self { queues, waiting: Arc::default(), shares: Arc::default() }, receivers)
     }
 
-    /// Puts a message down; false when too many wait.
+    /// Puts a message down; false when too many wait, or too many of this network while half of the places are taken.
     pub(crate) fn put(&self, message: Deferred) -> bool {
+        let address = message.reply.peer().ip();
+        let is_crowded = self.waiting.get() >= UPDATE_QUEUE_MAX as u64 / 2;
+        if !self.shares.enter(address, is_crowded) {
+            return false;
+        }
         if !self.waiting.enter(UPDATE_QUEUE_MAX) {
+            self.shares.leave(address);
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -70,9 +79,15 @@ impl Desk {
         let queue = hasher.finish() as usize % self.queues.len();
         let sent = self.queues[queue].send(Work::Message(message)).is_ok();
         if !sent {
-            self.waiting.leave();
+            self.taken(address);
         }
         sent
+    }
+
+    /// A message of this address waits no more.
+    fn taken(&self, address: IpAddr) {
+        self.waiting.leave();
+        self.shares.leave(address);
     }
 
     /// Passes an outcome to the thread that waits for it: its number is in the id.
@@ -116,6 +131,7 @@ pub(crate) struct UpdateThread<S> {
 }
 
 /// What is known of a request when it is refused.
+#[derive(Clone, Copy)]
 pub(super) struct Refused {
     pub(super) rcode: Rcode,
     pub(super) reason: Refusal,
@@ -129,7 +145,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             self.zones.offline();
             match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
                 Ok(Work::Message(message)) => {
-                    self.service.desk.waiting.leave();
+                    self.service.desk.taken(message.reply.peer().ip());
                     // A panic is a bug of ours; it costs the message that met it (invariant 6).
                     if catch_unwind(AssertUnwindSafe(|| self.message(message))).is_err() {
                         self.listen.panics.one_shared();
@@ -209,13 +225,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
         received_at: Instant,
     ) {
-        let refused = match self.admit_update(request, Some(&verified), rights) {
-            Err(refused) => Some(refused),
-            Ok(_) => prescan(request)
+        let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
+        let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
+        let early = self.admit_update(request, Some(&verified), rights).err();
+        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        let for_good = match &early {
+            Some(_) if zone.is_some() => None,
+            Some(refused) => Some(*refused),
+            None => prescan(request)
                 .map_or_else(Some, |parsed| parsed.verdict_without_zone())
                 .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
         };
-        if let Some(refused) = refused {
+        if let Some(refused) = for_good {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
@@ -225,9 +246,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
             transport: reply.transport().of_replica(),
             message: octets.to_vec(),
             verified,
+            // A repeat of what was executed is told so, whatever this node would say of it now.
+            refused_for: zone.filter(|_| early.is_some()),
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
+            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
             self.refuse(request, &refused, Some(&signer), reply);

@@ -1,4 +1,5 @@
-//! Reads over the API with `consistent=1`: they see what any node has acknowledged before, or say that they cannot.
+//! Reads over the API with `consistent=1`: they see what any node has acknowledged before, or say that they cannot. And
+//! those that wait for a serial.
 
 use crate::support::cluster::{Cluster, kill};
 use crate::support::dns::{Transport, exchange};
@@ -68,4 +69,30 @@ fn without_a_majority_a_consistent_read_is_refused_in_time_and_others_go_on() {
     let list = cluster.run(&["zone", "list", "--consistent"]);
     assert_eq!(list.status.code(), Some(4), "{list:?}");
     assert!(cluster.run(&["zone", "list"]).status.success());
+}
+
+#[test]
+fn a_node_says_when_it_shows_a_serial() {
+    let cluster = Cluster::start("at", 3, &[]);
+    cluster.settle();
+    let get = |id, query: &str| http::get(cluster.api(id), &format!("/v1/zones/example.test.{query}")).unwrap();
+    for query in ["", "?at=1", "?at=4294967295"] {
+        let shown = get(2, query);
+        assert_eq!((shown.status, &shown.json().unwrap()["serial"]), (200, &1.into()), "{query}: {}", shown.text());
+    }
+    let late = get(2, "?at=2&wait_ms=100");
+    assert_eq!(late.status, 504, "{}", late.text());
+    assert!(late.text().contains("shows serial 1"), "{}", late.text());
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = cluster.ids().map(|id| (id, scope.spawn(move || get(id, "?at=2")))).collect();
+        let message = add(&cluster.client_key(), "at.example.test.");
+        let response = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
+        assert_eq!(rcode(&message, &response), 0);
+        for (id, answer) in waiting {
+            let answer = answer.join().unwrap();
+            let serial = answer.json().map(|zone| zone["serial"].clone());
+            assert_eq!((answer.status, serial), (200, Some(2.into())), "node {id}: {}", answer.text());
+        }
+    });
+    assert_eq!(http::get(cluster.api(1), "/v1/zones/none.test.?at=1").unwrap().status, 404);
 }

@@ -27,6 +27,8 @@ mod disks;
 mod updates;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
+// The same update again: one outcome, one execution.
+mod repeats;
 // Reads over the API that see everything.
 mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
