@@ -108,10 +108,10 @@ impl Limiter {
         hasher.write_u64((network >> 64) as u64);
         hasher.write_u64(network as u64);
         let all = hasher.finish();
-        let name = name.map_or(&[][..], NameRef::octets);
         // How long the name is makes what is hashed another for each.
-        hasher.write_u64(u64::from(kind as u8) | (name.len() as u64) << 8);
-        lower_words(name).for_each(|word| hasher.write_u64(word));
+        let name_len = name.map_or(0, |name| name.octets().len());
+        hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
+        name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
         Keys { alike: hasher.finish(), network: all }
     }
 
@@ -146,38 +146,9 @@ impl Limiter {
     }
 }
 
-/// The octets of a name as words, without case. Lengths of labels are below 64 and no letters. What is left over at the
-/// end comes with octets before it, which come twice then: that is quicker than a word of a length that varies.
-fn lower_words(octets: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, rest) = octets.as_chunks();
-    let last = (!rest.is_empty()).then(|| octets.last_chunk().copied().unwrap_or_else(|| short_word(rest)));
-    words.iter().copied().chain(last).map(|word| lower(u64::from_le_bytes(word)))
-}
-
-/// A name that is shorter than a word.
-fn short_word(octets: &[u8]) -> [u8; WORD] {
-    let mut word = [0; WORD];
-    word[..octets.len()].copy_from_slice(octets);
-    word
-}
-
-/// Eight octets of ASCII in lower case: 0x20 is added where a letter is upper case.
-const fn lower(word: u64) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    // Of each octet the lower seven bits: with these added the highest bit says `at least A` and `beyond Z`.
-    let bits = word & (0x7F * EACH);
-    let from_a = bits + (0x80 - b'A' as u64) * EACH;
-    let beyond_z = bits + (0x7F - b'Z' as u64) * EACH;
-    word | (from_a & !beyond_z & !word & (0x80 * EACH)) >> 2
-}
-
-/// Octets that are hashed in one go.
-const WORD: usize = 8;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn limiter(per_second: u32, burst: u32, slip: u32) -> Limiter {
         let config = RateLimit { per_second, burst, slip, ..RateLimit::default() };
@@ -188,15 +159,6 @@ mod tests {
         let name: wire::Name = name.parse().unwrap();
         let keys = limiter.keys_of(address.parse().unwrap(), kind, Some(name.as_ref()));
         limiter.judge(keys, now_us)
-    }
-
-    proptest! {
-        #[test]
-        fn a_word_is_in_lower_case_as_its_octets_are(octets: [u8; WORD]) {
-            let mut expected = octets;
-            expected.make_ascii_lowercase();
-            prop_assert_eq!(lower(u64::from_le_bytes(octets)), u64::from_le_bytes(expected));
-        }
     }
 
     #[test]
