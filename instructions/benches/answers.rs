@@ -149,35 +149,35 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 
 #[library_benchmark(setup = case)]
 #[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(4_150))]
-#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(7_850))]
-#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(10_700))]
-#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(8_650))]
-#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(11_300))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(4_050))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(6_950))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(7_950))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(9_950))]
 #[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(6_350))]
-#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(9_750))]
-#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(7_500))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(8_550))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(6_800))]
 #[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(8_950))]
 #[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(4_600))]
-#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(18_850))]
-#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(38_550))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(15_950))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(34_650))]
 fn whole(mut case: Case) -> (usize, Case) {
     let len = answered(black_box(&mut case));
     (len, case)
 }
 
 #[library_benchmark(setup = case)]
-#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
-#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(820))]
-#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(820))]
-#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
-#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(840))]
-#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(840))]
-#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(840))]
-#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(810))]
-#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(820))]
-#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(820))]
-#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(820))]
-#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(820))]
+#[bench::positive(args = ("host04711.example.", Rtype::A, Unsigned, Positive), config = at_most(770))]
+#[bench::no_data(args = ("host04711.example.", Rtype::AAAA, Unsigned, NoData), config = at_most(770))]
+#[bench::no_name(args = ("nothing.example.", Rtype::A, Unsigned, NxDomain), config = at_most(770))]
+#[bench::alias(args = ("alias.example.", Rtype::A, Unsigned, Positive), config = at_most(770))]
+#[bench::redirect(args = ("www.other.example.", Rtype::A, Unsigned, Positive), config = at_most(780))]
+#[bench::wildcard(args = ("any.wild.example.", Rtype::A, Unsigned, Positive), config = at_most(780))]
+#[bench::referral(args = ("www.below.example.", Rtype::A, Unsigned, Referral), config = at_most(780))]
+#[bench::additional(args = ("example.", Rtype::MX, Unsigned, Positive), config = at_most(755))]
+#[bench::many(args = ("many.example.", Rtype::A, Unsigned, Positive), config = at_most(770))]
+#[bench::signed(args = ("host04711.example.", Rtype::A, Nsec, Positive), config = at_most(770))]
+#[bench::no_name_nsec(args = ("nothing.example.", Rtype::A, Nsec, NxDomain), config = at_most(770))]
+#[bench::no_name_nsec3(args = ("nothing.example.", Rtype::A, Nsec3, NxDomain), config = at_most(770))]
 fn parse(case: Case) -> (bool, Case) {
     let parsed = parse_request(black_box(&case.query));
     (matches!(black_box(parsed), Parsed::Request(_)), case)
@@ -205,7 +205,7 @@ fn look_up(mut case: Case) -> (bool, Case) {
 }
 
 #[library_benchmark(setup = together)]
-#[bench::sixteen(config = at_most(59_900))]
+#[bench::sixteen(config = at_most(58_000))]
 fn batch(mut together: Together) -> (usize, Together) {
     let octets = answered_together(black_box(&mut together));
     (octets, together)

@@ -18,6 +18,10 @@ type Account = [u64; 2];
 /// 64 octets; so large a table begins where a cache line does.
 type Line = [Account; WAYS];
 
+/// A power of two, so that any bits of a key are as good an index.
+const LINES: usize = RATE_LIMIT_ACCOUNTS / WAYS;
+const _: () = assert!(LINES.is_power_of_two() && LINES < 1 << 32 && RATE_LIMIT_ACCOUNTS.is_multiple_of(WAYS));
+
 /// How fast an account may be used. Accounts of several rates may stand side by side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
@@ -42,24 +46,29 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub(crate) fn new() -> Self {
-        Self { lines: vec![[[0; 2]; WAYS]; RATE_LIMIT_ACCOUNTS / WAYS] }
+        Self { lines: vec![[[0; 2]; WAYS]; LINES] }
+    }
+
+    /// Has the memory of these keys' accounts come near. Each line is in no cache for as long as an answer takes, so
+    /// all of them are asked for before one is needed: these reads wait for none of the others.
+    pub(crate) fn fetch(&self, keys: impl Iterator<Item = u64>) {
+        std::hint::black_box(keys.fold(0, |all, key| all ^ self.lines[line_of(key)][0][0]));
     }
 
     /// Takes one response from the account of a key; false when there is none left.
     pub(crate) fn take(&mut self, key: u64, rate: Rate, now_us: u64) -> bool {
         let now_ns = now_us * 1_000;
-        // The upper half finds the line, the lower tells keys of a line apart.
-        let index = (key >> 32) as usize % self.lines.len();
-        let accounts = &mut self.lines[index];
+        let accounts = &mut self.lines[line_of(key)];
+        // The upper half has found the line, the lower tells keys of a line apart.
         let tag = key & u64::from(u32::MAX);
-        let way = match accounts.iter().position(|[of, _]| *of == tag) {
-            Some(way) => way,
-            None => {
-                // The one with the most left is forgotten: of it least is lost.
-                let way = (0..WAYS).min_by_key(|&way| accounts[way][1]).unwrap_or(0);
-                accounts[way] = [tag, 0];
-                way
-            }
+        // Which way it is, is as good as random: so there is no branch for each.
+        let ways = (0..WAYS).fold(0, |ways, way| ways | usize::from(accounts[way][0] == tag) << way);
+        let way = if ways == 0 {
+            let way = emptiest(accounts);
+            accounts[way] = [tag, 0];
+            way
+        } else {
+            ways.trailing_zeros() as usize % WAYS
         };
         let [_, empty_at] = &mut accounts[way];
         let next = (*empty_at).max(now_ns) + rate.pause_ns;
@@ -69,6 +78,18 @@ impl Accounts {
         *empty_at = next;
         true
     }
+}
+
+/// Where the accounts of a key are.
+const fn line_of(key: u64) -> usize {
+    (key >> 32) as usize % LINES
+}
+
+/// The account with the most left is the one that is forgotten: of it least is lost.
+fn emptiest(accounts: &Line) -> usize {
+    let timed = |way: usize| (accounts[way][1], way);
+    let earlier = |one: (u64, usize), other: (u64, usize)| if other.0 < one.0 { other } else { one };
+    earlier(earlier(timed(0), timed(1)), earlier(timed(2), timed(3))).1
 }
 
 #[cfg(test)]

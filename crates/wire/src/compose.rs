@@ -8,7 +8,10 @@
 mod compress;
 // OPT of a response.
 mod edns_out;
+// The SOA of negative responses, made ready.
+mod soa;
 pub use edns_out::{EdnsOut, ZoneVersionOut, ede};
+pub use soa::SoaForm;
 
 use crate::limits::{HEADER_OCTETS, MESSAGE_OCTETS_MAX, POINTER_TARGET_MAX};
 use crate::name::NameRef;
@@ -212,8 +215,7 @@ impl<'b> Composer<'b> {
         rdatas: impl IntoIterator<Item = &'r [u8]>,
     ) -> Result<(), Full> {
         debug_assert!(self.header.counts[section as usize + 1..].iter().all(|&count| count == 0), "sections in order");
-        let is_compressible = layout(rtype)
-            .is_some_and(|fields| fields.iter().any(|field| matches!(field, Field::Name(rule) if rule.compress)));
+        let fields_compressed = fields_compressed(rtype);
         // The octets behind the owner: type, class, TTL and the length of the rdata.
         let mut fixed = [0; 10];
         fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
@@ -227,10 +229,10 @@ impl<'b> Composer<'b> {
                 _ => self.put_name(owner, Case::Ignored)?,
             }
             is_first = false;
-            if is_compressible {
+            if fields_compressed > 0 {
                 let fixed_at = self.at;
                 self.put(&fixed)?;
-                self.put_compressed(rtype, rdata)?;
+                self.put_compressed(rtype, fields_compressed, rdata)?;
                 let len = u16::try_from(self.at - fixed_at - fixed.len()).map_err(|_| Full)?;
                 self.octets[fixed_at + 8..fixed_at + 10].copy_from_slice(&len.to_be_bytes());
             } else {
@@ -255,18 +257,19 @@ impl<'b> Composer<'b> {
         }
     }
 
-    /// Rdata of a type whose names may be compressed (RFC 3597 4). It reaches the receiver with the octets it has in
-    /// the zone: a query for `eXaMpLe.` must not change the names that a cache or a secondary keeps (RFC 1034 3.1).
-    fn put_compressed(&mut self, rtype: Rtype, rdata: &[u8]) -> Result<(), Full> {
+    /// Rdata of a type whose names may be compressed (RFC 3597 4), all of them within so many of its fields. It reaches
+    /// the receiver with the octets it has in the zone: a query for `eXaMpLe.` must not change the names that a cache
+    /// or a secondary keeps (RFC 1034 3.1).
+    fn put_compressed(&mut self, rtype: Rtype, fields_compressed: usize, rdata: &[u8]) -> Result<(), Full> {
         let mut at = 0;
-        for (field, octets) in rdata_fields(rtype, rdata).map_while(Result::ok) {
+        for (field, octets) in rdata_fields(rtype, rdata).take(fields_compressed).map_while(Result::ok) {
             match (field, NameRef::from_octets(octets)) {
                 (Field::Name(_), Ok(name)) => self.put_name(name, Case::Kept)?,
                 _ => self.put(octets)?,
             }
             at += octets.len();
         }
-        // Rdata that is not what its type has is sent as it is.
+        // What is behind the names; and rdata that is not what its type has is sent as it is.
         self.put(&rdata[at..])
     }
 
@@ -304,4 +307,11 @@ impl<'b> Composer<'b> {
         self.at += octet_count;
         Ok(&mut self.octets[at..self.at])
     }
+}
+
+/// How many fields of a type's rdata there are up to its last name that may be compressed (RFC 3597 4); 0 without one.
+fn fields_compressed(rtype: Rtype) -> usize {
+    let is_compressible = |field: &Field| matches!(field, Field::Name(rule) if rule.compress);
+    let fields = layout(rtype).unwrap_or_default();
+    fields.iter().rposition(is_compressible).map_or(0, |last| last + 1)
 }

@@ -13,6 +13,7 @@ pub mod limits;
 // Names and numbers: what everything else is made of.
 pub mod name;
 pub mod number;
+mod words;
 
 // Octets to data: the header, the request and which answer it gets at once, its records.
 pub mod parse;

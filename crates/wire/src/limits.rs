@@ -19,6 +19,9 @@ pub const POINTERS_PER_NAME_MAX: usize = NAME_LABELS_MAX;
 pub const NAME_STEPS_MAX: u32 = 262_144;
 /// Names that the composer remembers for compression; a bound on the work a name costs.
 pub const COMPRESSION_ENTRIES_MAX: usize = 64;
+/// Labels of apex and MNAME together, and of a question before the apex, where the SOA is made ready: there is room for
+/// all of them among the names that the composer remembers.
+pub const SOA_FORM_LABELS_MAX: usize = COMPRESSION_ENTRIES_MAX / 2;
 /// A compression pointer has fourteen bits (RFC 1035 4.1.4).
 pub const POINTER_TARGET_MAX: usize = 0x3FFF;
 /// The smallest payload a requestor can ask for; less counts as this (RFC 6891 6.2.3).

@@ -4,6 +4,7 @@
 //! are case-insensitive, the order canonical (RFC 4034 6.1).
 
 use crate::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use crate::words::lower_words;
 use core::{cmp::Ordering, fmt, hash};
 
 /// Why octets are no name.
@@ -71,6 +72,12 @@ impl<'a> NameRef<'a> {
     #[must_use]
     pub const fn octets(self) -> &'a [u8] {
         self.0
+    }
+
+    /// The octets as words without case, for a hash: names that are equal have the same, and names of one length that
+    /// are not have others. The last word may lie over the one before it.
+    pub fn lower_words(self) -> impl Iterator<Item = u64> + use<'a> {
+        lower_words(self.0)
     }
 
     /// Labels from the leftmost, without the root label.

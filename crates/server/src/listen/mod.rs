@@ -69,10 +69,22 @@ pub(crate) trait PinnedResponder {
     /// Decides about one message; a response goes to `out`.
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
 
-    /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`].
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`]. `None`
+    /// says that there is a response, and that what becomes of it is known once those of the whole batch are there.
+    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         let _ = index;
-        self.respond(octets, peer, Transport::Udp, out)
+        Some(self.respond(octets, peer, Transport::Udp, out))
+    }
+
+    /// The responses of the batch are there; these were left undecided, a bit for each.
+    fn weigh(&mut self, undecided: u64) {
+        let _ = undecided;
+    }
+
+    /// Decides about the response to the `index`th datagram, which was left undecided and is still in `out`.
+    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        let _ = (index, octets, peer, out);
+        Action::Silent
     }
 
     /// Takes a message over for the update threads; gives the response that says it could not (SERVFAIL).

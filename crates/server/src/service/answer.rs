@@ -1,8 +1,9 @@
 //! Queries, on the worker that received them.
 
-use super::cookies::{Cookies, Standing};
+use super::clock::BatchClock;
+use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Limited, Refusal, WorkerCounters};
-use super::deferred::{Deferred, Desk, now_s};
+use super::deferred::{Deferred, Desk};
 use super::limiter::{Limiter, Verdict};
 use super::serving::{ServingNow, ServingReader};
 use crate::limits::PADDING_BLOCK_OCTETS;
@@ -12,7 +13,6 @@ use crate::node::readers::Zones;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
-use wire::NameRef;
 use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
@@ -79,7 +79,7 @@ pub(crate) struct PinnedQueryResponder<'a> {
     prepared: Option<Prepared<'a>>,
     cookies: Option<&'a mut Cookies>,
     limiter: Option<&'a mut Limiter>,
-    started_at: Instant,
+    clock: BatchClock,
 }
 
 impl QueryResponder {
@@ -112,7 +112,7 @@ impl Responder for QueryResponder {
             prepared: None,
             cookies: cookies.as_mut(),
             limiter: limiter.as_mut(),
-            started_at: *started_at,
+            clock: BatchClock::new(*started_at),
         }
     }
 
@@ -123,11 +123,37 @@ impl Responder for QueryResponder {
 
 impl PinnedResponder for PinnedQueryResponder<'_> {
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
-        self.decide(None, octets, peer, transport, out)
+        let action = self.decide(None, octets, peer, transport, out);
+        action.unwrap_or_else(|| self.settle(0, octets, peer, out))
     }
 
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         self.decide(Some(index), octets, peer, Transport::Udp, out)
+    }
+
+    fn weigh(&mut self, undecided: u64) {
+        if let Some(limiter) = &self.limiter {
+            limiter.fetch_held(undecided);
+        }
+    }
+
+    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        let limiter = self.limiter.as_mut();
+        let Some((verdict, answered)) = limiter.and_then(|limiter| limiter.judge_held(index, self.clock.now_us()))
+        else {
+            return Action::Silent;
+        };
+        if verdict == Verdict::Send {
+            return self.sent(&answered);
+        }
+        // It is read once more: few are, and what is kept of all others stays small.
+        if verdict == Verdict::Slip
+            && let Parsed::Request(request) = parse_request(octets)
+        {
+            return self.slip(&request, peer.ip(), out);
+        }
+        self.counters.limited(Limited::Dropped);
+        Action::Silent
     }
 
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
@@ -153,7 +179,7 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
 }
 
 impl PinnedQueryResponder<'_> {
-    /// `index`: its place in the batch that was prepared, if it is of one.
+    /// `index`: its place in the batch that was prepared, if it is of one. `None`: the response is held.
     fn decide(
         &mut self,
         index: Option<usize>,
@@ -161,32 +187,37 @@ impl PinnedQueryResponder<'_> {
         peer: SocketAddr,
         transport: Transport,
         out: &mut [u8],
-    ) -> Action {
+    ) -> Option<Action> {
         self.counters.received.one();
         if peer.port() == 0 {
             // Nothing can be sent there; such datagrams are made to reflect.
             self.counters.drop_for(DropReason::SourcePortZero);
-            return Action::Silent;
+            return Some(Action::Silent);
         }
         match parse_request(octets) {
             Parsed::Drop(reason) => {
                 self.counters.drop_for(reason);
-                Action::Silent
+                Some(Action::Silent)
             }
-            Parsed::Reject(reject) => {
-                self.counters.reject_for(reject.reason);
-                if self.judge(peer.ip(), AnswerKind::FormErr, None) == Verdict::Drop {
-                    self.counters.limited(Limited::Dropped);
-                    return Action::Silent;
-                }
-                self.counters.response(reject.rcode);
-                Action::Respond(compose_reject(&reject, self.service.options.udp_payload, out))
-            }
+            Parsed::Reject(reject) => Some(self.reject(&reject, peer.ip(), out)),
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
-                Action::Defer
+                Some(Action::Defer)
             }
             Parsed::Request(request) => self.answer(index, &request, peer.ip(), transport, out),
         }
+    }
+
+    fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, out: &mut [u8]) -> Action {
+        self.counters.reject_for(reject.reason);
+        if let Some(limiter) = self.limiter.as_mut().filter(|limiter| !limiter.is_exempt(address)) {
+            let keys = limiter.keys_of(address, AnswerKind::FormErr, None);
+            if limiter.judge(keys, self.clock.now_us()) == Verdict::Drop {
+                self.counters.limited(Limited::Dropped);
+                return Action::Silent;
+            }
+        }
+        self.counters.response(reject.rcode);
+        Action::Respond(compose_reject(reject, self.service.options.udp_payload, out))
     }
 
     fn answer(
@@ -196,12 +227,8 @@ impl PinnedQueryResponder<'_> {
         address: IpAddr,
         transport: Transport,
         out: &mut [u8],
-    ) -> Action {
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
-        let (standing, cookie) = match (&mut self.cookies, &sent) {
-            (Some(cookies), Some(sent)) => cookies.judge(sent, address, now_s()),
-            _ => (Standing::None, None),
-        };
+    ) -> Option<Action> {
+        let (standing, cookie) = self.standing_of(request, address);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let answered = match (&mut self.prepared, index) {
             (Some(prepared), Some(index)) => {
@@ -210,36 +237,40 @@ impl PinnedQueryResponder<'_> {
             }
             _ => answer_query(self.service, self.set, self.serving, request, client, 0, out),
         };
-        if standing != Standing::Proven {
-            let name = request.question.as_ref().map(|question| {
-                let qname = question.qname;
-                ancestor(qname, answered.common_labels)
-            });
-            match self.judge(address, answered.kind, name) {
-                Verdict::Send => {}
-                Verdict::Slip => return self.slip(request, client, standing, out),
-                Verdict::Drop => {
-                    self.counters.limited(Limited::Dropped);
-                    return Action::Silent;
-                }
+        match self.limiter.as_mut().filter(|_| standing != Standing::Proven) {
+            Some(limiter) if !limiter.is_exempt(address) => {
+                let name = request.question.as_ref().map(|question| {
+                    let qname = question.qname;
+                    ancestor(qname, answered.common_labels)
+                });
+                let keys = limiter.keys_of(address, answered.kind, name);
+                limiter.hold(index.unwrap_or(0), keys, answered);
+                None
             }
+            _ => Some(self.sent(&answered)),
         }
-        self.counters.answered(&answered);
-        if answered.len == 0 { Action::Silent } else { Action::Respond(answered.len) }
     }
 
-    fn judge(&mut self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
-        match &mut self.limiter {
-            Some(limiter) if !limiter.is_exempt(address) => {
-                limiter.judge(address, kind, name, self.started_at.elapsed().as_micros() as u64)
-            }
-            _ => Verdict::Send,
+    /// What the client has shown, and the cookie that its answer carries.
+    fn standing_of(&mut self, request: &Request<'_>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+        match (&mut self.cookies, &sent) {
+            (Some(cookies), Some(sent)) => cookies.judge(sent, address, self.clock.now_s()),
+            _ => (Standing::None, None),
         }
+    }
+
+    /// Counts an answer that goes out.
+    fn sent(&self, answered: &Answered) -> Action {
+        self.counters.answered(answered);
+        if answered.len == 0 { Action::Silent } else { Action::Respond(answered.len) }
     }
 
     /// What goes out in place of an answer beyond the limit: no longer than the query, and of use to whoever really
     /// sent it.
-    fn slip(&self, request: &Request<'_>, client: Client<'_>, standing: Standing, out: &mut [u8]) -> Action {
+    fn slip(&mut self, request: &Request<'_>, address: IpAddr, out: &mut [u8]) -> Action {
+        let (standing, cookie) = self.standing_of(request, address);
+        let client = Client { transport: Transport::Udp, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let context = context(self.service, client, &|_| Servable::Ready, 0);
         let len = if standing == Standing::Unproven {
             self.counters.limited(Limited::BadCookie);
@@ -324,10 +355,12 @@ pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> us
 mod tests {
     use super::*;
     use crate::config::Tcp;
+    use crate::config::rate_limit::RateLimit;
     use crate::limits::UPDATE_QUEUE_MAX;
     use crate::listen::Late;
     use crate::metrics::text::Page;
     use crate::node::readers::Readers;
+    use crate::service::cookies::SecretSource;
     use crate::service::counters::{self, TransportCounters};
     use crate::service::serving::ServingState;
     use wire::builder::MessageBuilder;
@@ -452,7 +485,7 @@ mod tests {
             let mut answer = |(index, message): (usize, &&[u8])| {
                 let mut out = [0; 512];
                 let action = match prepared {
-                    true => pinned.respond_prepared(index, message, peer, &mut out),
+                    true => pinned.respond_prepared(index, message, peer, &mut out).expect("no limit"),
                     false => pinned.respond(message, peer, Transport::Udp, &mut out),
                 };
                 (action, out)
@@ -496,5 +529,55 @@ mod tests {
         assert!(!put(UPDATE_QUEUE_MAX + 1));
         assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
         assert!(page().contains("reason=\"queue_full\"} 1\n"));
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
+        let (mut responder, page) = responder();
+        responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
+        let config = RateLimit { per_second: 1, burst: 2, slip: 1, exempt: Vec::new(), ..RateLimit::default() };
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let query = |qname: &str| MessageBuilder::query(1, qname.parse::<Name>().unwrap().as_ref(), Rtype::A);
+        let (first, second) = (query("first.test.").build(), query("second.test.").build());
+        let cookie = |data: &[u8]| query("first.test.").edns(1232, false).option(10, data).build();
+        let (client, malformed) = (cookie(&[1; 8]), cookie(&[1; 3]));
+        // The server's cookie, from an answer that nobody counted.
+        let mut out = [0; 512];
+        let Action::Respond(len) = responder.pin().respond(&client, peer, Transport::Udp, &mut out) else { panic!() };
+        let proven = cookie(&out[len - COOKIE_OCTETS..len]);
+        let batch = [&first, &second, &first, &first, &proven, &client, &malformed, &second, &second, &first, &proven];
+        let mut answers = |together: bool| {
+            responder.limiter = Limiter::new(&config, 1, [3; 16]);
+            let mut pinned = responder.pin();
+            let mut outs = [[0; 512]; 11];
+            let mut one = |at: usize, out: &mut [u8]| match together {
+                true => pinned.respond_prepared(at, batch[at], peer, out),
+                false => Some(pinned.respond(batch[at], peer, Transport::Udp, out)),
+            };
+            let made: Vec<_> = (0..batch.len()).map(|at| one(at, &mut outs[at])).collect();
+            let held = made.iter().enumerate().filter(|(_, action)| action.is_none());
+            let held = held.fold(0, |held, (at, _)| held | 1 << at);
+            pinned.weigh(held);
+            let settled = made.into_iter().enumerate().map(|(at, action)| {
+                let Action::Respond(len) = action.unwrap_or_else(|| pinned.settle(at, batch[at], peer, &mut outs[at]))
+                else {
+                    panic!("no response to {at}");
+                };
+                outs[at][..len].to_vec()
+            });
+            (settled.collect::<Vec<_>>(), held)
+        };
+        let ((alone, none), (together, held)) = (answers(false), answers(true));
+        assert_eq!(alone, together);
+        // What is counted is held; those with a good cookie are not, nor is what was no request.
+        assert_eq!((none, held), (0, 0b011_1010_1111));
+        // RCODE, TC, records: two of each, then TC; BADCOOKIE to who sent a cookie.
+        let rcode = |octets: &[u8]| octets[3] & 0x0F;
+        let said: Vec<_> = together.iter().map(|octets| (rcode(octets), octets[2] & 2 != 0, octets[7])).collect();
+        let (whole, short, formerr, bad) = ((0, false, 1), (0, true, 0), (1, false, 0), (7, false, 0));
+        assert_eq!(said, [whole, whole, whole, short, whole, bad, formerr, whole, short, short, whole]);
+        let text = page();
+        assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"} 6\n"), "{text}");
+        assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"badcookie\"} 2\n"), "{text}");
     }
 }

@@ -13,16 +13,18 @@
 //!   beyond, the others                                    -> nothing
 //! ```
 //!
-//! Each worker counts for itself, with its share of the rate: no two write the same memory.
+//! Each worker counts for itself, with its share of the rate: no two write the same memory. The responses of a batch
+//! are held until all are made; then their accounts are fetched side by side, and each is judged.
 
 use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::config::subnet::{Subnet, masked};
+use crate::limits::UDP_BATCH_COUNT;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
 use wire::NameRef;
-use zone::answer::AnswerKind;
+use zone::answer::{AnswerKind, Answered};
 
 /// What becomes of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +37,22 @@ pub(crate) enum Verdict {
     Drop,
 }
 
+/// The accounts that a response counts to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    /// Of responses that are alike.
+    alike: u64,
+    /// Of all that go to the network.
+    network: u64,
+}
+
+/// A response that is made and not yet counted.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    keys: Keys,
+    answered: Answered,
+}
+
 /// What a worker limits with.
 pub(crate) struct Limiter {
     accounts: Accounts,
@@ -43,11 +61,13 @@ pub(crate) struct Limiter {
     /// Of all that go to one network.
     all: Option<Rate>,
     /// So that nobody can make two responses collide on purpose.
-    secret: [u8; 16],
+    keyed: SipHasher13,
     exempt: Vec<Subnet>,
     prefixes: [u8; 2],
     slip: u32,
     beyond_count: u32,
+    /// Of the batch that is being answered, by their places in it.
+    held: Vec<Option<Held>>,
 }
 
 impl Limiter {
@@ -61,11 +81,12 @@ impl Limiter {
             accounts: Accounts::new(),
             alike,
             all: rate(config.all_per_second, config.all_burst),
-            secret,
+            keyed: SipHasher13::new_with_key(&secret),
             exempt: config.exempt.clone(),
             prefixes: [config.ipv4_prefix, config.ipv6_prefix],
             slip: config.slip,
             beyond_count: 0,
+            held: vec![None; UDP_BATCH_COUNT],
         })
     }
 
@@ -74,19 +95,31 @@ impl Limiter {
         self.exempt.iter().any(|subnet| subnet.contains(address))
     }
 
-    /// Counts a response of this kind about this name, or about all below it, at a time in microseconds.
-    pub(crate) fn judge(
-        &mut self,
-        address: IpAddr,
-        kind: AnswerKind,
-        name: Option<NameRef<'_>>,
-        now_us: u64,
-    ) -> Verdict {
-        let mut hasher = self.hasher_of(address);
-        let network = hasher.finish();
-        let is_within = self.accounts.take(key_of(&mut hasher, kind, name), self.alike, now_us)
+    /// The accounts of a response of this kind about this name, or about all below it.
+    pub(crate) fn keys_of(&self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Keys {
+        let address = address.to_canonical();
+        let network = match masked(address, self.prefixes[usize::from(address.is_ipv6())]) {
+            // No network of IPv6 has such addresses: they were made canonical.
+            IpAddr::V4(network) => network.to_ipv6_mapped(),
+            IpAddr::V6(network) => network,
+        };
+        let network = u128::from(network);
+        let mut hasher = self.keyed;
+        hasher.write_u64((network >> 64) as u64);
+        hasher.write_u64(network as u64);
+        let all = hasher.finish();
+        // How long the name is makes what is hashed another for each.
+        let name_len = name.map_or(0, |name| name.octets().len());
+        hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
+        name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
+        Keys { alike: hasher.finish(), network: all }
+    }
+
+    /// Counts a response, at a time in microseconds.
+    pub(crate) fn judge(&mut self, keys: Keys, now_us: u64) -> Verdict {
+        let is_within = self.accounts.take(keys.alike, self.alike, now_us)
             // What is held back counts to the network no more than what it never asked for.
-            && self.all.is_none_or(|all| self.accounts.take(network, all, now_us));
+            && self.all.is_none_or(|all| self.accounts.take(keys.network, all, now_us));
         if is_within {
             return Verdict::Send;
         }
@@ -94,30 +127,23 @@ impl Limiter {
         if self.slip > 0 && self.beyond_count.is_multiple_of(self.slip) { Verdict::Slip } else { Verdict::Drop }
     }
 
-    /// Knows the network; what it gives then is the key of all that goes there.
-    fn hasher_of(&self, address: IpAddr) -> SipHasher13 {
-        let mut hasher = SipHasher13::new_with_key(&self.secret);
-        let address = address.to_canonical();
-        match masked(address, self.prefixes[usize::from(address.is_ipv6())]) {
-            IpAddr::V4(network) => hasher.write(&network.octets()),
-            IpAddr::V6(network) => hasher.write(&network.octets()),
-        }
-        hasher
+    /// Keeps the response to a datagram of a batch until it is told what becomes of it.
+    pub(crate) fn hold(&mut self, index: usize, keys: Keys, answered: Answered) {
+        self.held[index] = Some(Held { keys, answered });
     }
-}
 
-/// The key of a network, which the hasher knows, and of responses that are alike.
-fn key_of(hasher: &mut SipHasher13, kind: AnswerKind, name: Option<NameRef<'_>>) -> u64 {
-    hasher.write_u8(kind as u8);
-    if let Some(name) = name {
-        let mut lower = [0; wire::limits::NAME_OCTETS_MAX];
-        let lower = &mut lower[..name.octets().len()];
-        lower.copy_from_slice(name.octets());
-        // Lengths of labels are below 64 and no letters.
-        lower.make_ascii_lowercase();
-        hasher.write(lower);
+    /// Has the accounts of what is held at hand: a bit for each.
+    pub(crate) fn fetch_held(&self, places: u64) {
+        let held = self.held.iter().enumerate().filter(|(index, _)| places & 1 << index != 0);
+        // Those of networks are few, and used for each response: they stay at hand by themselves.
+        self.accounts.fetch(held.filter_map(|(_, held)| held.map(|held| held.keys.alike)));
     }
-    hasher.finish()
+
+    /// Counts a response that is held, and lets it go.
+    pub(crate) fn judge_held(&mut self, index: usize, now_us: u64) -> Option<(Verdict, Answered)> {
+        let Held { keys, answered } = self.held[index].take()?;
+        Some((self.judge(keys, now_us), answered))
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +157,32 @@ mod tests {
 
     fn judge(limiter: &mut Limiter, address: &str, kind: AnswerKind, name: &str, now_us: u64) -> Verdict {
         let name: wire::Name = name.parse().unwrap();
-        limiter.judge(address.parse().unwrap(), kind, Some(name.as_ref()), now_us)
+        let keys = limiter.keys_of(address.parse().unwrap(), kind, Some(name.as_ref()));
+        limiter.judge(keys, now_us)
+    }
+
+    #[test]
+    fn every_octet_of_a_name_counts_and_its_case_does_not() {
+        let limiter = limiter(1, 1, 1);
+        let address = "192.0.2.1".parse().unwrap();
+        let alike = |name: &wire::Name| limiter.keys_of(address, AnswerKind::Positive, Some(name.as_ref())).alike;
+        let name = |labels: &str| labels.parse::<wire::Name>().unwrap();
+        let mut keys = vec![alike(&wire::Name::root())];
+        for len in 1..=40 {
+            let label = "x".repeat(len);
+            keys.push(alike(&name(&label)));
+            assert_eq!(keys.last(), Some(&alike(&name(&label.to_uppercase()))));
+            for at in 0..len {
+                let mut other = label.clone();
+                other.replace_range(at..=at, "[");
+                keys.push(alike(&name(&other)));
+            }
+            keys.extend((len > 2).then(|| alike(&name(&format!("x.{}", &label[2..])))));
+        }
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count, "two names have one key");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 // On packet workers.
 pub(crate) mod answer;
+mod clock;
 pub(crate) mod cookies;
 pub(crate) mod counters;
 pub(crate) mod limiter;

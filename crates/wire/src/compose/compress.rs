@@ -5,6 +5,7 @@
 
 use crate::limits::{COMPRESSION_ENTRIES_MAX, HEADER_OCTETS, POINTER_TARGET_MAX};
 use crate::name::NameRef;
+use crate::words::{first_lower_word, last_word};
 
 /// Whether a pointer may lead to a name that differs in case (RFC 4343 4.1 allows it, and says what it costs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,28 +22,25 @@ pub(super) struct SentNames {
     /// Octets of the question's name, which stands first; 0 without a question. Most responses have no other name, so
     /// its ends are noted when one comes that is not it.
     qname_len: usize,
-    /// Octets of the end, uncompressed.
-    lens: [u8; COMPRESSION_ENTRIES_MAX],
-    /// Sum of its octets without case: tells most names apart that are of one length.
-    sums: [u16; COMPRESSION_ENTRIES_MAX],
+    /// What tells most ends apart: see [`mark_of`].
+    marks: [u32; COMPRESSION_ENTRIES_MAX],
     offsets: [u16; COMPRESSION_ENTRIES_MAX],
 }
 
 impl SentNames {
     pub(super) const fn new() -> Self {
-        Self {
-            count: 0,
-            qname_len: 0,
-            lens: [0; COMPRESSION_ENTRIES_MAX],
-            sums: [0; COMPRESSION_ENTRIES_MAX],
-            offsets: [0; COMPRESSION_ENTRIES_MAX],
-        }
+        let (marks, offsets) = ([0; COMPRESSION_ENTRIES_MAX], [0; COMPRESSION_ENTRIES_MAX]);
+        Self { count: 0, qname_len: 0, marks, offsets }
     }
 
     /// Forgets all, and notes that a question's name of this length stands behind the header.
     pub(super) const fn restart(&mut self, qname_len: usize) {
         self.count = 0;
         self.qname_len = qname_len;
+    }
+
+    pub(super) const fn qname_len(&self) -> usize {
+        self.qname_len
     }
 
     pub(super) const fn count(&self) -> usize {
@@ -67,19 +65,16 @@ impl SentNames {
         {
             self.remember(qname, qname.octets().len() - 1, HEADER_OCTETS);
         }
-        let (mut at, mut left) = (0, sum(octets));
+        let (mut at, last) = (0, last_word(octets));
         while octets[at] != 0 {
             let end = &octets[at..];
-            for entry in 0..self.count {
-                let offset = self.offsets[entry];
-                let may_be = self.lens[entry] as usize == end.len() && self.sums[entry] == left;
-                if may_be && stands_at(message, offset, end, case) {
+            let mark = mark_of(end, last, octets.len());
+            for (known, &offset) in self.marks[..self.count].iter().zip(&self.offsets) {
+                if *known == mark && stands_at(message, offset, end, case) {
                     return (at, Some(offset));
                 }
             }
-            let label = 1 + octets[at] as usize;
-            left = left.wrapping_sub(sum(&octets[at..at + label]));
-            at += label;
+            at += 1 + octets[at] as usize;
         }
         (at, None)
     }
@@ -87,26 +82,33 @@ impl SentNames {
     /// Remembers the ends of `name` that start within its first `literal` octets; the name was written at `offset`.
     pub(super) fn remember(&mut self, name: NameRef<'_>, literal: usize, offset: usize) {
         let octets = name.octets();
-        let (mut at, mut left) = (0, sum(octets));
+        let (mut at, last) = (0, last_word(octets));
         while at < literal && self.count < COMPRESSION_ENTRIES_MAX && offset + at <= POINTER_TARGET_MAX {
-            self.lens[self.count] = (octets.len() - at) as u8;
-            self.sums[self.count] = left;
+            self.marks[self.count] = mark_of(&octets[at..], last, octets.len());
             self.offsets[self.count] = (offset + at) as u16;
             self.count += 1;
-            let label = 1 + octets[at] as usize;
-            left = left.wrapping_sub(sum(&octets[at..at + label]));
-            at += label;
+            at += 1 + octets[at] as usize;
         }
     }
 }
 
-fn sum(octets: &[u8]) -> u16 {
-    octets.iter().fold(0, |sum, octet| sum.wrapping_add(octet.to_ascii_lowercase().into()))
+/// The length of an end of a name, and what its first octets come to without case. `last` is the last word of the name,
+/// which has so many octets.
+#[inline]
+fn mark_of(end: &[u8], last: u64, octet_count: usize) -> u32 {
+    // Odd, and its bits are as good as random: each octet has a part in the upper ones of the product.
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = first_lower_word(end, last, octet_count).wrapping_mul(MIX) >> 32;
+    mixed as u32 & !0xFF | end.len() as u32
 }
 
 /// Whether the name at `offset` of the message, whose pointers are our own, is `end`.
 fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
     let mut at = offset as usize;
+    // Most that are equal are so octet for octet, and stand there whole.
+    if message.get(at..at + end.len()) == Some(end) {
+        return true;
+    }
     loop {
         match message.get(at..) {
             Some([high, low, ..]) if *high >= 0xC0 => {
@@ -135,6 +137,95 @@ fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
                 (end, at) = (behind, at + len);
             }
             _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Name;
+    use proptest::prelude::*;
+
+    /// What is remembered, and how an end is found, said as plainly as can be.
+    #[derive(Default)]
+    struct Plain(Vec<(Vec<u8>, u16)>);
+
+    impl Plain {
+        fn remember(&mut self, name: &Name, literal: usize, offset: usize) {
+            let mut end = name.as_ref();
+            while let Some(parent) = end.parent() {
+                let at = name.octets().len() - end.octets().len();
+                if at < literal && self.0.len() < COMPRESSION_ENTRIES_MAX && offset + at <= POINTER_TARGET_MAX {
+                    self.0.push((end.octets().to_vec(), (offset + at) as u16));
+                }
+                end = parent;
+            }
+        }
+
+        /// As the receiver reads a name that was written so: the case of what a pointer leads to may be another.
+        fn read(&self, name: &Name, (literal, target): (usize, Option<u16>)) -> Name {
+            let known = self.0.iter().find(|known| Some(known.1) == target);
+            let end = known.map_or(&[0][..], |(end, _)| end);
+            let octets = [&name.octets()[..literal], end].concat();
+            NameRef::from_octets(&octets).unwrap().to_name()
+        }
+
+        fn find(&self, name: &Name, case: Case) -> (usize, Option<u16>) {
+            let mut end = name.as_ref();
+            while let Some(parent) = end.parent() {
+                let is_it = |known: &&(Vec<u8>, u16)| match case {
+                    Case::Kept => known.0 == end.octets(),
+                    Case::Ignored => known.0.eq_ignore_ascii_case(end.octets()),
+                };
+                if let Some((_, offset)) = self.0.iter().find(is_it) {
+                    return (name.octets().len() - end.octets().len(), Some(*offset));
+                }
+                end = parent;
+            }
+            (name.octets().len() - 1, None)
+        }
+    }
+
+    /// Names of few labels, so that many have an end in common; the longer ones have the same first word.
+    fn names() -> impl Strategy<Value = Name> {
+        let label =
+            prop::sample::select(vec!["a", "A", "b", "ns1", "NS1", "Example", "example", "longlabel1", "longlabel2"]);
+        prop::collection::vec(label, 1..5).prop_map(|labels| labels.join(".").parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_end_that_was_sent_first_is_found(
+            qname in names(), others in prop::collection::vec((names(), any::<bool>()), 0..60)
+        ) {
+            let mut message = vec![0; HEADER_OCTETS];
+            message.extend_from_slice(qname.octets());
+            let (mut sent, mut plain) = (SentNames::new(), Plain::default());
+            sent.restart(qname.octets().len());
+            plain.remember(&qname, qname.octets().len() - 1, HEADER_OCTETS);
+            for (name, is_kept) in &others {
+                let case = if *is_kept { Case::Kept } else { Case::Ignored };
+                let found = sent.find(&message, name.as_ref(), case);
+                // The question's name itself is looked at before all ends, also before one that differs in case.
+                let expected = if *name.octets() == *qname.octets() {
+                    (0, Some(HEADER_OCTETS as u16))
+                } else {
+                    plain.find(name, case)
+                };
+                prop_assert_eq!(found, expected, "{} among {} others", name, others.len());
+                let (literal, target) = found;
+                let at = message.len();
+                message.extend_from_slice(&name.octets()[..literal]);
+                match target {
+                    Some(target) => message.extend_from_slice(&(0xC000 | target).to_be_bytes()),
+                    None => message.push(0),
+                }
+                if literal > 0 {
+                    sent.remember(name.as_ref(), literal, at);
+                    plain.remember(&plain.read(name, found), literal, at);
+                }
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Any octets at all: nothing panics, what was read is what is there, what was composed is read again.
 
+use catamaran_wire::compose::SoaForm;
 use catamaran_wire::{
     Class, Composer, EdnsOut, Message, MessageBuilder, Name, NameBuf, NameRef, Parsed, Rcode, Rtype, Section, layout,
     parse_request, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase, rdata_names,
@@ -105,6 +106,81 @@ fn read_all(octets: &[u8]) {
         assert_eq!(message.questions().count(), usize::from(message.header().counts[0]));
         let _ = message.rcode();
         assert_eq!(message.header().octets(), octets[..12]);
+    }
+}
+
+/// The response to a query for this name with the SOA of this rdata, composed, and from its form, when that says what
+/// octets it has.
+fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, Option<Vec<u8>>) {
+    let query = MessageBuilder::query(1, qname.as_ref(), Rtype::A).build();
+    let Parsed::Request(request) = parse_request(&query) else { panic!("a query") };
+    let form = SoaForm::make(apex.as_ref(), 300, rdata);
+    let respond = |is_formed: bool| {
+        let mut octets = vec![0; limit];
+        let mut composer = Composer::new(&mut octets, limit);
+        composer.start_response(&request, Rcode::NXDOMAIN, true);
+        let done = if is_formed {
+            composer.push_soa_form(apex.as_ref(), SoaForm::from_octets(&form))
+        } else {
+            let owner = apex.as_ref();
+            composer.push_rrset(Section::Authority, owner, Rtype::SOA, Class::IN, 300, [rdata]).map(|()| true)
+        };
+        if done.is_err() {
+            composer.truncate_all();
+        }
+        let len = composer.finish(None);
+        octets.truncate(len);
+        (done != Ok(false)).then_some(octets)
+    };
+    (respond(false).expect("always composed"), respond(true))
+}
+
+/// `name` below `apex`.
+fn below(name: &Name, apex: &Name) -> Option<Name> {
+    let octets = name.octets();
+    let octets = [&octets[..octets.len() - 1], apex.octets()].concat();
+    Some(NameRef::from_octets(&octets).ok()?.to_name())
+}
+
+#[test]
+fn the_soa_of_a_usual_zone_is_ready() {
+    let name = |text: &str| text.parse::<Name>().unwrap();
+    let soa = |mname: &str, rname: &str| [name(mname).octets(), name(rname).octets(), &[7; 20]].concat();
+    for (qname, mname, rname, is_ready) in [
+        ("www.example.test.", "ns.example.test.", "hostmaster.example.test.", true),
+        ("example.test.", "ns.example.test.", "hostmaster.example.test.", true),
+        ("a.b.example.test.", "ns.dns.example.test.", "admin.dns.example.test.", true),
+        ("www.example.test.", "ns.example.", "admin.provider.test.", true),
+        ("www.example.test.", "example.test.", "example.test.", true),
+        ("www.example.test.", ".", ".", true),
+        // Who asks for a part of these names gets a pointer to it, which no form knows.
+        ("ns.example.test.", "ns.example.test.", "hostmaster.example.test.", false),
+        ("x.dns.example.test.", "ns.dns.example.test.", "admin.example.test.", false),
+        ("www.hostmaster.example.test.", "ns.example.test.", "hostmaster.example.test.", false),
+        ("www.EXAMPLE.test.", "ns.example.test.", "hostmaster.example.test.", false),
+    ] {
+        let (composed, formed) = with_soa(&name(qname), &name("example.test."), &soa(mname, rname), 512);
+        assert_eq!(formed.is_some(), is_ready, "{qname} {mname} {rname}");
+        assert!(formed.is_none_or(|formed| formed == composed), "{qname} {mname} {rname}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_soa_that_was_made_ready_has_the_octets_of_one_that_is_composed(
+        (label, apex, mname, rname) in (any_name(), any_name(), any_name(), any_name()),
+        (is_mname_below, is_rname_below, is_rname_at) in any::<(bool, bool, bool)>(),
+        limit in prop_oneof![3 => Just(2_000usize), 1 => 12usize..200],
+    ) {
+        let mname = below(&mname, &apex).filter(|_| is_mname_below).unwrap_or(mname);
+        let above = if is_rname_at { &mname } else { &apex };
+        let rname = below(&rname, above).filter(|_| is_rname_below).unwrap_or(rname);
+        let rdata = [mname.octets(), rname.octets(), &[3; 20]].concat();
+        let qname = below(&label, &apex).unwrap_or(apex.clone());
+        let (composed, formed) = with_soa(&qname, &apex, &rdata, limit);
+        if let Some(formed) = formed {
+            prop_assert_eq!(composed, formed, "{} at {}: {} {}", qname, apex, mname, rname);
+        }
     }
 }
 

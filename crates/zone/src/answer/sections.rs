@@ -80,6 +80,11 @@ impl<'a> Responder<'_, '_, 'a> {
 
     /// SOA, which says how long the denial holds, and what proves it.
     fn deny(&mut self, outcome: &Outcome<'a>) -> Result<(), Full> {
+        // With neither signatures nor proofs behind it, the SOA ends the response, and is there ready.
+        let is_last = !self.dnssec_ok || self.zone.denial() == Denial::None;
+        if is_last && self.composer.push_soa_form(self.zone.apex(), self.zone.soa_form())? {
+            return Ok(());
+        }
         if let Some(soa) = self.zone.soa() {
             // RFC 2308 3: the lesser of the SOA's TTL and its MINIMUM.
             let ttl_max = soa.first().and_then(soa_minimum).unwrap_or(u32::MAX);

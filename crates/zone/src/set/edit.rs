@@ -45,7 +45,7 @@ impl<'s> Edit<'s> {
             return Err(ZoneError::Exists);
         }
         let empty = ZoneRecord::empty(hasher(id).zone());
-        Ok(self.put_zone(Shelf::Served, id, empty)?)
+        Ok(self.put_zone(Shelf::Served, id, empty, &[])?)
     }
 
     /// Removes a zone and all that it has.
@@ -78,7 +78,7 @@ impl<'s> Edit<'s> {
             None => base.vertex(&apex_key, false),
         };
         let mut after = record;
-        after.follow_apex(apex).map_err(ApplyError::Content)?;
+        let form = after.follow_apex(apex).map_err(ApplyError::Content)?;
         match after.serial {
             Some(serial) if serial == changeset.serial_to => {}
             found => {
@@ -87,7 +87,7 @@ impl<'s> Edit<'s> {
             }
         }
         self.put_effect(&mut after, effect)?;
-        Ok(self.put_zone(Shelf::Served, id, after)?)
+        Ok(self.put_zone(Shelf::Served, id, after, &form)?)
     }
 
     /// Adds records to the stage of a zone, which is made when there is none; the zone itself need not exist. Records
@@ -124,7 +124,7 @@ impl<'s> Edit<'s> {
             done += of_owner.len();
         }
         // The trees that the stage named before are gone, so this is done after an error too.
-        self.put_zone(Shelf::Staged, id, record)?;
+        self.put_zone(Shelf::Staged, id, record, &[])?;
         result
     }
 
@@ -135,14 +135,14 @@ impl<'s> Edit<'s> {
     pub fn commit_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
         let mut staged = self.zone(Shelf::Staged, id).ok_or(ZoneError::Unknown)?;
         let apex = self.store.view().get(staged.names, &key::of(id.apex.as_ref())).map(Vertex::from_leaf);
-        staged.follow_apex(apex).map_err(ZoneError::Content)?;
+        let form = staged.follow_apex(apex).map_err(ZoneError::Content)?;
         self.remove(Shelf::Staged, id)?;
         match self.remove(Shelf::Served, id) {
             Ok(replaced) => self.drop_trees(replaced),
             Err(ZoneError::Unknown) => {}
             Err(error) => return Err(error),
         }
-        Ok(self.put_zone(Shelf::Served, id, staged)?)
+        Ok(self.put_zone(Shelf::Served, id, staged, &form)?)
     }
 
     /// Drops what is staged.
@@ -204,15 +204,15 @@ impl<'s> Edit<'s> {
     fn zone(&self, shelf: Shelf, id: &ZoneId) -> Option<ZoneRecord> {
         let tree = *self.view_record(id.view).tree(shelf);
         let leaf = self.store.view().get(tree, &key::of(id.apex.as_ref()))?;
-        ZoneRecord::from_leaf(leaf).map(|(_, record)| record)
+        ZoneRecord::from_leaf(leaf).map(|(_, record, _)| record)
     }
 
-    /// Puts a zone on a shelf, in place of what was there.
-    fn put_zone(&mut self, shelf: Shelf, id: &ZoneId, zone: ZoneRecord) -> Result<(), Full> {
+    /// Puts a zone on a shelf, with the form of its SOA, in place of what was there.
+    fn put_zone(&mut self, shelf: Shelf, id: &ZoneId, zone: ZoneRecord, form: &[u8]) -> Result<(), Full> {
         let before = self.zone(shelf, id);
         let mut view = self.view_record(id.view);
         let tree = view.tree(shelf);
-        *tree = self.store.put(*tree, &zone.to_leaf(canonical(&id.apex).as_ref()))?;
+        *tree = self.store.put(*tree, &zone.to_leaf(canonical(&id.apex).as_ref(), form))?;
         view.count(shelf, before, Some(zone));
         self.put_view_record(view)
     }

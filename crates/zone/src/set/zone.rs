@@ -9,6 +9,7 @@ use crate::record::RecordRef;
 use crate::record::ZoneId;
 use crate::vertex::{LeafNames, RrsetRef, Vertex};
 use store::{Key, Trail, Tree, View};
+use wire::compose::SoaForm;
 use wire::name::NameRef;
 use wire::number::{Rtype, Serial};
 
@@ -19,12 +20,13 @@ pub struct Zone<'a> {
     view: u16,
     apex: NameRef<'a>,
     record: ZoneRecord,
+    soa_form: SoaForm<'a>,
 }
 
 impl<'a> Zone<'a> {
     pub(super) fn from_leaf(store: View<'a, LeafNames>, view: u16, leaf: &'a [u8]) -> Option<Self> {
-        let (apex, record) = ZoneRecord::from_leaf(leaf)?;
-        Some(Self { store, view, apex, record })
+        let (apex, record, soa_form) = ZoneRecord::from_leaf(leaf)?;
+        Some(Self { store, view, apex, record, soa_form })
     }
 
     /// The names of the zone at the end of a trail in the tree of zones.
@@ -60,6 +62,11 @@ impl<'a> Zone<'a> {
     #[must_use]
     pub fn soa(&self) -> Option<RrsetRef<'a>> {
         self.rrset(self.apex, Rtype::SOA)
+    }
+
+    /// The SOA as negative responses carry it.
+    pub(crate) const fn soa_form(&self) -> SoaForm<'a> {
+        self.soa_form
     }
 
     /// Whether the zone comes with signatures: its apex has DNSKEY. Updates would make it bogus.

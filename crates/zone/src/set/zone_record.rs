@@ -6,6 +6,7 @@ use crate::nsec3::Nsec3Params;
 use crate::vertex::Vertex;
 use crate::vertex::leaf::{KIND_ZONE, split_owner};
 use store::Tree;
+use wire::compose::SoaForm;
 use wire::name::NameRef;
 use wire::number::{Rtype, Serial};
 
@@ -57,15 +58,15 @@ impl ZoneRecord {
         }
     }
 
-    /// The apex of a leaf, and what is known of the zone.
-    pub(super) fn from_leaf(leaf: &[u8]) -> Option<(NameRef<'_>, Self)> {
+    /// The apex of a leaf, what is known of the zone, and the form of its SOA.
+    pub(super) fn from_leaf(leaf: &[u8]) -> Option<(NameRef<'_>, Self, SoaForm<'_>)> {
         let (apex, rest) = split_owner(leaf);
         let (names, rest) = rest.split_first_chunk()?;
         let (hashed, rest) = rest.split_first_chunk()?;
         let (record_count, rest) = rest.split_first_chunk()?;
         let (hash, rest) = rest.split_first_chunk()?;
         let (serial, rest) = rest.split_first_chunk()?;
-        let &flags = rest.first()?;
+        let (&flags, form) = rest.split_first()?;
         let record = Self {
             names: Tree::from_bits(u32::from_be_bytes(*names)),
             hashed: Tree::from_bits(u32::from_be_bytes(*hashed)),
@@ -79,7 +80,7 @@ impl ZoneRecord {
             },
             presigned: flags & FLAG_PRESIGNED != 0,
         };
-        Some((apex, record))
+        Some((apex, record, SoaForm::from_octets(form)))
     }
 
     /// The names of the zone of a leaf, without a look at the rest.
@@ -88,8 +89,9 @@ impl ZoneRecord {
         rest.first_chunk().map(|&names| Tree::from_bits(u32::from_be_bytes(names)))
     }
 
-    pub(super) fn to_leaf(self, apex: NameRef<'_>) -> Vec<u8> {
-        let mut leaf = Vec::with_capacity(1 + apex.octets().len() + FIELDS_OCTETS);
+    /// `form`: of the SOA, when it has one.
+    pub(super) fn to_leaf(self, apex: NameRef<'_>, form: &[u8]) -> Vec<u8> {
+        let mut leaf = Vec::with_capacity(1 + apex.octets().len() + FIELDS_OCTETS + form.len());
         leaf.push(KIND_ZONE);
         leaf.extend_from_slice(apex.octets());
         leaf.extend_from_slice(&self.names.to_bits().to_be_bytes());
@@ -104,17 +106,17 @@ impl ZoneRecord {
             (self.denial == Denial::Nsec3, FLAG_NSEC3),
         ];
         leaf.push(flags.iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag));
+        leaf.extend_from_slice(form);
         leaf
     }
 
-    /// Takes over what the RRsets of the apex say; `None` when the apex has none.
-    pub(super) fn follow_apex(&mut self, apex: Option<Vertex<'_>>) -> Result<(), ContentFault> {
+    /// Takes over what the RRsets of the apex say; `None` when the apex has none. Gives the form of the SOA.
+    pub(super) fn follow_apex(&mut self, apex: Option<Vertex<'_>>) -> Result<Vec<u8>, ContentFault> {
         let apex = apex.ok_or(ContentFault::Soa)?;
         let soa = apex.rrset(Rtype::SOA).ok_or(ContentFault::Soa)?;
         let mut soas = soa.rdatas();
-        let (Some(serial), None) = (soas.next().and_then(soa_serial), soas.next()) else {
-            return Err(ContentFault::Soa);
-        };
+        let (Some(rdata), None) = (soas.next(), soas.next()) else { return Err(ContentFault::Soa) };
+        let serial = soa_serial(rdata).ok_or(ContentFault::Soa)?;
         self.serial = Some(serial);
         self.presigned = apex.rrset(Rtype::DNSKEY).is_some();
         self.denial = match (nsec3_params(&apex)?, apex.rrset(Rtype::NSEC)) {
@@ -122,7 +124,11 @@ impl ZoneRecord {
             (None, Some(_)) => Denial::Nsec,
             (None, None) => Denial::None,
         };
-        Ok(())
+        // Where nothing is denied by signatures, none go with the SOA either: such an answer ends with its form.
+        let has_form = self.denial != Denial::None || !soa.is_signed();
+        let ttl = soa.ttl.min(soa_minimum(rdata).unwrap_or(u32::MAX));
+        let apex = apex.owner().to_canonical();
+        Ok(if has_form { SoaForm::make(apex.as_ref(), ttl, rdata) } else { Vec::new() })
     }
 }
 

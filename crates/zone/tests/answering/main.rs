@@ -7,6 +7,7 @@ mod common;
 mod golden;
 mod memory;
 mod model;
+mod negative;
 mod root;
 mod signing;
 mod validate;

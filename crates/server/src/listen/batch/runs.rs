@@ -2,9 +2,10 @@
 //!
 //! A client that asks much in a short time (a resolver behind a balancer, a load generator) gets its responses
 //! together: the way through the kernel's network stack is taken once for all of them. A message is cut into datagrams
-//! of one length, and what is left over at its end is one more, which is shorter. So those of one client are put in
-//! order of length, the longest first: many of one length and one of the next go together, and even of lengths that are
-//! all different, two and two.
+//! of one length, and what is left over at its end is one more, which is shorter. So each length begins a message, the
+//! longest first, and where a length has no more responses than there are messages that still lack an end, they become
+//! those ends: of three lengths with two responses each two messages are made, and of lengths that are all different
+//! one for two.
 
 use crate::limits::UDP_BATCH_COUNT;
 
@@ -44,10 +45,50 @@ pub(super) fn arrange(responses: &mut [Response], same_way: impl Fn(usize, usize
     let keys = &mut keys[..responses.len()];
     keys.sort_unstable();
     let mut arranged = [Response::default(); UDP_BATCH_COUNT];
-    for (to, &key) in arranged.iter_mut().zip(&*keys) {
-        *to = responses[(key & 0xFF) as usize];
+    let mut rest = &mut arranged[..];
+    for visit in keys.chunk_by(|one, other| one >> 24 == other >> 24) {
+        let (place, behind) = rest.split_at_mut(visit.len());
+        put_together(visit, responses, place);
+        rest = behind;
     }
     responses.copy_from_slice(&arranged[..responses.len()]);
+}
+
+/// A message: responses of one length, from and to in order of length, and the shorter one that ends it.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    from: u8,
+    to: u8,
+    end: Option<u8>,
+}
+
+/// Puts the responses of one visit, whose keys are in order, so that few messages are made of them.
+fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
+    let response_of = |key: u32| responses[(key & 0xFF) as usize];
+    let mut heads = [Head::default(); UDP_BATCH_COUNT];
+    // How many there are, and how many of the first of them have an end.
+    let (mut head_count, mut ended, mut from) = (0, 0, 0);
+    for class in visit.chunk_by(|one, other| one >> 8 == other >> 8) {
+        let (to, octets) = (from + class.len(), response_of(class[0]).octets);
+        if octets > 0 && class.len() <= head_count - ended {
+            for (head, end) in heads[ended..].iter_mut().zip(from..to) {
+                head.end = Some(end as u8);
+            }
+            ended += class.len();
+        } else {
+            heads[head_count] = Head { from: from as u8, to: to as u8, end: None };
+            head_count += 1;
+            if octets > SEGMENT_OCTETS_MAX {
+                // They go alone.
+                ended = head_count;
+            }
+        }
+        from = to;
+    }
+    let in_order = heads[..head_count].iter().flat_map(|head| (head.from..head.to).chain(head.end));
+    for (to, at) in place.iter_mut().zip(in_order) {
+        *to = response_of(visit[usize::from(at)]);
+    }
 }
 
 /// How many of the first responses go together: at least one.
@@ -67,6 +108,7 @@ pub(super) fn run_len(responses: &[Response], same_way: impl Fn(usize, usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// Responses of these clients and lengths, and the runs they make: of each the datagrams.
     fn runs(datagrams: &[(char, usize)]) -> Vec<Vec<usize>> {
@@ -103,6 +145,51 @@ mod tests {
         let mut full = vec![('a', 1_232); 49];
         full.push(('a', 60));
         assert_eq!(runs(&full).iter().map(Vec::len).collect::<Vec<_>>(), [49, 1]);
+    }
+
+    #[test]
+    fn a_length_of_few_ends_messages_of_longer_ones() {
+        let two = |octets| [('a', octets), ('a', octets)];
+        assert_eq!(runs(&[two(50), two(70), two(60)].concat()), [[2, 3, 0], [4, 5, 1]]);
+        // Four lengths of one response each, and one of two: what is left without an end takes one of the next.
+        let mixed = [('a', 40), ('a', 90), ('a', 80), ('a', 50), ('a', 70), ('a', 40)];
+        assert_eq!(runs(&mixed), [vec![1, 2], vec![4, 3], vec![0, 5]]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_goes_once_and_no_more_messages_are_made_than_in_order_of_length(
+            datagrams in prop::collection::vec(
+                (prop::sample::select(vec!['a', 'a', 'a', 'b']), prop_oneof![8 => 40..60usize, 1 => 0..2_000usize]),
+                1..=UDP_BATCH_COUNT
+            )
+        ) {
+            let made = runs(&datagrams);
+            let mut seen: Vec<usize> = made.concat();
+            for run in &made {
+                let of = |index: usize| datagrams[index];
+                let (client, octets) = of(run[0]);
+                prop_assert!(run.len() == 1 || octets <= SEGMENT_OCTETS_MAX);
+                let (last, equal) = run.split_last().unwrap();
+                prop_assert!(equal.iter().all(|&index| of(index) == (client, octets)));
+                prop_assert!(of(*last).0 == client && of(*last).1 <= octets);
+            }
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..datagrams.len()).collect::<Vec<_>>());
+            // The same, each visit simply from the longest to the shortest.
+            let mut in_order = 0;
+            for visit in datagrams.chunk_by(|one, other| one.0 == other.0) {
+                let mut visit: Vec<Response> =
+                    visit.iter().enumerate().map(|(index, &(_, octets))| Response { index, octets }).collect();
+                visit.sort_by_key(|response| std::cmp::Reverse(response.octets));
+                let mut rest = &visit[..];
+                while !rest.is_empty() {
+                    rest = &rest[run_len(rest, |_, _| true)..];
+                    in_order += 1;
+                }
+            }
+            prop_assert!(made.len() <= in_order, "{} messages, {in_order} in order of length", made.len());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::batch::{Batch, BatchSocket, Taken, wait};
 use super::counters::ListenCounters;
 use super::{Action, PinnedResponder, Reply, Responder};
-use crate::limits::UDP_WAIT_MS;
+use crate::limits::{UDP_BATCH_COUNT, UDP_WAIT_MS};
 use crate::stop::Stop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -62,27 +62,52 @@ impl<R: Responder> UdpWorker<R> {
         if count > 1 && catch_unwind(AssertUnwindSafe(|| pinned.prepare(batch.datagrams()))).is_err() {
             self.counters.panics.one();
         }
+        let mut undecided = 0u64;
         for at in 0..count {
             // A panic is a bug of ours; it costs the message that met it, never the worker (invariant 6).
             let action = catch_unwind(AssertUnwindSafe(|| {
-                let Some((received, out)) = batch.exchange(at) else { return Action::Silent };
-                match pinned.respond_prepared(at, received.octets, received.peer, out) {
+                let Some((received, out)) = batch.exchange(at) else { return Some(Action::Silent) };
+                match pinned.respond_prepared(at, received.octets, received.peer, out)? {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
-                        pinned.defer(received.octets, reply, out)
+                        Some(pinned.defer(received.octets, reply, out))
                     }
-                    action => action,
+                    action => Some(action),
                 }
             }));
             match action {
-                Ok(Action::Respond(len)) => batch.respond(at, len),
-                Ok(Action::Silent | Action::Defer) => {}
+                Ok(Some(Action::Respond(len))) => batch.respond(at, len),
+                Ok(Some(Action::Silent | Action::Defer)) => {}
+                Ok(None) => undecided |= 1 << at,
                 Err(_) => self.counters.panics.one(),
             }
         }
+        settle(&mut pinned, batch, undecided, &self.counters);
         drop(pinned);
         self.counters.udp_not_sent.add(batch.send(socket) as u64);
         may_have_more
+    }
+}
+
+/// Decides about responses that were left undecided: a bit for each.
+fn settle(pinned: &mut impl PinnedResponder, batch: &mut Batch, mut undecided: u64, counters: &ListenCounters) {
+    const { assert!(UDP_BATCH_COUNT <= u64::BITS as usize, "a bit for each datagram") };
+    if undecided == 0 {
+        return;
+    }
+    pinned.weigh(undecided);
+    while undecided != 0 {
+        let at = undecided.trailing_zeros() as usize;
+        undecided &= undecided - 1;
+        let action = catch_unwind(AssertUnwindSafe(|| {
+            let (received, out) = batch.exchange(at)?;
+            Some(pinned.settle(at, received.octets, received.peer, out))
+        }));
+        match action {
+            Ok(Some(Action::Respond(len))) => batch.respond(at, len),
+            Ok(_) => {}
+            Err(_) => counters.panics.one(),
+        }
     }
 }
 

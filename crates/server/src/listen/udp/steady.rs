@@ -53,8 +53,16 @@ impl PinnedResponder for WatchedBatch<'_> {
         self.0.respond(octets, peer, transport, out)
     }
 
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         self.0.respond_prepared(index, octets, peer, out)
+    }
+
+    fn weigh(&mut self, undecided: u64) {
+        self.0.weigh(undecided);
+    }
+
+    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        self.0.settle(index, octets, peer, out)
     }
 
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {

@@ -69,10 +69,16 @@ impl CookieSecret {
         out[8] = VERSION;
         out[12..16].copy_from_slice(&time);
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(&out[..16]);
+        // Octets in words, which are hashed at once: lowest first, as SipHash reads them.
+        hasher.write_u64(u64::from_le_bytes(client));
+        hasher.write_u64(u64::from(VERSION) | u64::from(u32::from_le_bytes(time)) << 32);
         match address.to_canonical() {
-            IpAddr::V4(address) => hasher.write(&address.octets()),
-            IpAddr::V6(address) => hasher.write(&address.octets()),
+            IpAddr::V4(address) => hasher.write_u32(u32::from_le_bytes(address.octets())),
+            IpAddr::V6(address) => {
+                let address = u128::from_le_bytes(address.octets());
+                hasher.write_u64(address as u64);
+                hasher.write_u64((address >> 64) as u64);
+            }
         }
         // SipHash gives its octets lowest first.
         out[16..].copy_from_slice(&hasher.finish().to_le_bytes());

@@ -1,0 +1,221 @@
+//! The SOA record of negative responses (RFC 2308 3), made ready when a zone changes: its names are compressed against
+//! the apex, whose place in a response follows from the question, and not looked for again in each.
+//!
+//! ```text
+//!   TTL (4) | MNAME | RNAME | five numbers (20)
+//!   a name:  octets that stand as they are, where the last label of them begins, pointer, those octets
+//! ```
+//!
+//! A response gets the very octets that [`Composer::push_rrset`] would write, or is left to that.
+
+use super::{Composer, Full};
+use crate::limits::{HEADER_OCTETS, SOA_FORM_LABELS_MAX};
+use crate::name::NameRef;
+use crate::number::{Class, Rtype};
+use crate::parse::Section;
+
+/// Octets of the five numbers of an SOA.
+const NUMBERS_OCTETS: usize = 20;
+/// Octets of the pointer to the owner and of what is between it and the rdata.
+const HEAD_OCTETS: usize = 2 + 10;
+
+/// Where the end of a name leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pointer {
+    /// Nowhere: the name is there whole.
+    None,
+    /// To the apex, so many octets behind its beginning.
+    Apex(u8),
+    /// To the MNAME, so many octets behind its beginning.
+    Mname(u8),
+}
+
+/// A name of the rdata.
+#[derive(Clone, Copy)]
+struct Part<'f> {
+    literal: &'f [u8],
+    /// Where the last label of `literal` begins.
+    last_at: usize,
+    pointer: Pointer,
+}
+
+/// An SOA as it goes into negative responses: see the module. Its octets are to be kept with the zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SoaForm<'f>(&'f [u8]);
+
+impl<'f> SoaForm<'f> {
+    /// One that was kept; empty octets are none.
+    #[must_use]
+    pub const fn from_octets(octets: &'f [u8]) -> Self {
+        Self(octets)
+    }
+
+    /// Makes one for the SOA of a zone, of which negative responses carry this TTL. Empty when there is none: for the
+    /// root zone, and for names of very many labels.
+    #[must_use]
+    pub fn make(apex: NameRef<'_>, ttl: u32, rdata: &[u8]) -> Vec<u8> {
+        Self::try_make(apex, ttl, rdata).unwrap_or_default()
+    }
+
+    fn try_make(apex: NameRef<'_>, ttl: u32, rdata: &[u8]) -> Option<Vec<u8>> {
+        let (mname, rest) = NameRef::split_from(rdata).ok()?;
+        let (rname, numbers) = NameRef::split_from(rest).ok()?;
+        let is_short = apex.label_count() + mname.label_count() <= SOA_FORM_LABELS_MAX;
+        if apex.is_root() || numbers.len() != NUMBERS_OCTETS || !is_short {
+            return None;
+        }
+        let mut form = ttl.to_be_bytes().to_vec();
+        let (common, _) = common_end(mname, apex);
+        let pointer = pointer_behind(common, apex).map_or(Pointer::None, Pointer::Apex);
+        let mname_literal = push_part(&mut form, mname, common, pointer);
+        // The end that RNAME has in common with MNAME counts where MNAME stands as it is.
+        let (common, _) = common_end(rname, apex);
+        let (common_mname, at) = common_end(rname, mname);
+        if common_mname > common && at < mname_literal {
+            push_part(&mut form, rname, common_mname, Pointer::Mname(at as u8));
+        } else {
+            let pointer = pointer_behind(common, apex).map_or(Pointer::None, Pointer::Apex);
+            push_part(&mut form, rname, common, pointer);
+        }
+        form.extend_from_slice(numbers);
+        Some(form)
+    }
+
+    fn parts(self) -> Option<(&'f [u8; 4], Part<'f>, Part<'f>, &'f [u8])> {
+        let (ttl, rest) = self.0.split_first_chunk()?;
+        let (mname, rest) = split_part(rest)?;
+        let (rname, numbers) = split_part(rest)?;
+        Some((ttl, mname, rname, numbers))
+    }
+}
+
+/// Octets, the root label not counted, of the longest end that two names have in common octet for octet (names in rdata
+/// keep their case), and where it begins in the second.
+fn common_end(name: NameRef<'_>, other: NameRef<'_>) -> (usize, usize) {
+    let mut end = name.octets();
+    while end[0] != 0 {
+        let at = other.octets().len().checked_sub(end.len());
+        let found = at.filter(|&at| other.octets()[at..] == *end && is_label_start(other, at));
+        if let Some(at) = found {
+            return (end.len() - 1, at);
+        }
+        end = &end[1 + usize::from(end[0])..];
+    }
+    (0, other.octets().len() - 1)
+}
+
+fn is_label_start(name: NameRef<'_>, at: usize) -> bool {
+    let mut start = 0;
+    while start < at {
+        start += 1 + usize::from(name.octets()[start]);
+    }
+    start == at
+}
+
+/// How far into the apex an end of it begins that has so many octets; `None` for the root.
+fn pointer_behind(common: usize, apex: NameRef<'_>) -> Option<u8> {
+    (common > 0).then(|| (apex.octets().len() - 1 - common) as u8)
+}
+
+/// Adds a name, the last `common` octets before its root label being what the pointer leads to; gives how many octets
+/// stand as they are.
+fn push_part(form: &mut Vec<u8>, name: NameRef<'_>, common: usize, pointer: Pointer) -> usize {
+    let octets = name.octets();
+    let literal = if pointer == Pointer::None { octets } else { &octets[..octets.len() - 1 - common] };
+    let (mut last_at, mut at) = (0, 0);
+    while at < literal.len() && literal[at] != 0 {
+        last_at = at;
+        at += 1 + usize::from(literal[at]);
+    }
+    let (kind, behind) = match pointer {
+        Pointer::None => (0, 0),
+        Pointer::Apex(behind) => (1, behind),
+        Pointer::Mname(behind) => (2, behind),
+    };
+    form.extend_from_slice(&[literal.len() as u8, last_at as u8, kind, behind]);
+    form.extend_from_slice(literal);
+    literal.len()
+}
+
+fn split_part(octets: &[u8]) -> Option<(Part<'_>, &[u8])> {
+    let (&[len, last_at, kind, behind], rest) = octets.split_first_chunk()?;
+    let (literal, rest) = rest.split_at_checked(len.into())?;
+    let pointer = match kind {
+        0 => Pointer::None,
+        1 => Pointer::Apex(behind),
+        _ => Pointer::Mname(behind),
+    };
+    Some((Part { literal, last_at: last_at.into(), pointer }, rest))
+}
+
+impl Part<'_> {
+    /// Whether the name has this label before the whole apex: then it may have more in common with the question.
+    fn goes_on_with(&self, label: &[u8]) -> bool {
+        self.pointer == Pointer::Apex(0) && !label.is_empty() && self.literal.get(self.last_at..) == Some(label)
+    }
+
+    const fn octet_count(&self) -> usize {
+        self.literal.len() + if matches!(self.pointer, Pointer::None) { 0 } else { 2 }
+    }
+
+    /// Writes the name to the front; gives what is behind it.
+    fn put<'o>(&self, octets: &'o mut [u8], apex_at: usize, mname_at: usize) -> &'o mut [u8] {
+        let (literal, rest) = octets.split_at_mut(self.literal.len());
+        literal.copy_from_slice(self.literal);
+        let target = match self.pointer {
+            Pointer::None => return rest,
+            Pointer::Apex(behind) => apex_at + usize::from(behind),
+            Pointer::Mname(behind) => mname_at + usize::from(behind),
+        };
+        let (pointer, rest) = rest.split_at_mut(2);
+        pointer.copy_from_slice(&(0xC000 | target as u16).to_be_bytes());
+        rest
+    }
+}
+
+impl Composer<'_> {
+    /// Puts the SOA of a negative response in, which is the first record of it and after which no other name comes. The
+    /// question's name is at or below the apex. False when the form does not say what octets the record has here; then
+    /// nothing was written.
+    ///
+    /// # Errors
+    /// [`Full`] when it does not fit; then nothing of it is in.
+    pub fn push_soa_form(&mut self, apex: NameRef<'_>, form: SoaForm<'_>) -> Result<bool, Full> {
+        let Some((ttl, mname, rname, numbers)) = form.parts() else { return Ok(false) };
+        let Some((apex_at, label)) = self.apex_in_question(apex) else { return Ok(false) };
+        if mname.goes_on_with(label) || rname.goes_on_with(label) {
+            return Ok(false);
+        }
+        let rdata_len = mname.octet_count() + rname.octet_count() + numbers.len();
+        let mname_at = self.at + HEAD_OCTETS;
+        let (head, rdata) = self.claim(HEAD_OCTETS + rdata_len)?.split_at_mut(HEAD_OCTETS);
+        head[..2].copy_from_slice(&(0xC000 | apex_at as u16).to_be_bytes());
+        head[2..4].copy_from_slice(&Rtype::SOA.0.to_be_bytes());
+        head[4..6].copy_from_slice(&Class::IN.0.to_be_bytes());
+        head[6..10].copy_from_slice(ttl);
+        head[10..].copy_from_slice(&(rdata_len as u16).to_be_bytes());
+        let rest = mname.put(rdata, apex_at, mname_at);
+        rname.put(rest, apex_at, mname_at).copy_from_slice(numbers);
+        self.header.counts[Section::Authority as usize] += 1;
+        Ok(true)
+    }
+
+    /// Where the apex stands in the question, octet for octet, and the label before it, which is empty when the
+    /// question is about the apex. `None` when it does not, or the message has records.
+    fn apex_in_question(&self, apex: NameRef<'_>) -> Option<(usize, &[u8])> {
+        let qname = self.octets.get(HEADER_OCTETS..HEADER_OCTETS + self.names.qname_len())?;
+        let behind = qname.len().checked_sub(apex.octets().len())?;
+        if self.at != self.records_at.at || qname[behind..] != *apex.octets() {
+            return None;
+        }
+        let (mut at, mut label_at) = (0, 0);
+        for _ in 0..=SOA_FORM_LABELS_MAX {
+            if at >= behind {
+                return (at == behind).then_some((HEADER_OCTETS + at, &qname[label_at..behind]));
+            }
+            label_at = at;
+            at += 1 + usize::from(qname[at]);
+        }
+        None
+    }
+}
