@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::edit::{self, Fork, Scratch};
+use crate::edit::{self, Scratch};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{RECLAIM_STEP_MAX, RESERVE_BYTES_MAX, RESERVE_BYTES_MIN};
@@ -64,7 +64,6 @@ pub struct Store<K> {
     shared: Arc<Shared>,
     scratch: Scratch,
     key: Key,
-    other: Key,
     keys: PhantomData<fn() -> K>,
 }
 
@@ -80,7 +79,7 @@ impl<K: LeafKey> Store<K> {
         let domain = Arc::new(Domain::new(Tree::EMPTY.to_bits()));
         let ledger = Ledger::new(Arc::clone(&mapping), Arc::clone(&domain));
         let shared = Arc::new(Shared { mapping, domain, committed: AtomicUsize::new(0) });
-        Ok(Self { ledger, shared, scratch: Scratch::default(), key: Key::new(), other: Key::new(), keys: PhantomData })
+        Ok(Self { ledger, shared, scratch: Scratch::default(), key: Key::new(), keys: PhantomData })
     }
 
     // The open version.
@@ -93,19 +92,29 @@ impl<K: LeafKey> Store<K> {
         edit::check_leaf(leaf)?;
         self.key.clear();
         K::write_key(leaf, &mut self.key);
-        if tree.is_empty() {
-            return edit::plant(&mut self.ledger, leaf);
-        }
-        let end = self.scratch.descend(&self.ledger, tree, &self.key);
-        self.other.clear();
-        K::write_key(end.octets(&self.ledger), &mut self.other);
-        match self.key.mismatch(&self.other) {
-            None => edit::replace(&mut self.ledger, &mut self.scratch, end, leaf),
-            Some(offset) => {
-                let fork = Fork { offset, mark: self.key.mark(offset), other: self.other.mark(offset) };
-                edit::insert(&mut self.ledger, &mut self.scratch, end, leaf, fork)
-            }
-        }
+        let place = self.scratch.seek::<K>(&self.ledger, tree, &self.key);
+        edit::put(&mut self.ledger, &mut self.scratch, place, &self.key, leaf)
+    }
+
+    /// Puts the leaf of `key` that `write` makes from the one that is there, or from none, into `leaf`, which is empty
+    /// when it is called. Returns the changed tree; `tree` is stale then. One way down in place of the two that looking
+    /// for a leaf and putting it take, and hardly any in the order of keys.
+    ///
+    /// # Errors
+    /// When there is no room, and what `write` says. Nothing has changed then, and `tree` is as good as before.
+    pub fn amend<E: From<Full>>(
+        &mut self,
+        tree: Tree,
+        key: &Key,
+        leaf: &mut Vec<u8>,
+        write: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Tree, E> {
+        let place = self.scratch.seek::<K>(&self.ledger, tree, key);
+        leaf.clear();
+        write(place.octets(&self.ledger), leaf)?;
+        edit::check_leaf(leaf)?;
+        debug_assert!(K::has_key(leaf, key), "the leaf has another key");
+        Ok(edit::put(&mut self.ledger, &mut self.scratch, place, key, leaf)?)
     }
 
     /// Removes the leaf with this key, if there is one. Returns the changed tree; `tree` is stale then.
@@ -127,11 +136,13 @@ impl<K: LeafKey> Store<K> {
     /// Lets all of `tree` go, which is stale then. Its memory is freed in steps, by [`Store::publish`] and
     /// [`Store::reclaim`], after this version is published. Trees that its leaves name are not touched.
     pub fn drop_tree(&mut self, tree: Tree) {
+        self.scratch.forget();
         self.ledger.drop_tree(tree);
     }
 
     /// Drops what has changed since the last seal; the head is as it was then.
     pub fn abandon(&mut self) {
+        self.scratch.forget();
         self.ledger.abandon();
     }
 
@@ -142,6 +153,7 @@ impl<K: LeafKey> Store<K> {
     /// # Panics
     /// When [`crate::limits::VERSIONS_MAX`] sealed versions are waiting.
     pub fn seal(&mut self, root: Tree) -> Version {
+        self.scratch.forget();
         self.ledger.seal(root)
     }
 
@@ -155,6 +167,7 @@ impl<K: LeafKey> Store<K> {
     /// Drops the open version and all sealed versions that are not published, and frees what only they took. The head
     /// is the published version again.
     pub fn rewind(&mut self) {
+        self.scratch.forget();
         self.ledger.rewind();
     }
 
