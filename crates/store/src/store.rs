@@ -42,7 +42,8 @@ pub struct Stats {
     pub used_bytes: usize,
     /// In free blocks, to be used before the arena grows.
     pub free_bytes: usize,
-    /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees are not counted here.
+    /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees count as what they were
+    /// said to have.
     pub limbo_bytes: usize,
     /// All that was ever let go by published versions, whether it is free again or not; counted as `limbo_bytes` is.
     pub let_go_bytes: u64,
@@ -135,9 +136,23 @@ impl<K: LeafKey> Store<K> {
 
     /// Lets all of `tree` go, which is stale then. Its memory is freed in steps, by [`Store::publish`] and
     /// [`Store::reclaim`], after this version is published. Trees that its leaves name are not touched.
-    pub fn drop_tree(&mut self, tree: Tree) {
+    ///
+    /// `bytes` is what the tree has, by [`Store::held_bytes`]: it is counted as let go without a walk over the tree.
+    pub fn drop_tree(&mut self, tree: Tree, bytes: u64) {
         self.scratch.forget();
-        self.ledger.drop_tree(tree);
+        let granules = (bytes / GRANULE_BYTES as u64).min(self.ledger.space().reserved() as u64);
+        self.ledger.drop_tree(tree, granules as usize);
+    }
+
+    /// What all changes of trees took less what they let go, modulo 2^64: a tree has the sum of the differences over
+    /// its changes.
+    pub fn held_bytes(&self) -> u64 {
+        self.ledger.held_granules().wrapping_mul(GRANULE_BYTES as u64)
+    }
+
+    /// As [`Stats::let_go_bytes`].
+    pub fn let_go_bytes(&self) -> u64 {
+        self.ledger.let_go_granules() * GRANULE_BYTES as u64
     }
 
     /// Drops what has changed since the last seal; the head is as it was then.
@@ -223,7 +238,7 @@ impl<K: LeafKey> Store<K> {
             used_bytes: space.used() * GRANULE_BYTES,
             free_bytes: space.free() * GRANULE_BYTES,
             limbo_bytes: self.ledger.limbo_granules() * GRANULE_BYTES,
-            let_go_bytes: self.ledger.let_go_granules() * GRANULE_BYTES as u64,
+            let_go_bytes: self.let_go_bytes(),
             limbo_trees: self.ledger.limbo_trees(),
             versions: self.ledger.sealed_count(),
             readers: self.shared.domain.reader_count(),

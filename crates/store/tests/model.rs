@@ -170,7 +170,7 @@ impl Run {
                 }
             }
         }
-        self.store.drop_tree(old);
+        self.store.drop_tree(old, 0);
         let version = self.store.seal(root);
         assert_eq!(self.store.head(), root);
         self.sealed.push_back((version, self.trees, self.maps.clone()));
@@ -217,7 +217,7 @@ impl Run {
                 }
             }
             Op::DropTree { tree } => {
-                self.store.drop_tree(self.trees[tree]);
+                self.store.drop_tree(self.trees[tree], 0);
                 self.trees[tree] = Tree::EMPTY;
                 self.maps[tree].clear();
             }
@@ -273,8 +273,8 @@ impl Run {
         self.frozen.clear();
         self.store.rewind();
         let (trees, _) = self.published;
-        trees.iter().for_each(|tree| self.store.drop_tree(*tree));
-        self.store.drop_tree(self.store.published());
+        trees.iter().for_each(|tree| self.store.drop_tree(*tree, 0));
+        self.store.drop_tree(self.store.published(), 0);
         let version = self.store.seal(Tree::EMPTY);
         self.store.publish(version);
         while self.store.reclaim() {}

@@ -112,6 +112,7 @@ impl<'s> Edit<'s> {
         let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
         let (mut key, mut leaf) = (key::of(apex), Vec::new());
         let apex_len = key.len();
+        let held_before = self.store.held_bytes();
         let (mut done, mut result) = (0, Ok(()));
         let same_leaf =
             |a: &RecordRef<'_>, b: &RecordRef<'_>| a.owner == b.owner && change::is_hashed(*a) == change::is_hashed(*b);
@@ -136,6 +137,7 @@ impl<'s> Edit<'s> {
             record.record_count = record.record_count.wrapping_add(effect.record_count);
             done += of_owner.len();
         }
+        record.grow(held_before, self.store.held_bytes());
         // The trees that the stage named before are gone, so this is done after an error too.
         self.put_zone(Shelf::Staged, id, record)?;
         result
@@ -182,6 +184,7 @@ impl<'s> Edit<'s> {
 
     /// Puts the changed leaves into the trees of a zone.
     fn put_effect(&mut self, record: &mut ZoneRecord, effect: Effect) -> Result<(), Full> {
+        let held_before = self.store.held_bytes();
         for change in effect.leaves {
             let tree = if change.hashed { &mut record.hashed } else { &mut record.names };
             *tree = match &change.leaf {
@@ -189,14 +192,17 @@ impl<'s> Edit<'s> {
                 None => self.store.remove(*tree, &change.owner)?,
             };
         }
+        record.grow(held_before, self.store.held_bytes());
         record.hash = record.hash.wrapping_add(effect.hash);
         record.record_count = record.record_count.wrapping_add(effect.record_count);
         Ok(())
     }
 
     fn drop_trees(&mut self, zone: ZoneRecord) {
-        self.store.drop_tree(zone.names);
-        self.store.drop_tree(zone.hashed);
+        // What both trees have is told once.
+        let (names_bytes, hashed_bytes) = if zone.names.is_empty() { (0, zone.bytes) } else { (zone.bytes, 0) };
+        self.store.drop_tree(zone.names, names_bytes);
+        self.store.drop_tree(zone.hashed, hashed_bytes);
     }
 
     fn view_record(&self, view: u16) -> ViewRecord {
