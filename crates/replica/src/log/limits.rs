@@ -13,6 +13,8 @@ pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 /// Octets of memory for applied and durable entries; those not applied or not durable stay anyway, those in a
 /// checkpoint leave.
 pub const TAIL_BYTES_MAX: usize = 64 << 20;
+/// One part in so many of [`TAIL_BYTES_MAX`] is read into memory at start.
+pub const TAIL_LOADED_SHARE: usize = 16;
 /// Octets of adjacent records that one place of the index stands for.
 pub const EXTENT_BYTES_MAX: u64 = 64 << 10;
 /// Octets of one read of older entries, unless one record is larger.
