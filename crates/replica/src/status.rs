@@ -174,6 +174,12 @@ impl Replica {
         self.serving
     }
 
+    /// Checkpoints that this replica has written since it was opened.
+    #[must_use]
+    pub const fn checkpoints_written(&self) -> u64 {
+        self.counters.checkpoints_written
+    }
+
     /// The options of a zone, if it is known.
     #[must_use]
     pub fn zone_options(&self, zone: &ZoneId) -> Option<ZoneOptions> {

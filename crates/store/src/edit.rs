@@ -2,7 +2,7 @@
 //! no change half made.
 
 use crate::arena::{HALF_LINE_BYTES, Owned};
-use crate::key::Key;
+use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{CHILDREN_MAX, LEAF_OCTETS_MAX};
 use crate::tree::Tree;
@@ -16,11 +16,14 @@ struct Step {
     index: u8,
 }
 
-/// The way from a root to the leaf that a key leads to, and the blocks of the change at its end. Kept between calls for
-/// its memory.
+/// The way from a root to where a key belongs, and the blocks of the change at its end. Kept between calls for its
+/// memory, and because the ways to neighbours are nearly the same.
 #[derive(Default)]
 pub(crate) struct Scratch {
     way: Vec<Step>,
+    /// The tree that the way lies in, when it still leads to the leaf of `key`.
+    known: Option<Tree>,
+    key: Key,
     /// First the blocks that the change itself needs, then one for each branch that has to be copied, lowest first.
     fresh: Vec<Owned>,
 }
@@ -29,12 +32,30 @@ pub(crate) struct Scratch {
 #[derive(Clone, Copy)]
 pub(crate) struct End(u32);
 
+/// Where a key belongs. The way ends above it.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// The tree is empty.
+    Root,
+    /// This leaf has the key.
+    Leaf(End),
+    /// No leaf has it. This is the first vertex on its way that looks at the fork or behind it.
+    Fork(u32, Fork),
+}
+
 /// Where a new key leaves the way: the mark that differs first, in the new key and in the keys that are there.
 #[derive(Clone, Copy)]
 pub(crate) struct Fork {
-    pub(crate) offset: usize,
-    pub(crate) mark: u8,
-    pub(crate) other: u8,
+    offset: usize,
+    mark: u8,
+    other: u8,
+}
+
+impl Place {
+    /// The octets of the leaf that is there.
+    pub(crate) fn octets(self, ledger: &Ledger) -> Option<&[u8]> {
+        if let Self::Leaf(end) = self { Some(end.octets(ledger)) } else { None }
+    }
 }
 
 impl End {
@@ -48,9 +69,13 @@ impl End {
 impl Scratch {
     /// Goes down `tree`, which is not empty, to the only leaf that can have `key`.
     pub(crate) fn descend(&mut self, ledger: &Ledger, tree: Tree, key: &Key) -> End {
-        self.way.clear();
-        let arena = ledger.arena();
-        let mut handle = tree.to_bits();
+        self.forget();
+        self.descend_from(ledger, tree.to_bits(), key)
+    }
+
+    /// Goes on down from the vertex `handle`, which the way leads to.
+    fn descend_from(&mut self, ledger: &Ledger, handle: u32, key: &Key) -> End {
+        let (arena, mut handle) = (ledger.arena(), handle);
         loop {
             let word = arena.word(handle);
             if word.is_leaf() {
@@ -64,6 +89,57 @@ impl Scratch {
             handle = arena.child(handle, index);
             arena.prefetch(handle, HALF_LINE_BYTES);
         }
+    }
+
+    /// The way leads nowhere any more: blocks that it names may be free.
+    pub(crate) fn forget(&mut self) {
+        self.known = None;
+        self.way.clear();
+    }
+
+    /// Finds where `key` belongs in `tree`.
+    ///
+    /// A way that is known in this tree is followed as far as it is that of `key`, too: all leaves below a vertex on it
+    /// agree with the known key in all marks before the one that the vertex looks at. So in the order of keys there is
+    /// next to nothing to go, and often no leaf to compare with.
+    pub(crate) fn seek<K: LeafKey>(&mut self, ledger: &Ledger, tree: Tree, key: &Key) -> Place {
+        if tree.is_empty() {
+            self.forget();
+            return Place::Root;
+        }
+        let mut from = tree.to_bits();
+        if self.known.take() == Some(tree) {
+            let Some(offset) = self.key.mismatch(key) else { return Place::Leaf(End(self.lowest(ledger, tree))) };
+            from = self.leave_way(offset).unwrap_or_else(|| self.lowest(ledger, tree));
+            let (word, fork) = (ledger.arena().word(from), Fork::of(offset, key, self.key.mark(offset)));
+            if word.is_leaf() || word.offset() != offset || !word.has(fork.mark) {
+                return Place::Fork(from, fork);
+            }
+        } else {
+            self.way.clear();
+        }
+        let end = self.descend_from(ledger, from, key);
+        match K::mismatch(end.octets(ledger), key) {
+            None => Place::Leaf(end),
+            Some((offset, symbol)) => {
+                let vertex = self.leave_way(offset).unwrap_or(end.0);
+                Place::Fork(vertex, Fork::of(offset, key, symbol.map_or(0, |symbol| symbol + 1)))
+            }
+        }
+    }
+
+    /// Ends the way above the first branch on it that looks at `offset` or behind it, which is returned.
+    fn leave_way(&mut self, offset: usize) -> Option<u32> {
+        let mut vertex = None;
+        while let Some(step) = self.way.pop_if(|step| usize::from(step.offset) >= offset) {
+            vertex = Some(step.handle);
+        }
+        vertex
+    }
+
+    /// What the way ends in.
+    fn lowest(&self, ledger: &Ledger, tree: Tree) -> u32 {
+        self.way.last().map_or(tree.to_bits(), |step| ledger.arena().child(step.handle, usize::from(step.index)))
     }
 
     /// The root of the way, where `lowest` is what it ends in.
@@ -105,13 +181,12 @@ impl Scratch {
     /// Hangs `child` at the end of the way, in copies where needed; of the fresh blocks, `own` are in use already.
     fn link(&mut self, ledger: &mut Ledger, child: u32, own: usize) -> Tree {
         let arena = ledger.arena();
-        let mut child = child;
+        let (lowest, mut child) = (child, child);
         let mut copies = self.fresh.drain(own..);
-        while let Some(step) = self.way.pop() {
+        for step in self.way.iter_mut().rev() {
             let index = usize::from(step.index);
             if let Some(block) = ledger.own(step.handle) {
                 arena.set_child(&block, index, child);
-                child = self.way.first().map_or(step.handle, |first| first.handle);
                 break;
             }
             let block = copies.next().expect("a block was taken for each branch to copy");
@@ -120,16 +195,17 @@ impl Scratch {
             children[index] = child;
             arena.set_branch(&block, arena.word(step.handle), &children[..count]);
             ledger.discard(step.handle);
-            child = block.handle();
+            step.handle = block.handle();
+            child = step.handle;
         }
         debug_assert_eq!(copies.len(), 0);
         drop(copies);
         self.fresh.clear();
-        Tree::from_bits(child)
+        self.root(lowest)
     }
 
     /// Puts a branch of these `children` in the place of the branch `vertex`, at the end of the way. With `leaf`, a new
-    /// leaf of these octets is one of the children.
+    /// leaf of these octets is one of the children. Returns the new branch too.
     fn rebranch(
         &mut self,
         ledger: &mut Ledger,
@@ -137,7 +213,7 @@ impl Scratch {
         word: Word,
         children: &mut [u32],
         leaf: Option<(usize, &[u8])>,
-    ) -> Result<Tree, Full> {
+    ) -> Result<(Tree, u32), Full> {
         let size = branch_granules(children.len());
         let in_place = ledger.arena().word(vertex).granules() == size && ledger.own(vertex).is_some();
         let leaf_size = leaf.map_or(1, |(_, octets)| leaf_granules(octets.len()));
@@ -153,13 +229,20 @@ impl Scratch {
             let block = ledger.own(vertex).expect("it was just found to be open");
             arena.set_branch(&block, word, children);
             self.fresh.clear();
-            return Ok(self.root(vertex));
+            return Ok((self.root(vertex), vertex));
         }
         let branch = &self.fresh[own.len() - 1];
         arena.set_branch(branch, word, children);
-        let tree = self.link(ledger, branch.handle(), own.len());
+        let handle = branch.handle();
+        let tree = self.link(ledger, handle, own.len());
         ledger.discard(vertex);
-        Ok(tree)
+        Ok((tree, handle))
+    }
+}
+
+impl Fork {
+    fn of(offset: usize, key: &Key, other: u8) -> Self {
+        Self { offset, mark: key.mark(offset), other }
     }
 }
 
@@ -168,15 +251,33 @@ pub(crate) fn check_leaf(octets: &[u8]) -> Result<(), Full> {
     if octets.len() <= LEAF_OCTETS_MAX { Ok(()) } else { Err(Full::Leaf) }
 }
 
+/// Puts a leaf where its `key` belongs.
+pub(crate) fn put(
+    ledger: &mut Ledger,
+    scratch: &mut Scratch,
+    place: Place,
+    key: &Key,
+    octets: &[u8],
+) -> Result<Tree, Full> {
+    let tree = match place {
+        Place::Root => plant(ledger, octets),
+        Place::Leaf(end) => replace(ledger, scratch, end, octets),
+        Place::Fork(vertex, fork) => insert(ledger, scratch, vertex, octets, fork),
+    }?;
+    scratch.known = Some(tree);
+    scratch.key.copy_from(key);
+    Ok(tree)
+}
+
 /// A tree of one leaf.
-pub(crate) fn plant(ledger: &mut Ledger, octets: &[u8]) -> Result<Tree, Full> {
+fn plant(ledger: &mut Ledger, octets: &[u8]) -> Result<Tree, Full> {
     let block = ledger.allocate(leaf_granules(octets.len()))?;
     ledger.arena().set_leaf(&block, octets);
     Ok(Tree::from_bits(block.handle()))
 }
 
 /// Replaces the leaf at the end of the way.
-pub(crate) fn replace(ledger: &mut Ledger, scratch: &mut Scratch, end: End, octets: &[u8]) -> Result<Tree, Full> {
+fn replace(ledger: &mut Ledger, scratch: &mut Scratch, end: End, octets: &[u8]) -> Result<Tree, Full> {
     let size = leaf_granules(octets.len());
     if ledger.arena().word(end.0).granules() == size
         && let Some(block) = ledger.own(end.0)
@@ -191,19 +292,9 @@ pub(crate) fn replace(ledger: &mut Ledger, scratch: &mut Scratch, end: End, octe
     Ok(tree)
 }
 
-/// Adds a leaf whose key leaves the way at `fork`.
-pub(crate) fn insert(
-    ledger: &mut Ledger,
-    scratch: &mut Scratch,
-    end: End,
-    octets: &[u8],
-    fork: Fork,
-) -> Result<Tree, Full> {
-    // The first vertex of the way that looks at the fork or behind it.
-    let mut vertex = end.0;
-    while let Some(step) = scratch.way.pop_if(|step| usize::from(step.offset) >= fork.offset) {
-        vertex = step.handle;
-    }
+/// Adds a leaf whose key leaves the others at `fork`, above `vertex` or among its children. The way leads to it then.
+fn insert(ledger: &mut Ledger, scratch: &mut Scratch, vertex: u32, octets: &[u8], fork: Fork) -> Result<Tree, Full> {
+    let offset = fork.offset as u16;
     let arena = ledger.arena();
     let word = arena.word(vertex);
     if word.is_branch() && word.offset() == fork.offset {
@@ -212,15 +303,21 @@ pub(crate) fn insert(
         let index = word.rank(fork.mark);
         children.copy_within(index..count, index + 1);
         let leaf = Some((index, octets));
-        return scratch.rebranch(ledger, vertex, word.with(fork.mark), &mut children[..=count], leaf);
+        let (tree, handle) = scratch.rebranch(ledger, vertex, word.with(fork.mark), &mut children[..=count], leaf)?;
+        scratch.way.push(Step { handle, offset, index: index as u8 });
+        return Ok(tree);
     }
     scratch.take(ledger, &[leaf_granules(octets.len()), branch_granules(2)])?;
     let arena = ledger.arena();
     let (leaf, branch) = (&scratch.fresh[0], &scratch.fresh[1]);
     arena.set_leaf(leaf, octets);
-    let children = if fork.mark < fork.other { [leaf.handle(), vertex] } else { [vertex, leaf.handle()] };
+    let is_first = fork.mark < fork.other;
+    let children = if is_first { [leaf.handle(), vertex] } else { [vertex, leaf.handle()] };
     arena.set_branch(branch, Word::branch(fork.offset).with(fork.mark).with(fork.other), &children);
-    Ok(scratch.link(ledger, scratch.fresh[1].handle(), 2))
+    let handle = branch.handle();
+    let tree = scratch.link(ledger, handle, 2);
+    scratch.way.push(Step { handle, offset, index: u8::from(!is_first) });
+    Ok(tree)
 }
 
 /// Removes the leaf at the end of the way that `key` led to. A branch that would keep one child gives way to it.
@@ -241,7 +338,7 @@ pub(crate) fn remove(ledger: &mut Ledger, scratch: &mut Scratch, end: End, key: 
     } else {
         children.copy_within(index + 1..count, index);
         let word = arena.word(parent.handle).without(key.mark(usize::from(parent.offset)));
-        scratch.rebranch(ledger, parent.handle, word, &mut children[..count - 1], None)?
+        scratch.rebranch(ledger, parent.handle, word, &mut children[..count - 1], None)?.0
     };
     ledger.discard(end.0);
     Ok(tree)

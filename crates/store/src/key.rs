@@ -147,6 +147,13 @@ impl Key {
         }
     }
 
+    /// Makes this key equal to `other`; costs what the two are long.
+    pub fn copy_from(&mut self, other: &Key) {
+        self.truncate(other.len);
+        self.marks[..other.len].copy_from_slice(&other.marks[..other.len]);
+        self.len = other.len;
+    }
+
     /// Whether this key is `other` or begins it.
     pub fn is_prefix_of(&self, other: &Key) -> bool {
         self.len <= other.len && self.marks[..self.len] == other.marks[..self.len]

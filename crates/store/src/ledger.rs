@@ -49,8 +49,8 @@ struct Changes {
     /// Blocks of older versions that the version let go.
     retired: Vec<u32>,
     retired_granules: usize,
-    /// Whole trees that the version let go.
-    dropped: Vec<Tree>,
+    /// Whole trees that the version let go, and the granules that each is said to have.
+    dropped: Vec<(Tree, usize)>,
 }
 
 struct Sealed {
@@ -63,7 +63,7 @@ struct Sealed {
 struct Batch {
     epoch: u64,
     retired: Vec<u32>,
-    dropped: Vec<Tree>,
+    dropped: Vec<(Tree, usize)>,
 }
 
 /// The writer's books.
@@ -77,6 +77,8 @@ pub(crate) struct Ledger {
     limbo_trees: usize,
     /// All that ever came to limbo.
     let_go_granules: u64,
+    /// What was taken less what was let go, dropped trees left out; modulo 2^64.
+    held_granules: u64,
     /// Roots of parts of dropped trees whose grace period has passed: a stack, so that freeing can stop anywhere.
     falling: Vec<u32>,
     published: (Version, Tree),
@@ -96,6 +98,7 @@ impl Ledger {
             limbo_granules: 0,
             limbo_trees: 0,
             let_go_granules: 0,
+            held_granules: 0,
             falling: Vec::new(),
             published: (Version(0), Tree::EMPTY),
             newest: Version(0),
@@ -119,7 +122,12 @@ impl Ledger {
         self.limbo_trees + usize::from(!self.falling.is_empty())
     }
 
-    /// Granules of all blocks that published versions ever let go, whole trees left out.
+    /// What changes of trees took less what they let go, modulo 2^64.
+    pub(crate) fn held_granules(&self) -> u64 {
+        self.held_granules
+    }
+
+    /// Granules that published versions ever let go.
     pub(crate) fn let_go_granules(&self) -> u64 {
         self.let_go_granules
     }
@@ -154,6 +162,7 @@ impl Ledger {
         // SAFETY: fresh from the allocator: no tree holds it.
         let block = unsafe { Owned::assume(handle, mark) };
         self.arena().set_fresh(&block, granules);
+        self.held_granules = self.held_granules.wrapping_add(granules as u64);
         Ok(block)
     }
 
@@ -204,10 +213,12 @@ impl Ledger {
 
     /// Lets a block go.
     pub(crate) fn discard(&mut self, handle: u32) {
+        let granules = self.arena().word(handle).granules();
+        self.held_granules = self.held_granules.wrapping_sub(granules as u64);
         match self.own(handle) {
             Some(block) => self.space.give(block),
             None => {
-                self.open.retired_granules += self.arena().word(handle).granules();
+                self.open.retired_granules += granules;
                 self.open.retired.push(handle);
             }
         }
@@ -215,13 +226,15 @@ impl Ledger {
 
     /// Gives a block back that was allocated for nothing.
     pub(crate) fn give_back(&mut self, block: Owned) {
+        let granules = self.arena().word(block.handle()).granules();
+        self.held_granules = self.held_granules.wrapping_sub(granules as u64);
         self.space.give(block);
     }
 
-    /// Lets a whole tree go.
-    pub(crate) fn drop_tree(&mut self, tree: Tree) {
+    /// Lets a whole tree go, which is said to have so many granules.
+    pub(crate) fn drop_tree(&mut self, tree: Tree, granules: usize) {
         if !tree.is_empty() {
-            self.open.dropped.push(tree);
+            self.open.dropped.push((tree, granules));
         }
     }
 
@@ -259,8 +272,9 @@ impl Ledger {
         while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.version <= up_to) {
             let Changes { retired, retired_granules, dropped, .. } = sealed.changes;
             self.published = (sealed.version, sealed.root);
-            self.limbo_granules += retired_granules;
-            self.let_go_granules += retired_granules as u64;
+            let let_go = retired_granules + dropped.iter().map(|(_, granules)| granules).sum::<usize>();
+            self.limbo_granules += let_go;
+            self.let_go_granules += let_go as u64;
             self.limbo_trees += dropped.len();
             retired_count += retired.len();
             if !(retired.is_empty() && dropped.is_empty()) {
@@ -335,7 +349,9 @@ impl Ledger {
                 // SAFETY: retired by a version published under an epoch that every reader has passed, so no published
                 // root that anyone holds leads to it.
                 self.space.give(unsafe { Owned::assume(handle, 0) });
-            } else if let Some(tree) = batch.dropped.pop() {
+            } else if let Some((tree, granules)) = batch.dropped.pop() {
+                // Nobody reads it any more; the rest is work.
+                self.limbo_granules -= granules;
                 self.limbo_trees -= 1;
                 self.falling.push(tree.to_bits());
             } else {

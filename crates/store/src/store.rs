@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::edit::{self, Fork, Scratch};
+use crate::edit::{self, Scratch};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{RECLAIM_STEP_MAX, RESERVE_BYTES_MAX, RESERVE_BYTES_MIN};
@@ -42,7 +42,8 @@ pub struct Stats {
     pub used_bytes: usize,
     /// In free blocks, to be used before the arena grows.
     pub free_bytes: usize,
-    /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees are not counted here.
+    /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees count as what they were
+    /// said to have.
     pub limbo_bytes: usize,
     /// All that was ever let go by published versions, whether it is free again or not; counted as `limbo_bytes` is.
     pub let_go_bytes: u64,
@@ -64,7 +65,6 @@ pub struct Store<K> {
     shared: Arc<Shared>,
     scratch: Scratch,
     key: Key,
-    other: Key,
     keys: PhantomData<fn() -> K>,
 }
 
@@ -80,7 +80,7 @@ impl<K: LeafKey> Store<K> {
         let domain = Arc::new(Domain::new(Tree::EMPTY.to_bits()));
         let ledger = Ledger::new(Arc::clone(&mapping), Arc::clone(&domain));
         let shared = Arc::new(Shared { mapping, domain, committed: AtomicUsize::new(0) });
-        Ok(Self { ledger, shared, scratch: Scratch::default(), key: Key::new(), other: Key::new(), keys: PhantomData })
+        Ok(Self { ledger, shared, scratch: Scratch::default(), key: Key::new(), keys: PhantomData })
     }
 
     // The open version.
@@ -93,19 +93,29 @@ impl<K: LeafKey> Store<K> {
         edit::check_leaf(leaf)?;
         self.key.clear();
         K::write_key(leaf, &mut self.key);
-        if tree.is_empty() {
-            return edit::plant(&mut self.ledger, leaf);
-        }
-        let end = self.scratch.descend(&self.ledger, tree, &self.key);
-        self.other.clear();
-        K::write_key(end.octets(&self.ledger), &mut self.other);
-        match self.key.mismatch(&self.other) {
-            None => edit::replace(&mut self.ledger, &mut self.scratch, end, leaf),
-            Some(offset) => {
-                let fork = Fork { offset, mark: self.key.mark(offset), other: self.other.mark(offset) };
-                edit::insert(&mut self.ledger, &mut self.scratch, end, leaf, fork)
-            }
-        }
+        let place = self.scratch.seek::<K>(&self.ledger, tree, &self.key);
+        edit::put(&mut self.ledger, &mut self.scratch, place, &self.key, leaf)
+    }
+
+    /// Puts the leaf of `key` that `write` makes from the one that is there, or from none, into `leaf`, which is empty
+    /// when it is called. Returns the changed tree; `tree` is stale then. One way down in place of the two that looking
+    /// for a leaf and putting it take, and hardly any in the order of keys.
+    ///
+    /// # Errors
+    /// When there is no room, and what `write` says. Nothing has changed then, and `tree` is as good as before.
+    pub fn amend<E: From<Full>>(
+        &mut self,
+        tree: Tree,
+        key: &Key,
+        leaf: &mut Vec<u8>,
+        write: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Tree, E> {
+        let place = self.scratch.seek::<K>(&self.ledger, tree, key);
+        leaf.clear();
+        write(place.octets(&self.ledger), leaf)?;
+        edit::check_leaf(leaf)?;
+        debug_assert!(K::has_key(leaf, key), "the leaf has another key");
+        Ok(edit::put(&mut self.ledger, &mut self.scratch, place, key, leaf)?)
     }
 
     /// Removes the leaf with this key, if there is one. Returns the changed tree; `tree` is stale then.
@@ -126,12 +136,28 @@ impl<K: LeafKey> Store<K> {
 
     /// Lets all of `tree` go, which is stale then. Its memory is freed in steps, by [`Store::publish`] and
     /// [`Store::reclaim`], after this version is published. Trees that its leaves name are not touched.
-    pub fn drop_tree(&mut self, tree: Tree) {
-        self.ledger.drop_tree(tree);
+    ///
+    /// `bytes` is what the tree has, by [`Store::held_bytes`]: it is counted as let go without a walk over the tree.
+    pub fn drop_tree(&mut self, tree: Tree, bytes: u64) {
+        self.scratch.forget();
+        let granules = (bytes / GRANULE_BYTES as u64).min(self.ledger.space().reserved() as u64);
+        self.ledger.drop_tree(tree, granules as usize);
+    }
+
+    /// What all changes of trees took less what they let go, modulo 2^64: a tree has the sum of the differences over
+    /// its changes.
+    pub fn held_bytes(&self) -> u64 {
+        self.ledger.held_granules().wrapping_mul(GRANULE_BYTES as u64)
+    }
+
+    /// As [`Stats::let_go_bytes`].
+    pub fn let_go_bytes(&self) -> u64 {
+        self.ledger.let_go_granules() * GRANULE_BYTES as u64
     }
 
     /// Drops what has changed since the last seal; the head is as it was then.
     pub fn abandon(&mut self) {
+        self.scratch.forget();
         self.ledger.abandon();
     }
 
@@ -142,6 +168,7 @@ impl<K: LeafKey> Store<K> {
     /// # Panics
     /// When [`crate::limits::VERSIONS_MAX`] sealed versions are waiting.
     pub fn seal(&mut self, root: Tree) -> Version {
+        self.scratch.forget();
         self.ledger.seal(root)
     }
 
@@ -155,6 +182,7 @@ impl<K: LeafKey> Store<K> {
     /// Drops the open version and all sealed versions that are not published, and frees what only they took. The head
     /// is the published version again.
     pub fn rewind(&mut self) {
+        self.scratch.forget();
         self.ledger.rewind();
     }
 
@@ -210,7 +238,7 @@ impl<K: LeafKey> Store<K> {
             used_bytes: space.used() * GRANULE_BYTES,
             free_bytes: space.free() * GRANULE_BYTES,
             limbo_bytes: self.ledger.limbo_granules() * GRANULE_BYTES,
-            let_go_bytes: self.ledger.let_go_granules() * GRANULE_BYTES as u64,
+            let_go_bytes: self.let_go_bytes(),
             limbo_trees: self.ledger.limbo_trees(),
             versions: self.ledger.sealed_count(),
             readers: self.shared.domain.reader_count(),

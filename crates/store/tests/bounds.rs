@@ -4,7 +4,7 @@
 mod common;
 
 use catamaran_store::limits::{KEY_SYMBOLS_MAX, LEAF_OCTETS_MAX, RECLAIM_STEP_MAX};
-use catamaran_store::{Full, Store, StoreConfig, Tree};
+use catamaran_store::{Full, Key, Store, StoreConfig, Tree};
 use common::{Plain, key, leaf, symbols, value};
 
 fn store(reserve_bytes: usize) -> Store<Plain> {
@@ -19,6 +19,11 @@ fn leaf_of(symbols: &[u8], len: usize) -> Vec<u8> {
 fn numbered(number: u32, len: usize) -> Vec<u8> {
     let symbols: Vec<u8> = (0..5).map(|digit| (number / 50_u32.pow(4 - digit) % 50) as u8).collect();
     leaf_of(&symbols, len)
+}
+
+/// The key of such a leaf.
+fn key_of(number: u32) -> Key {
+    key(symbols(&numbered(number, 7)))
 }
 
 fn publish(store: &mut Store<Plain>, root: Tree) {
@@ -99,7 +104,7 @@ fn small_holes_become_big_ones() {
             tree = store.put(tree, &numbered(number, len)).expect("holes are merged");
         }
         publish(&mut store, tree);
-        store.drop_tree(tree);
+        store.drop_tree(tree, 0);
         tree = Tree::EMPTY;
         publish(&mut store, tree);
         while store.reclaim() {}
@@ -117,7 +122,7 @@ fn merging_spares_what_unpublished_versions_took() {
     let first = fill(&mut store, 0, 100);
     publish(&mut store, first);
     publish(&mut store, Tree::EMPTY);
-    store.drop_tree(first);
+    store.drop_tree(first, 0);
     publish(&mut store, Tree::EMPTY);
     while store.reclaim() {}
     let second = fill(&mut store, 0, 60);
@@ -164,7 +169,7 @@ fn holes_on_both_sides(is_sealed: bool) {
     store.rewind();
     assert_eq!(store.stats().used_bytes, used);
     assert_eq!(store.view().iter(store.head()).count(), 1);
-    store.drop_tree(store.head());
+    store.drop_tree(store.head(), 0);
     publish(&mut store, Tree::EMPTY);
     assert_eq!(store.stats().used_bytes, 0);
     let tree = store.put(Tree::EMPTY, &leaf_of(&[4], 56 << 10)).expect("all holes are one");
@@ -188,7 +193,7 @@ fn a_big_tree_is_freed_in_steps() {
     let tree = (0..count).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
     publish(&mut store, tree);
     let used = store.stats().used_bytes;
-    store.drop_tree(tree);
+    store.drop_tree(tree, used as u64);
     publish(&mut store, Tree::EMPTY);
     let left = store.stats().used_bytes;
     assert!(left > 0 && left < used && store.stats().limbo_trees == 1);
@@ -242,6 +247,80 @@ fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
     assert_eq!((end.limbo_bytes, end.let_go_bytes), (0, last.let_go_bytes));
     assert!(end.used_bytes <= before.used_bytes + (64 << 10), "{before:?} {end:?}");
     assert_eq!(store.view().iter(tree).count(), 1000);
+}
+
+#[test]
+fn a_held_version_keeps_trees_that_are_dropped_and_they_are_counted() {
+    let mut store = store(64 << 20);
+    let grow = |store: &mut Store<Plain>, tree: Tree, len: usize| {
+        let before = store.held_bytes();
+        let tree = (0..5_000).fold(tree, |tree, number| store.put(tree, &numbered(number, len)).expect("room"));
+        let tree = (0..2_000).fold(tree, |tree, number| store.remove(tree, &key_of(number)).expect("room"));
+        publish(store, tree);
+        (tree, store.held_bytes().wrapping_sub(before))
+    };
+    let (tree, bytes) = grow(&mut store, Tree::EMPTY, 30);
+    assert_eq!(store.stats().used_bytes as u64, bytes, "there is but this tree");
+    let (tree, more) = grow(&mut store, tree, 300);
+    while store.reclaim() {}
+    let bytes = bytes.wrapping_add(more);
+    assert_eq!(store.stats().used_bytes as u64, bytes, "however it came about");
+    let (before, frozen) = (store.stats(), store.freeze());
+    store.drop_tree(tree, bytes);
+    publish(&mut store, Tree::EMPTY);
+    while store.reclaim() {}
+    let held = store.stats();
+    assert_eq!((held.limbo_bytes as u64, held.let_go_bytes - before.let_go_bytes), (bytes, bytes));
+    assert_eq!(frozen.view().iter(frozen.root()).count(), 3_000);
+    drop(frozen);
+    while store.reclaim() {}
+    assert_eq!((store.stats().used_bytes, store.stats().limbo_bytes, store.stats().limbo_trees), (0, 0, 0));
+}
+
+#[test]
+fn a_million_updates_beside_a_reader_keep_what_they_let_go_until_it_is_gone() {
+    const LEAVES: u32 = 100_000;
+    const UPDATES: u32 = 1_000_000;
+    /// Updates of one version.
+    const TOGETHER: u32 = 100;
+    let mut store = store(4 << 30);
+    let mut tree = (0..LEAVES).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
+    publish(&mut store, tree);
+    let update = |store: &mut Store<Plain>, tree: Tree, updates: u32| {
+        (0..updates / TOGETHER).fold(tree, |tree, version| {
+            let number = |step: u32| (version * TOGETHER + step).wrapping_mul(2_654_435_761) % LEAVES;
+            let tree =
+                (0..TOGETHER).fold(tree, |tree, step| store.put(tree, &numbered(number(step), 30)).expect("room"));
+            publish(store, tree);
+            tree
+        })
+    };
+    // With nobody to hold anything, what is let go is used again.
+    let small = store.stats();
+    tree = update(&mut store, tree, UPDATES / 10);
+    let before = store.stats();
+    assert_eq!(before.limbo_bytes, 0);
+    assert!(before.committed_bytes <= 2 * small.committed_bytes, "{small:?} {before:?}");
+    let reader = store.freeze();
+    tree = update(&mut store, tree, UPDATES);
+    let held = store.stats();
+    // All of it stays, and nothing else does: this is what who holds a version has to bound.
+    let let_go = (held.let_go_bytes - before.let_go_bytes) as usize;
+    assert_eq!(held.limbo_bytes, let_go);
+    assert!(held.used_bytes <= before.used_bytes + let_go, "{before:?} {held:?}");
+    println!("{} octets an update", let_go / UPDATES as usize);
+    assert_eq!(reader.view().iter(reader.root()).count(), LEAVES as usize);
+    drop(reader);
+    let mut steps = 0;
+    while store.reclaim() {
+        steps += 1;
+    }
+    assert!(steps >= 100, "{steps} steps: what is freed at once is bounded");
+    assert_eq!(store.stats().limbo_bytes, 0);
+    tree = update(&mut store, tree, UPDATES / 10);
+    let after = store.stats();
+    assert!(after.committed_bytes <= held.committed_bytes, "what was freed is used: {held:?} {after:?}");
+    assert_eq!((store.view().iter(tree).count(), after.limbo_bytes), (LEAVES as usize, 0));
 }
 
 #[test]

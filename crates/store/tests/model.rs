@@ -18,6 +18,7 @@ type Maps = [Map; TREES];
 #[derive(Clone, Debug)]
 enum Op {
     Put { tree: usize, key: Vec<u8>, len: usize },
+    Amend { tree: usize, key: Vec<u8>, len: Option<usize> },
     Fill { tree: usize, prefix: Vec<u8> },
     Remove { tree: usize, key: Vec<u8> },
     RemoveNth { tree: usize, nth: usize },
@@ -50,6 +51,8 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         20 => (tree.clone(), any_key(), prop_oneof![8 => 0..40_usize, 1 => 0..4000_usize])
             .prop_map(|(tree, key, len)| Op::Put { tree, key, len }),
+        20 => (tree.clone(), any_key(), proptest::option::weighted(0.9, 0..40_usize))
+            .prop_map(|(tree, key, len)| Op::Amend { tree, key, len }),
         1 => (tree.clone(), any_key()).prop_map(|(tree, prefix)| Op::Fill { tree, prefix }),
         4 => (tree.clone(), any_key()).prop_map(|(tree, key)| Op::Remove { tree, key }),
         8 => (tree.clone(), any::<usize>()).prop_map(|(tree, nth)| Op::RemoveNth { tree, nth }),
@@ -114,6 +117,26 @@ impl Run {
         }
     }
 
+    /// Puts `value` in place of what is there, which `write` has to be shown; without one, changes its mind.
+    fn amend(&mut self, tree: usize, key_symbols: &[u8], value: Option<&[u8]>) {
+        let used = self.store.stats().used_bytes;
+        let known = self.maps[tree].get(key_symbols).map(|value| leaf(key_symbols, value));
+        let mut buffer = b"left over".to_vec();
+        let amended = self.store.amend(self.trees[tree], &key(key_symbols), &mut buffer, |there, new| {
+            assert_eq!((there, new.len()), (known.as_deref(), 0));
+            new.extend_from_slice(&leaf(key_symbols, value.ok_or(None)?));
+            Ok::<_, Option<Full>>(())
+        });
+        match (amended, value) {
+            (Ok(changed), Some(value)) => {
+                self.trees[tree] = changed;
+                self.maps[tree].insert(key_symbols.to_vec(), value.to_vec());
+            }
+            (Err(Some(full)), Some(_)) => self.refused(full, used),
+            (outcome, _) => assert_eq!((outcome, value), (Err(None), None)),
+        }
+    }
+
     /// A refusal takes nothing. It may have freed what was in limbo, in search of room.
     fn refused(&mut self, full: Full, used: usize) {
         assert_eq!(full, Full::Arena);
@@ -147,7 +170,7 @@ impl Run {
                 }
             }
         }
-        self.store.drop_tree(old);
+        self.store.drop_tree(old, 0);
         let version = self.store.seal(root);
         assert_eq!(self.store.head(), root);
         self.sealed.push_back((version, self.trees, self.maps.clone()));
@@ -175,6 +198,10 @@ impl Run {
                 let value: Vec<u8> = (0..len).map(|index| (index ^ len) as u8).collect();
                 self.put(tree, &key, &value);
             }
+            Op::Amend { tree, key, len } => {
+                let value = len.map(|len| (0..len).map(|index| (index + len) as u8).collect::<Vec<_>>());
+                self.amend(tree, &key, value.as_deref());
+            }
             Op::Fill { tree, mut prefix } => {
                 for symbol in 0..=SYMBOL_MAX {
                     prefix.push(symbol);
@@ -190,7 +217,7 @@ impl Run {
                 }
             }
             Op::DropTree { tree } => {
-                self.store.drop_tree(self.trees[tree]);
+                self.store.drop_tree(self.trees[tree], 0);
                 self.trees[tree] = Tree::EMPTY;
                 self.maps[tree].clear();
             }
@@ -246,8 +273,8 @@ impl Run {
         self.frozen.clear();
         self.store.rewind();
         let (trees, _) = self.published;
-        trees.iter().for_each(|tree| self.store.drop_tree(*tree));
-        self.store.drop_tree(self.store.published());
+        trees.iter().for_each(|tree| self.store.drop_tree(*tree, 0));
+        self.store.drop_tree(self.store.published(), 0);
         let version = self.store.seal(Tree::EMPTY);
         self.store.publish(version);
         while self.store.reclaim() {}

@@ -140,7 +140,7 @@ fn readers_never_see_what_is_reused() {
         reader.join().expect("the reader found nothing wrong");
     }
     let root = store.head();
-    store.drop_tree(root);
+    store.drop_tree(root, 0);
     let last = store.seal(Tree::EMPTY);
     store.publish(last);
     while store.reclaim() {}

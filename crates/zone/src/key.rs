@@ -17,14 +17,14 @@ pub const LABEL_END: u8 = 0;
 /// Writes the key of `name` over what `key` held.
 pub fn write(name: NameRef<'_>, key: &mut Key) {
     key.clear();
-    append(name, key);
+    append(labels_of(name), key);
 }
 
 /// The key of `name`.
 #[must_use]
 pub fn of(name: NameRef<'_>) -> Key {
     let mut key = Key::new();
-    append(name, &mut key);
+    append(labels_of(name), &mut key);
     key
 }
 
@@ -47,13 +47,22 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
         at += 1;
         true
     };
-    labels_from_right(name, |label| {
+    labels_from_right(labels_of(name), |label| {
         label.iter().all(|&octet| {
             let (first, second) = ALPHABET.symbols(octet);
             matches(first) && second.is_none_or(&mut matches)
         }) && matches(LABEL_END)
     });
     differs.or_else(|| (at < key.len()).then_some((at, None)))
+}
+
+/// Extends `key` from that of the zone's `apex`, which is `apex_len` symbols long and begins it, to that of `name`,
+/// which is at or below the apex.
+pub(crate) fn write_in_zone(name: NameRef<'_>, apex: NameRef<'_>, apex_len: usize, key: &mut Key) {
+    debug_assert!(name.is_at_or_below(apex));
+    key.truncate(apex_len);
+    let (below, _) = name.octets().split_at(name.octets().len() - apex.octets().len());
+    append(below, key);
 }
 
 /// Extends the key of a name to that of its child `label`.
@@ -68,20 +77,25 @@ pub fn push_above_all(key: &mut Key) {
     key.push(SYMBOL_MAX);
 }
 
-/// Appends the labels of `name`, the rightmost first.
-fn append(name: NameRef<'_>, key: &mut Key) {
-    labels_from_right(name, |label| {
+/// Appends labels, the rightmost first.
+fn append(labels: &[u8], key: &mut Key) {
+    labels_from_right(labels, |label| {
         push_label(key, label);
         true
     });
 }
 
-/// Visits the labels of `name` from the right, as long as the visitor wants to go on; tells whether it always did.
-fn labels_from_right(name: NameRef<'_>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+/// The labels of a name but for that of the root.
+fn labels_of(name: NameRef<'_>) -> &[u8] {
     let octets = name.octets();
+    &octets[..octets.len() - 1]
+}
+
+/// Visits labels from the right, as long as the visitor wants to go on; tells whether it always did.
+fn labels_from_right(octets: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> bool {
     let mut starts = [0u8; NAME_LABELS_MAX];
     let (mut count, mut at) = (0, 0);
-    while octets[at] != 0 {
+    while at < octets.len() {
         // A name has at most 255 octets and 127 labels beside the root label.
         starts[count] = at as u8;
         count += 1;
@@ -190,6 +204,18 @@ mod tests {
             prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);
             let place = key_b.mismatch(&key_a).map(|at| (at, key_a.symbol(at)));
             prop_assert_eq!(mismatch(a.as_ref(), &key_b), place, "{} {}", a, b);
+        }
+
+        #[test]
+        fn keys_in_a_zone_are_made_from_that_of_its_apex(a in names(), b in names(), apex in names()) {
+            let apex_key = of(apex.as_ref());
+            let mut key = apex_key.clone();
+            for name in [a, b] {
+                let octets = [name.octets().strip_suffix(&[0]).unwrap(), apex.octets()].concat();
+                let name = NameRef::from_octets(&octets).unwrap();
+                write_in_zone(name, apex.as_ref(), apex_key.len(), &mut key);
+                prop_assert_eq!(&key, &of(name));
+            }
         }
 
         #[test]

@@ -55,6 +55,9 @@ pub const NSEC3_STEPS_MAX: usize = 16;
 /// Names that are looked for among sorted owners one by one before a table is made of them.
 pub(crate) const SEARCHES_MAX: usize = 4096;
 
+/// Runs of sorted owners in a zone file that are merged one after the other; more are sorted all at once.
+pub(crate) const MERGED_RUNS_MAX: usize = 8;
+
 /// One owner in so many may be out of order for a zone file to count as nearly sorted.
 pub(crate) const DISORDER_SHARE: usize = 16;
 

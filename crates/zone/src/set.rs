@@ -106,6 +106,13 @@ impl ZoneSet {
         self.store.reclaim()
     }
 
+    /// Octets of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
+    /// then on.
+    #[must_use]
+    pub fn let_go_bytes(&self) -> u64 {
+        self.store.let_go_bytes()
+    }
+
     /// What the arena holds.
     #[must_use]
     pub fn stats(&self) -> Stats {

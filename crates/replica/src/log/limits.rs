@@ -10,8 +10,11 @@ pub const SPARE_SEGMENTS_MAX: usize = 4;
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 /// Octets of data and context of one entry; the proposer keeps far below.
 pub const ENTRY_BYTES_MAX: usize = 64 << 20;
-/// Octets of applied and durable entries that stay in memory; those not applied or not durable stay anyway.
+/// Octets of memory for applied and durable entries; those not applied or not durable stay anyway, those in a
+/// checkpoint leave.
 pub const TAIL_BYTES_MAX: usize = 64 << 20;
+/// One part in so many of [`TAIL_BYTES_MAX`] is read into memory at start.
+pub const TAIL_LOADED_SHARE: usize = 16;
 /// Octets of adjacent records that one place of the index stands for.
 pub const EXTENT_BYTES_MAX: u64 = 64 << 10;
 /// Octets of one read of older entries, unless one record is larger.
@@ -29,5 +32,8 @@ pub const BYTES_PINNED_MAX: u64 = 4 << 30;
 /// Octets of records that may be written while a checkpoint is: its frozen version holds on to memory that updates let
 /// go. One that takes longer is given up, and begun anew from a newer version.
 pub const BYTES_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
+/// Octets of former versions of zones that a checkpoint may keep in memory while it is written, zones that went
+/// included; then it is given up as well. What an update lets go is several times what its record has.
+pub const HELD_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
 /// Octets of records after which a checkpoint is due, if the last one was not larger.
 pub const CHECKPOINT_DUE_BYTES: u64 = 256 << 20;

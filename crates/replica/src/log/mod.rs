@@ -99,7 +99,7 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// Octets of entries after which a record is closed.
     pub record_bytes: usize,
-    /// Octets of applied and durable entries that stay in memory.
+    /// Octets of memory for applied and durable entries that are not in a checkpoint.
     pub tail_bytes: usize,
     /// Octets of one read of older entries.
     pub fetch_bytes: u64,
@@ -113,6 +113,9 @@ pub struct LogConfig {
     pub bytes_pinned: u64,
     /// Octets of records after which a checkpoint that is being written is given up.
     pub bytes_while_checkpoint: u64,
+    /// Octets of former versions of zones that a checkpoint which is being written may keep in memory before it is
+    /// given up.
+    pub held_while_checkpoint: u64,
 }
 
 impl Default for LogConfig {
@@ -127,6 +130,7 @@ impl Default for LogConfig {
             checkpoint_due_bytes: CHECKPOINT_DUE_BYTES,
             bytes_pinned: BYTES_PINNED_MAX,
             bytes_while_checkpoint: BYTES_WHILE_CHECKPOINT_MAX,
+            held_while_checkpoint: HELD_WHILE_CHECKPOINT_MAX,
         }
     }
 }
@@ -342,9 +346,13 @@ impl Log {
 
     /// Notes a checkpoint of our own that is durable; the next record carries it. Checkpoint files before it may go
     /// once a record is durable that was polled after this call.
+    ///
+    /// Entries that are in it leave memory: who still needs them was away since before it was begun, and they are read
+    /// from the disk.
     pub fn checkpointed(&mut self, checkpoint: CheckpointRef) {
         if checkpoint.index >= self.checkpoint.index {
             self.checkpoint = checkpoint;
+            self.tail.compact(checkpoint.index);
             self.writer.touch();
         }
     }
@@ -377,9 +385,11 @@ impl Log {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
     }
 
-    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest.
-    pub fn is_checkpoint_late(&self, begun_bytes: u64) -> bool {
+    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest, and for which
+    /// `held_bytes` of former versions are kept.
+    pub fn is_checkpoint_late(&self, begun_bytes: u64, held_bytes: u64) -> bool {
         self.bytes_after_checkpoint().saturating_sub(begun_bytes) > self.config.bytes_while_checkpoint
+            || held_bytes > self.config.held_while_checkpoint
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those

@@ -3,6 +3,7 @@
 use super::damage::{Damage, LogDamage, OpenError, Repair};
 use super::fetch::{Fetches, decode_span};
 use super::index::{Extent, Extents, Terms};
+use super::limits::TAIL_LOADED_SHARE;
 use super::record::{self, Header};
 use super::segment::{Scan, check_chain, scan, segment_file, segment_number, spare_number};
 use super::spares::Spares;
@@ -108,9 +109,11 @@ impl Log {
         Ok(())
     }
 
-    /// Takes into memory what is not committed, and the newest before that.
+    /// Takes into memory what is not committed, and little of the newest before that: all members have most of it, and
+    /// who does not is sent it from the disk.
     fn load_tail(&mut self, disk: &dyn DiskRead) -> Result<(), OpenError> {
-        let by_bytes = self.extents.first_within(self.config.tail_bytes as u64).unwrap_or(self.first_index());
+        let bytes = self.config.tail_bytes / TAIL_LOADED_SHARE;
+        let by_bytes = self.extents.first_within(bytes as u64).unwrap_or(self.first_index());
         let first = by_bytes.min(self.hard_state.commit + 1).max(self.first_index());
         let mut tail = Tail::new(first, self.config.tail_bytes);
         self.replay(disk, first, self.last_index(), |entry| tail.push(entry))?;

@@ -1,6 +1,5 @@
 //! The newest entries, in memory: all that are not yet applied or not yet durable, and some before them.
 
-use super::record::entry_bytes;
 use raft::eraftpb::Entry;
 use std::collections::VecDeque;
 
@@ -12,7 +11,7 @@ pub(crate) struct Tail {
     first: u64,
     /// Entries up to here may leave.
     released: u64,
-    /// Octets of the entries that may leave.
+    /// What the entries that may leave take in memory.
     released_bytes: usize,
     bytes_max: usize,
 }
@@ -46,7 +45,7 @@ impl Tail {
         self.entries.truncate((first - self.first) as usize);
         if self.released >= first {
             self.released = first - 1;
-            self.released_bytes = self.entries.iter().map(entry_bytes).sum();
+            self.released_bytes = self.entries.iter().map(memory_bytes).sum();
         }
     }
 
@@ -56,7 +55,7 @@ impl Tail {
         while self.released < end {
             self.released += 1;
             if let Some(place) = self.released.checked_sub(self.first) {
-                self.released_bytes += entry_bytes(&self.entries[place as usize]);
+                self.released_bytes += memory_bytes(&self.entries[place as usize]);
             }
         }
         while self.released_bytes > self.bytes_max && self.first <= self.released {
@@ -79,8 +78,13 @@ impl Tail {
 
     fn drop_first(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
-            self.released_bytes = self.released_bytes.saturating_sub(entry_bytes(&entry));
+            self.released_bytes = self.released_bytes.saturating_sub(memory_bytes(&entry));
             self.first += 1;
         }
     }
+}
+
+/// What an entry takes in memory: of small ones more than what it says.
+fn memory_bytes(entry: &Entry) -> usize {
+    size_of::<Entry>() + entry.context.len() + entry.data.len()
 }

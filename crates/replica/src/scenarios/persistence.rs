@@ -296,6 +296,35 @@ fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
 }
 
 #[test]
+fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
+    const HELD_BYTES: u64 = 1 << 14;
+    let log = LogConfig { held_while_checkpoint: HELD_BYTES, ..small_log() };
+    let mut cluster = Cluster::with_log(3, log);
+    cluster.prepare();
+    let leader = cluster.elect();
+    let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.machines.get_mut(&slow).unwrap().bulk_hung = Some(Vec::new());
+    let (mut most, mut last_let_go, mut largest_step) = (0, 0, 0);
+    for last in 1..=250u8 {
+        let request = cluster.add(leader, &address(last));
+        cluster.assert_done(request);
+        let stats = cluster.replica(slow).zones().stats();
+        most = most.max(stats.limbo_bytes as u64);
+        largest_step = largest_step.max(stats.let_go_bytes - last_let_go);
+        last_let_go = stats.let_go_bytes;
+    }
+    let counters = cluster.replica(slow).status().counters;
+    assert_eq!((counters.checkpoints_written, counters.checkpoints_abandoned), (0, 1), "{counters:?}");
+    assert!((HELD_BYTES / 2..=HELD_BYTES + largest_step).contains(&most), "{most} octets, {largest_step}");
+    assert!(last_let_go > 2 * HELD_BYTES, "{last_let_go} octets");
+    cluster.unhang(slow);
+    cluster.run(500);
+    let counters = cluster.replica(slow).status().counters;
+    assert!(counters.checkpoints_written >= 1, "{counters:?}");
+    cluster.assert_same();
+}
+
+#[test]
 fn a_fenced_member_writes_and_offers_no_checkpoint() {
     let mut cluster = Cluster::with_log(3, small_log());
     cluster.prepare();

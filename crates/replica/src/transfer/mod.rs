@@ -52,6 +52,8 @@ struct Writing {
     state: Option<FrozenState>,
     /// Octets of the log after the newest checkpoint when this one was begun.
     begun_bytes: u64,
+    /// What zones had let go by then: what they let go since stays in memory for it.
+    begun_let_go: u64,
 }
 
 /// The manifest as raft carries it.
@@ -113,10 +115,12 @@ impl Replica {
     /// Begins a checkpoint when one is due, and moves those under way.
     pub(crate) fn drive_transfers(&mut self) {
         self.begin_checkpoint_when_due();
-        if let Some(begun_bytes) = self.transfers.writer.as_ref().map(|writing| writing.begun_bytes)
-            && self.driver.log().is_checkpoint_late(begun_bytes)
-        {
-            self.abandon_checkpoint();
+        if let Some(writing) = &self.transfers.writer {
+            // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
+            let held = self.machine.zones.let_go_bytes().saturating_sub(writing.begun_let_go);
+            if self.driver.log().is_checkpoint_late(writing.begun_bytes, held) {
+                self.abandon_checkpoint();
+            }
         }
         if let Some(writing) = &mut self.transfers.writer
             && let Some(state) = &mut writing.state
@@ -165,7 +169,9 @@ impl Replica {
         };
         let state = Some(self.machine.freeze());
         let begun_bytes = self.driver.log().bytes_after_checkpoint();
-        self.transfers.writer = Some(Box::new(Writing { writer: CheckpointWriter::new(header), state, begun_bytes }));
+        let begun_let_go = self.machine.zones.let_go_bytes();
+        let writer = CheckpointWriter::new(header);
+        self.transfers.writer = Some(Box::new(Writing { writer, state, begun_bytes, begun_let_go }));
     }
 
     /// Gives up the checkpoint that is being written; what it froze is let go at once.

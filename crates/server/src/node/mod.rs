@@ -93,6 +93,8 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     let identity = Identity::load(&config)?;
     let sockets = Sockets::bind(&config)?;
     let replica = open::open(&config, &identity)?;
+    // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
+    crate::memory::give_back();
     let mut node = Node::start(&config, &identity, sockets, replica)?;
     if node.wait_until_serving(stop) {
         node.listen()?;
@@ -239,6 +241,7 @@ impl Node {
             counters: counters.replica.clone(),
             asking: Default::default(),
             zones_changed: None,
+            checkpoints_written: 0,
         };
         let replica_ended = threads::replica(thread, event_queue)?;
         let started_at = Instant::now();

@@ -57,8 +57,11 @@ pub(crate) struct ReplicaThread {
     /// Ends those who answer clients.
     pub(crate) stop_workers: Stop,
     pub(crate) asking: Asking,
-    /// When zones last came, went or were replaced, until the memory that this took is given back.
+    /// When zones last came, went or were replaced, or a checkpoint took entries out of memory, until the memory that
+    /// this left is given back.
     pub(crate) zones_changed: Option<Instant>,
+    /// Checkpoints that the replica has written.
+    pub(crate) checkpoints_written: u64,
 }
 
 /// Those who asked the replica for something and wait.
@@ -117,6 +120,11 @@ impl ReplicaThread {
     /// A zone that was imported leaves as much memory unused in this thread as it passed through it. Where zones come
     /// one after another it is used again, so the last one is waited for.
     fn give_back_when_quiet(&mut self) {
+        let written = self.replica.checkpoints_written();
+        if written != self.checkpoints_written {
+            self.checkpoints_written = written;
+            self.zones_changed = Some(Instant::now());
+        }
         if self.zones_changed.is_some_and(|at| at.elapsed() >= GIVE_BACK_AFTER) {
             self.zones_changed = None;
             crate::memory::give_back();

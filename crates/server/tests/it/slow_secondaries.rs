@@ -3,6 +3,7 @@
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::framed;
+use crate::support::http;
 use crate::support::message::{name, sign};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -85,6 +86,28 @@ fn a_slow_secondary_keeps_a_bounded_part_of_what_changes_meanwhile() {
     assert_eq!((given_up(&cluster, "memory"), given_up(&cluster, "slow")), (1, 0), "all that was too much for one");
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
     // Nothing is kept when nobody reads, also while nothing changes.
+    wait_for("memory that is free again", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+}
+
+#[test]
+fn a_zone_that_goes_counts_as_memory_that_a_slow_secondary_keeps() {
+    const HELD_BYTES_MAX: u64 = 1 << 20;
+    let limit = format!("held_bytes_max = {HELD_BYTES_MAX}");
+    let cluster = start("slow-removal", &[("held_bytes_max = 268435456", &limit)]);
+    let mut other = "$ORIGIN other.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\n".to_owned();
+    (0..20_000).for_each(|number| writeln!(other, "n{number} TXT {number:0200}").unwrap());
+    let token = cluster.token();
+    let ask = |method: &str, body: &str| {
+        let answer = http::request(cluster.api(1), method, "/v1/zone?zone=other.test.", Some(&token), body.as_bytes());
+        let answer = answer.unwrap();
+        assert!(matches!(answer.status, 200 | 201), "{} {}", answer.status, answer.text());
+    };
+    ask("POST", &other);
+    wait_for("memory that is free", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+    let _stream = begin_slowly(&cluster);
+    ask("DELETE", "");
+    wait_for("the end", || (given_up(&cluster, "memory") == 1).then_some(()));
+    assert_eq!(given_up(&cluster, "slow"), 0);
     wait_for("memory that is free again", || (cluster.metric(1, LIMBO) == 0).then_some(()));
 }
 

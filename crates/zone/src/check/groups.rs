@@ -1,8 +1,9 @@
 //! Records by owner and type, without moving them: zones are large, and most are sorted already.
 
-use crate::limits::{DISORDER_SHARE, SEARCHES_MAX};
+use crate::limits::{DISORDER_SHARE, MERGED_RUNS_MAX, SEARCHES_MAX};
 use crate::record::{RecordList, RecordRef};
 use core::cell::{Cell, OnceCell};
+use core::cmp::Ordering;
 use core::ops::Range;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
@@ -34,12 +35,14 @@ struct Names {
     /// How often one was looked for without the table.
     searches: Cell<usize>,
     slots: OnceCell<Vec<u64>>,
+    /// The number that was given last.
+    before: u32,
 }
 
 impl Names {
     fn new(is_sorted: bool, owners_max: usize) -> Self {
         let slots = if is_sorted { OnceCell::new() } else { vec![0; (owners_max * 2).next_power_of_two()].into() };
-        Self { firsts: Vec::new(), is_sorted, searches: Cell::new(0), slots }
+        Self { firsts: Vec::new(), is_sorted, searches: Cell::new(0), slots, before: 0 }
     }
 
     /// The table of owners that were sorted.
@@ -77,39 +80,103 @@ impl Names {
         (slots[self.slot(slots, records, name).0] as u32).checked_sub(1)
     }
 
-    /// The number of the owner of a record, a new one if need be. Of sorted owners, the last or one behind it.
-    fn number(&mut self, records: &RecordList, index: u32) -> u32 {
-        let name = records.get(index as usize).owner;
-        let Some(mut slots) = self.slots.take() else {
-            if self.firsts.last().is_none_or(|&last| records.get(last as usize).owner != name) {
-                self.firsts.push(index);
-            }
-            return self.firsts.len() as u32 - 1;
-        };
-        let (slot, tag) = self.slot(&slots, records, name);
-        if slots[slot] == 0 {
-            self.firsts.push(index);
-            slots[slot] = tag | self.firsts.len() as u64;
+    /// The number of the owner of a record, a new one if need be. Of sorted owners it is the last one or one behind it:
+    /// the one before, unless the name is another than that of the record before.
+    fn number(&mut self, records: &RecordList, index: u32, name: NameRef<'_>, before: Option<NameRef<'_>>) -> u32 {
+        if before.is_some_and(|before| before.octets() == name.octets()) {
+            return self.before;
         }
-        let number = slots[slot] as u32 - 1;
-        self.slots = slots.into();
-        number
+        self.before = match self.slots.take() {
+            None => {
+                if before != Some(name) {
+                    self.firsts.push(index);
+                }
+                self.firsts.len() as u32 - 1
+            }
+            Some(mut slots) => {
+                let (slot, tag) = self.slot(&slots, records, name);
+                if slots[slot] == 0 {
+                    self.firsts.push(index);
+                    slots[slot] = tag | self.firsts.len() as u64;
+                }
+                let number = slots[slot] as u32 - 1;
+                self.slots = slots.into();
+                number
+            }
+        };
+        self.before
     }
 }
 
+/// Numbers of the records that are in the zone, in the order of the file, and of those that are not; then where those
+/// in the zone begin anew, in canonical order of their owners between these places.
+fn split(apex: &Name, records: &RecordList) -> (Vec<u32>, Vec<u32>, Vec<usize>) {
+    let (mut inside, mut outside, mut runs) = (Vec::with_capacity(records.len()), Vec::new(), Vec::new());
+    let mut before: Option<NameRef<'_>> = None;
+    for index in 0..records.len() as u32 {
+        let owner = records.get(index as usize).owner;
+        if before.is_none_or(|before| before.octets() != owner.octets()) {
+            if !owner.is_at_or_below(apex.as_ref()) {
+                outside.push(index);
+                continue;
+            }
+            if before.is_some_and(|before| before.cmp(&owner).is_gt()) {
+                runs.push(inside.len());
+            }
+            before = Some(owner);
+        }
+        inside.push(index);
+    }
+    (inside, outside, runs)
+}
+
 /// Brings the numbers of records into the canonical order of their owners, unless that is a long way; says whether it
-/// was done.
-fn sort(inside: &mut [u32], records: &RecordList) -> bool {
-    let owner = |index: u32| records.get(index as usize).owner;
-    let descents = inside.windows(2).filter(|pair| owner(pair[0]).cmp(&owner(pair[1])).is_gt()).count();
-    if descents > inside.len() / DISORDER_SHARE {
+/// was done. `runs` is where they begin anew.
+fn sort(inside: &mut Vec<u32>, runs: &[usize], records: &RecordList) -> bool {
+    if runs.len() > inside.len() / DISORDER_SHARE {
         return false;
     }
-    if descents > 0 {
+    let cmp = |a: u32, b: u32| records.get(a as usize).owner.cmp(&records.get(b as usize).owner);
+    if runs.len() > MERGED_RUNS_MAX {
         // Stable, and as quick as there are few runs.
-        inside.sort_by(|&a, &b| owner(a).cmp(&owner(b)));
+        inside.sort_by(|&a, &b| cmp(a, b));
+    } else if let Some(&first) = runs.first() {
+        let ends = runs[1..].iter().copied().chain([inside.len()]);
+        let merge_next = |merged: Vec<u32>, (&from, to)| merge(&merged, &inside[from..to], cmp);
+        *inside = runs.iter().zip(ends).fold(inside[..first].to_vec(), merge_next);
     }
     true
+}
+
+/// Merges what is sorted; of equals those of `a` come first. Costs as many comparisons as there are changes from one to
+/// the other: most files have their apex and their name servers first, and the rest in order.
+fn merge(mut a: &[u32], mut b: &[u32], cmp: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut merged = Vec::with_capacity(a.len() + b.len());
+    let mut take = |from: &mut &[u32], count: usize| {
+        let (taken, rest) = from.split_at(count);
+        merged.extend_from_slice(taken);
+        *from = rest;
+    };
+    while let Some(&next) = b.first() {
+        let count = leading(a, |index| cmp(index, next).is_le());
+        take(&mut a, count);
+        let Some(&next) = a.first() else { break };
+        let count = leading(b, |index| cmp(index, next).is_lt());
+        take(&mut b, count);
+    }
+    merged.extend_from_slice(a);
+    merged.extend_from_slice(b);
+    merged
+}
+
+/// How many of the sorted come before the others, looked for in steps that double.
+fn leading(sorted: &[u32], is_before: impl Fn(u32) -> bool) -> usize {
+    let mut step = 1;
+    while step < sorted.len() && is_before(sorted[step]) {
+        step *= 2;
+    }
+    let (known, end) = (step / 2, sorted.len().min(step + 1));
+    known + sorted[known..end].partition_point(|&index| is_before(index))
 }
 
 /// The records of a zone by owner and type.
@@ -127,18 +194,14 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new(apex: &Name, records: &RecordList) -> Self {
-        let is_outside = |index: &u32| !records.get(*index as usize).owner.is_at_or_below(apex.as_ref());
-        let (outside, mut inside): (Vec<u32>, Vec<u32>) = (0..records.len() as u32).partition(is_outside);
-        let mut names = Names::new(sort(&mut inside, records), records.len());
+        let (mut inside, outside, runs) = split(apex, records);
+        let mut names = Names::new(sort(&mut inside, &runs, records), records.len());
         let mut keyed = Vec::with_capacity(inside.len());
-        let mut before: Option<(NameRef<'_>, u32)> = None;
+        let mut before: Option<NameRef<'_>> = None;
         for index in inside {
             let record = records.get(index as usize);
-            let owner = match before {
-                Some((name, number)) if name.octets() == record.owner.octets() => number,
-                _ => names.number(records, index),
-            };
-            before = Some((record.owner, owner));
+            let owner = names.number(records, index, record.owner, before);
+            before = Some(record.owner);
             keyed.push((u64::from(owner) << 32 | u64::from(kind(record)), index));
         }
         // Stable, and next to nothing for what is sorted.
@@ -224,5 +287,56 @@ fn kind(record: RecordRef<'_>) -> u32 {
     match (record.rtype, record.rdata.first_chunk::<2>()) {
         (Rtype::RRSIG, Some(covered)) => u32::from(Rtype::RRSIG.0) << 16 | u32::from(u16::from_be_bytes(*covered)),
         (rtype, _) => u32::from(rtype.0) << 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn records(owners: &[u8]) -> RecordList {
+        let record = |owner: &u8| {
+            let name: Name = match owner {
+                0 => "test.".parse().unwrap(),
+                1 => "elsewhere.".parse().unwrap(),
+                2..=9 => format!("N{owner}.test.").parse().unwrap(),
+                _ => format!("n{}.test.", owner % 9 + 2).parse().unwrap(),
+            };
+            crate::Record { owner: name, rtype: Rtype::A, ttl: 60, rdata: [*owner; 4].into() }
+        };
+        owners.iter().map(record).collect::<Vec<_>>().into()
+    }
+
+    proptest! {
+        #[test]
+        fn owners_are_sorted_however_many_runs_there_are(
+            runs in vec(vec(0_u8..40, 0..60), 1..14),
+            is_sorted in any::<bool>(),
+        ) {
+            let mut owners = runs;
+            if is_sorted {
+                let order = |owner: &u8| records(&[*owner]).get(0).owner.to_name();
+                owners.iter_mut().for_each(|run| run.sort_by_key(order));
+            }
+            let (apex, records) = ("test.".parse().unwrap(), records(&owners.concat()));
+            let groups = Groups::new(&apex, &records);
+            let is_in = |index: &u32| records.get(*index as usize).owner.is_at_or_below(apex.as_ref());
+            let (mut inside, outside): (Vec<u32>, Vec<u32>) = (0..records.len() as u32).partition(is_in);
+            prop_assert_eq!(groups.outside(), outside);
+            if groups.is_sorted() {
+                inside.sort_by(|&a, &b| records.get(a as usize).owner.cmp(&records.get(b as usize).owner));
+                prop_assert_eq!(&groups.order, &inside);
+            }
+            for owner in groups.owners() {
+                let name = groups.owner_name(&records, owner);
+                let own = inside.iter().filter(|index| records.get(**index as usize).owner == name);
+                prop_assert!(groups.rrsets(owner).flatten().eq(own), "{name}");
+                prop_assert_eq!(groups.find(&records, name), Some(owner));
+            }
+            let count: usize = groups.owners().map(|owner| groups.rrsets(owner).flatten().count()).sum();
+            prop_assert_eq!(count, inside.len());
+        }
     }
 }

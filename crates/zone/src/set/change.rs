@@ -6,7 +6,7 @@ use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
 use crate::limits::LEAF_OCTETS_MAX;
 use crate::record::{Changeset, Record, RecordRef};
-use crate::vertex::build::{Misfit, VertexDraft, kept_with};
+use crate::vertex::build::{Misfit, VertexDraft, kept_with, write_single};
 use crate::vertex::{LeafNames, Vertex};
 use crate::{key, vertex};
 use core::cmp::Ordering;
@@ -101,34 +101,54 @@ fn apply_to_owner(base: &Base<'_>, steps: &[Step<'_>], effect: &mut Effect) -> R
     Ok(())
 }
 
-/// What the records of one owner name, all kept in the same tree, do to a zone that is being imported.
-///
-/// An import takes records as they come: what is there already is left out (RFC 2181 5), and where the TTLs of an RRset
-/// differ, the lowest holds for all (RFC 2181 5.2).
-pub(super) fn import_owner(base: &Base<'_>, records: &[RecordRef<'_>], effect: &mut Effect) -> Result<(), RecordFault> {
-    let owner = records[0].owner;
-    let hashed = is_hashed(records[0]);
-    let key = key::of(owner);
-    let mut draft = base.draft(&key, owner, hashed);
-    for &RecordRef { rtype, ttl, rdata, .. } in records {
-        let rdataset = draft.rdataset(rtype, rdata);
-        let Err(at) = rdataset.find(rtype, rdata) else {
-            continue;
-        };
-        let ttl = if rdataset.rdatas.is_empty() { ttl } else { ttl.min(rdataset.ttl) };
-        if ttl != rdataset.ttl {
-            for kept in &rdataset.rdatas {
-                effect.hash = effect.hash.wrapping_sub(base.hasher.record(owner, rtype, rdataset.ttl, kept));
-                effect.hash = effect.hash.wrapping_add(base.hasher.record(owner, rtype, ttl, kept));
-            }
-            rdataset.ttl = ttl;
+/// A zone that is being imported.
+#[derive(Clone, Copy)]
+pub(super) struct Import<'a> {
+    pub(super) apex: NameRef<'a>,
+    pub(super) hasher: &'a RecordHasher,
+}
+
+impl Import<'_> {
+    /// Makes `leaf` of what an owner name has `there` and of these records, all its own and kept in the same tree. What
+    /// they add to the zone is added to `effect`.
+    ///
+    /// An import takes records as they come: what is there already is left out (RFC 2181 5), and where the TTLs of an
+    /// RRset differ, the lowest holds for all (RFC 2181 5.2).
+    pub(super) fn owner(
+        &self,
+        there: Option<Vertex<'_>>,
+        records: &[RecordRef<'_>],
+        effect: &mut Effect,
+        leaf: &mut Vec<u8>,
+    ) -> Result<(), RecordFault> {
+        let owner = records[0].owner;
+        if let (None, [record]) = (&there, records)
+            && record.rtype != Rtype::RRSIG
+        {
+            effect.count(true, self.hasher.record(owner, record.rtype, record.ttl, record.rdata));
+            write_single(record, owner == self.apex, leaf);
+            return Ok(());
         }
-        rdataset.rdatas.insert(at, rdata);
-        effect.count(true, base.hasher.record(owner, rtype, ttl, rdata));
+        let mut draft = there.as_ref().map_or_else(|| VertexDraft::new(owner), VertexDraft::from_vertex);
+        for &RecordRef { rtype, ttl, rdata, .. } in records {
+            let rdataset = draft.rdataset(rtype, rdata);
+            let Err(at) = rdataset.find(rtype, rdata) else {
+                continue;
+            };
+            let ttl = if rdataset.rdatas.is_empty() { ttl } else { ttl.min(rdataset.ttl) };
+            if ttl != rdataset.ttl {
+                for kept in &rdataset.rdatas {
+                    effect.hash = effect.hash.wrapping_sub(self.hasher.record(owner, rtype, rdataset.ttl, kept));
+                    effect.hash = effect.hash.wrapping_add(self.hasher.record(owner, rtype, ttl, kept));
+                }
+                rdataset.ttl = ttl;
+            }
+            rdataset.rdatas.insert(at, rdata);
+            effect.count(true, self.hasher.record(owner, rtype, ttl, rdata));
+        }
+        draft.write(owner == self.apex, leaf);
+        if leaf.len() > LEAF_OCTETS_MAX { Err(RecordFault::TooLarge) } else { Ok(()) }
     }
-    let leaf = base.write(&draft, owner)?;
-    effect.leaves.push(LeafChange { hashed, owner: key, leaf });
-    Ok(())
 }
 
 /// Whether a record is kept in the tree of hashed owner names.

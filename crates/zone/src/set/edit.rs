@@ -1,6 +1,6 @@
 //! Making the next version.
 
-use super::change::{self, Base, Effect};
+use super::change::{self, Base, Effect, Import};
 use super::error::{ApplyError, ImportError, RecordFault, ZoneError};
 use super::version::SetVersion;
 use super::view_record::ViewRecord;
@@ -108,21 +108,36 @@ impl<'s> Edit<'s> {
             return Err(ImportError::Record { index, fault: RecordFault::OutOfZone });
         }
         let hasher = hasher(id);
+        let import = Import { apex, hasher: &hasher };
         let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
+        let (mut key, mut leaf) = (key::of(apex), Vec::new());
+        let apex_len = key.len();
+        let held_before = self.store.held_bytes();
         let (mut done, mut result) = (0, Ok(()));
         let same_leaf =
             |a: &RecordRef<'_>, b: &RecordRef<'_>| a.owner == b.owner && change::is_hashed(*a) == change::is_hashed(*b);
         for of_owner in records.chunk_by(same_leaf) {
-            let base = Base { store: self.store.view(), apex, record, hasher: &hasher };
+            key::write_in_zone(of_owner[0].owner, apex, apex_len, &mut key);
+            let tree = if change::is_hashed(of_owner[0]) { &mut record.hashed } else { &mut record.names };
             let mut effect = Effect::default();
-            result = change::import_owner(&base, of_owner, &mut effect)
-                .map_err(|fault| ImportError::Record { index: done, fault });
-            if result.is_err() {
-                break;
+            let amended = self.store.amend(*tree, &key, &mut leaf, |there, leaf| {
+                let there = there.map(Vertex::from_leaf);
+                let written = import.owner(there, of_owner, &mut effect, leaf);
+                written.map_err(|fault| ImportError::Record { index: done, fault })
+            });
+            match amended {
+                Ok(changed) => *tree = changed,
+                Err(ImportError::Full(full)) => return Err(full.into()),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
             }
-            self.put_effect(&mut record, effect)?;
+            record.hash = record.hash.wrapping_add(effect.hash);
+            record.record_count = record.record_count.wrapping_add(effect.record_count);
             done += of_owner.len();
         }
+        record.grow(held_before, self.store.held_bytes());
         // The trees that the stage named before are gone, so this is done after an error too.
         self.put_zone(Shelf::Staged, id, record, &[])?;
         result
@@ -169,6 +184,7 @@ impl<'s> Edit<'s> {
 
     /// Puts the changed leaves into the trees of a zone.
     fn put_effect(&mut self, record: &mut ZoneRecord, effect: Effect) -> Result<(), Full> {
+        let held_before = self.store.held_bytes();
         for change in effect.leaves {
             let tree = if change.hashed { &mut record.hashed } else { &mut record.names };
             *tree = match &change.leaf {
@@ -176,14 +192,17 @@ impl<'s> Edit<'s> {
                 None => self.store.remove(*tree, &change.owner)?,
             };
         }
+        record.grow(held_before, self.store.held_bytes());
         record.hash = record.hash.wrapping_add(effect.hash);
         record.record_count = record.record_count.wrapping_add(effect.record_count);
         Ok(())
     }
 
     fn drop_trees(&mut self, zone: ZoneRecord) {
-        self.store.drop_tree(zone.names);
-        self.store.drop_tree(zone.hashed);
+        // What both trees have is told once.
+        let (names_bytes, hashed_bytes) = if zone.names.is_empty() { (0, zone.bytes) } else { (zone.bytes, 0) };
+        self.store.drop_tree(zone.names, names_bytes);
+        self.store.drop_tree(zone.hashed, hashed_bytes);
     }
 
     fn view_record(&self, view: u16) -> ViewRecord {

@@ -36,9 +36,11 @@ pub(super) struct ZoneRecord {
     pub(super) denial: Denial,
     /// The apex has DNSKEY.
     pub(super) presigned: bool,
+    /// Octets that both trees have in the arena.
+    pub(super) bytes: u64,
 }
 
-const FIELDS_OCTETS: usize = 4 + 4 + 8 + 16 + 4 + 1;
+const FIELDS_OCTETS: usize = 4 + 4 + 8 + 16 + 4 + 1 + 8;
 const FLAG_SERIAL: u8 = 1;
 const FLAG_PRESIGNED: u8 = 2;
 const FLAG_NSEC: u8 = 4;
@@ -55,6 +57,7 @@ impl ZoneRecord {
             serial: None,
             denial: Denial::None,
             presigned: false,
+            bytes: 0,
         }
     }
 
@@ -66,7 +69,8 @@ impl ZoneRecord {
         let (record_count, rest) = rest.split_first_chunk()?;
         let (hash, rest) = rest.split_first_chunk()?;
         let (serial, rest) = rest.split_first_chunk()?;
-        let (&flags, form) = rest.split_first()?;
+        let (&flags, rest) = rest.split_first()?;
+        let (bytes, form) = rest.split_first_chunk()?;
         let record = Self {
             names: Tree::from_bits(u32::from_be_bytes(*names)),
             hashed: Tree::from_bits(u32::from_be_bytes(*hashed)),
@@ -79,6 +83,7 @@ impl ZoneRecord {
                 _ => Denial::Nsec3,
             },
             presigned: flags & FLAG_PRESIGNED != 0,
+            bytes: u64::from_be_bytes(*bytes),
         };
         Some((apex, record, SoaForm::from_octets(form)))
     }
@@ -106,8 +111,14 @@ impl ZoneRecord {
             (self.denial == Denial::Nsec3, FLAG_NSEC3),
         ];
         leaf.push(flags.iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag));
+        leaf.extend_from_slice(&self.bytes.to_be_bytes());
         leaf.extend_from_slice(form);
         leaf
+    }
+
+    /// Its trees changed while what the store holds did so.
+    pub(super) const fn grow(&mut self, held_before: u64, held_after: u64) {
+        self.bytes = self.bytes.wrapping_add(held_after.wrapping_sub(held_before));
     }
 
     /// Takes over what the RRsets of the apex say; `None` when the apex has none. Gives the form of the SOA.

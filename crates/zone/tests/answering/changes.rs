@@ -330,3 +330,41 @@ fn versions_are_held_dropped_and_rewound() {
     assert_eq!(serials(&set), (2, 2));
     reader.offline();
 }
+
+#[test]
+fn a_zone_that_goes_counts_as_what_it_had_while_a_version_holds_it() {
+    let mut set = set_of("other.test.", &[soa("other.test.", Serial(1))]);
+    let id = zone_id(APEX);
+    let hashed = |number: u32| {
+        record(&format!("{number:08}.{APEX}"), 60, Rtype::NSEC3, &[1, 0, 0, 0, 0, 1, number as u8, 0, 1, 0x40])
+    };
+    let plain = |number: u32| record(&format!("n{number}.{APEX}"), 60, Rtype::A, &number.to_be_bytes());
+    let mut edit = set.edit();
+    edit.add_records(&id, &[soa(APEX, Serial(1))]).unwrap();
+    edit.add_records(&id, &(0..500).map(plain).chain((0..100).map(hashed)).collect::<Vec<_>>()).unwrap();
+    edit.add_records(&id, &(250..1_000).map(plain).collect::<Vec<_>>()).unwrap();
+    edit.commit_stage(&id).unwrap();
+    let version = edit.seal();
+    set.publish(version);
+    let mut edit = set.edit();
+    let deleted = [soa(APEX, Serial(1))].into_iter().chain((0..300).map(plain)).chain((0..9).map(hashed)).collect();
+    edit.apply(&id, &change(1, 2, deleted, vec![soa(APEX, Serial(2)), plain(2_000)])).unwrap();
+    let version = edit.seal();
+    set.publish(version);
+    while set.reclaim() {}
+    assert_eq!(set.stats().limbo_bytes, 0);
+    let (let_go_before, frozen) = (set.let_go_bytes(), set.freeze());
+    let mut edit = set.edit();
+    edit.remove_zone(&id).unwrap();
+    let version = edit.seal();
+    set.publish(version);
+    while set.reclaim() {}
+    let held = set.stats();
+    assert_eq!(held.limbo_bytes as u64, set.let_go_bytes() - let_go_before);
+    assert_eq!(frozen.set().zone(&id).unwrap().records().count(), 1 + 701 + 91);
+    drop(frozen);
+    while set.reclaim() {}
+    let after = set.stats();
+    assert_eq!((held.used_bytes - after.used_bytes, after.limbo_bytes), (held.limbo_bytes, 0));
+    assert!(held.limbo_bytes > 20 * 793, "{held:?}");
+}

@@ -21,6 +21,7 @@ pub(super) fn small_config() -> LogConfig {
         checkpoint_due_bytes: 4096,
         bytes_pinned: 16_384,
         bytes_while_checkpoint: u64::MAX,
+        held_while_checkpoint: u64::MAX,
     }
 }
 

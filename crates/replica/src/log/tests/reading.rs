@@ -2,7 +2,7 @@
 
 use super::harness::{Machine, entries, entry, hard_state, small_config};
 use crate::disk::DiskRead;
-use crate::log::{CheckpointRef, Fetch, ReadError};
+use crate::log::{CheckpointRef, Fetch, LogConfig, ReadError};
 
 fn filled(count: u64) -> Machine {
     let mut machine = Machine::create(small_config());
@@ -59,6 +59,25 @@ fn applied_entries_leave_memory_and_are_read_back() {
     }
     assert!((3..30).contains(&reads), "{reads}");
     assert_eq!(machine.log.fetched(9999, &[]), Ok(None));
+}
+
+#[test]
+fn what_is_in_a_checkpoint_leaves_memory() {
+    let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
+    machine.settle();
+    for index in 1..=60 {
+        machine.log.append(vec![entry(index, 2, 100)], Some(&hard_state(2, 1, index)), index);
+        machine.settle();
+        machine.log.set_applied(index.min(50));
+    }
+    assert_eq!(machine.log.entries(1, 61, u64::MAX).unwrap(), entries(1..=60, 2, 100));
+    machine.log.checkpointed(CheckpointRef { index: 40, term: 2, id: [1; 32] });
+    assert_eq!(machine.log.entries(40, 61, u64::MAX), Err(ReadError::NotInMemory));
+    assert_eq!(machine.log.entries(41, 61, u64::MAX).unwrap(), entries(41..=60, 2, 100));
+    // They are still in the log.
+    assert_eq!((machine.log.first_index(), machine.log.term(1)), (1, Ok(2)));
+    machine.settle();
+    assert_eq!(machine.contents().entries, entries(1..=60, 2, 100));
 }
 
 #[test]

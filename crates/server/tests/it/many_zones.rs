@@ -1,0 +1,90 @@
+//! Very many zones, each added by a request of its own: 100,000 with `CATAMARAN_TEST_FULL=1`, otherwise as many as take
+//! some seconds.
+
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::http;
+use crate::support::message::name;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+/// Administrators at one time.
+const CLIENTS: usize = 8;
+/// Resident octets of a node for one zone, its four records included. Below so many zones a node's own needs hide it.
+const ZONE_RESIDENT_BYTES_MAX: u64 = 2 << 10;
+
+fn apex(number: usize) -> String {
+    format!("zone{number:06}.many.test.")
+}
+
+fn ask(cluster: &Cluster, token: &str, method: &str, number: usize) -> u16 {
+    let zone = "$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
+    let apex = apex(number);
+    let text = format!("$ORIGIN {apex}\n{zone}");
+    let body = if method == "POST" { text.as_bytes() } else { b"" };
+    http::request(cluster.api(1), method, &format!("/v1/zone?zone={apex}"), Some(token), body).unwrap().status
+}
+
+/// The RCODE and the number of answers for a name in a zone.
+fn answers(cluster: &Cluster, number: usize) -> (u8, u8) {
+    let qname = name(&format!("www.{}", apex(number)));
+    let query = MessageBuilder::query(7, qname.as_ref(), Rtype::A).build();
+    let response =
+        wait_for("an answer", || exchange(Transport::Udp, cluster.dns(1), &query, Duration::from_millis(500)));
+    (response[3] & 0x0F, response[7])
+}
+
+/// Octets of memory of a node's process that are its own.
+fn resident_bytes(cluster: &Cluster) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.pid(1).unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn check(cluster: &Cluster, count: usize, resident_before: u64) {
+    assert_eq!(cluster.metric(1, "catamaran_zones"), count as u64 + 1);
+    for number in (0..count).step_by(count / 50) {
+        assert_eq!(answers(cluster, number), (0, 1), "{}", apex(number));
+    }
+    let resident = resident_bytes(cluster).saturating_sub(resident_before) / count as u64;
+    println!("{resident} octets of memory for each of {count} zones");
+    if count >= 100_000 {
+        assert!(resident <= ZONE_RESIDENT_BYTES_MAX, "{resident} octets for each of {count} zones");
+    }
+}
+
+#[test]
+fn a_zone_among_very_many_comes_and_goes_by_itself() {
+    let is_full = std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1");
+    let count = if is_full { 100_000 } else { 2_000 };
+    let mut cluster = Cluster::start("many-zones", 1, &[]);
+    let (token, resident_before) = (cluster.token(), resident_bytes(&cluster));
+    let (next, started_at) = (AtomicUsize::new(0), Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    assert_eq!(ask(&cluster, &token, "POST", number), 201, "{}", apex(number));
+                }
+            });
+        }
+    });
+    println!("{count} zones added in {:.1} s", started_at.elapsed().as_secs_f64());
+    check(&cluster, count, resident_before);
+    // One more, and one less, leave the others as they are.
+    assert_eq!(ask(&cluster, &token, "POST", count), 201);
+    assert_eq!((answers(&cluster, count), answers(&cluster, count - 1)), ((0, 1), (0, 1)));
+    assert_eq!(ask(&cluster, &token, "DELETE", count), 200);
+    assert_eq!((answers(&cluster, count), answers(&cluster, count - 1)), ((5, 0), (0, 1)));
+    let state = cluster.settle();
+    cluster.end("TERM");
+    cluster.resume(&[]);
+    assert_eq!(cluster.settle(), state);
+    check(&cluster, count, resident_before);
+}
