@@ -13,8 +13,10 @@
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
+use crate::policy::Policy;
 pub use crate::replica::Membership;
 use core::net::SocketAddr;
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
@@ -168,6 +170,8 @@ pub enum Right {
     Update,
     /// AXFR and IXFR.
     Transfer,
+    /// UPDATE, of the SOA and the NS of the apex too.
+    UpdateApex,
 }
 
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
@@ -241,6 +245,27 @@ pub enum AdminCommand {
         secret: Vec<u8>,
         /// Fresh random octets that seal the secret.
         nonce: [u8; 12],
+    },
+    /// Gives a TSIG key a second secret; requests signed with either are taken.
+    RollKey {
+        /// Its name.
+        name: Name,
+        /// The new secret; leaves this replica sealed only.
+        secret: Vec<u8>,
+        /// Fresh random octets that seal the secret.
+        nonce: [u8; 12],
+    },
+    /// Makes the older secret of a TSIG key void.
+    RetireKey {
+        /// Its name.
+        name: Name,
+    },
+    /// Sets who may write what.
+    SetPolicy {
+        /// Where; `None` is in all zones, after what the zone itself says.
+        zone: Option<ZoneId>,
+        /// The rules; an empty policy leaves none.
+        policy: Arc<Policy>,
     },
     /// Removes a TSIG key with its grants.
     RemoveKey {
@@ -325,6 +350,8 @@ pub enum AdminError {
     ZoneInvalid,
     /// A key of that name is there already, with another secret.
     KeyExists,
+    /// The key has two secrets already.
+    KeyRolling,
     /// No such key.
     KeyUnknown,
     /// No such member.
@@ -481,6 +508,8 @@ pub enum Output {
     },
     /// Keys or grants changed: ask [`Replica`](crate) for them again.
     KeysChanged,
+    /// Update policies changed: ask [`Replica`](crate) for them again.
+    PoliciesChanged,
     /// Options of zones changed, or zones came, went or were replaced whole.
     ZonesChanged {
         /// Which; `None`: perhaps all of them.

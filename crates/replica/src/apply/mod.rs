@@ -20,6 +20,7 @@ impl Replica {
                 Applied::Full => return self.fatal(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
                     effect.keys |= changed.keys;
+                    effect.policies |= changed.policies;
                     effect.zones.append(&mut changed.zones);
                     effect.members |= changed.members;
                 }
@@ -68,6 +69,9 @@ impl Replica {
     pub(crate) fn tell_effect(&mut self, effect: SettingsEffect) {
         if effect.keys {
             self.out.push_back(Output::KeysChanged);
+        }
+        if effect.policies {
+            self.out.push_back(Output::PoliciesChanged);
         }
         if !effect.zones.is_empty() {
             self.out.push_back(Output::ZonesChanged { zones: Some(effect.zones) });

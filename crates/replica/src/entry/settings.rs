@@ -4,7 +4,9 @@ use super::import::{decode_options, encode_options};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::policy::Policy;
 use crate::secrets::Sealed;
+use std::sync::Arc;
 use wire::name::Name;
 use zone::ZoneId;
 
@@ -85,6 +87,25 @@ pub enum SettingsChange {
         /// Milliseconds since 1970 after which it is void.
         expires_wall_ms: u64,
     },
+    /// Who may write what.
+    PolicySet {
+        /// Where; `None` is in all zones.
+        zone: Option<ZoneId>,
+        /// The rules; an empty policy leaves none.
+        policy: Arc<Policy>,
+    },
+    /// A TSIG key has a new secret, beside the one that it had.
+    KeyRoll {
+        /// Its name.
+        name: Name,
+        /// The new secret, sealed.
+        secret: Sealed,
+    },
+    /// The older of two secrets of a TSIG key is void.
+    KeyRetire {
+        /// Its name.
+        name: Name,
+    },
     /// All members can do what this level names.
     FeatureLevel {
         /// The level.
@@ -154,6 +175,19 @@ impl SettingsChange {
                 out.u8(10);
                 out.u32(*level);
             }
+            Self::PolicySet { zone, policy } => {
+                out.u8(11);
+                encode_policy(zone.as_ref(), policy, out);
+            }
+            Self::KeyRoll { name, secret } => {
+                out.u8(12);
+                out.name(name);
+                secret.encode(out);
+            }
+            Self::KeyRetire { name } => {
+                out.u8(13);
+                out.name(name);
+            }
         }
     }
 
@@ -183,6 +217,12 @@ impl SettingsChange {
             8 => Self::MemberRemove { id: from.u64()? },
             9 => Self::TokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
             10 => Self::FeatureLevel { level: from.u32()? },
+            11 => {
+                let (zone, policy) = decode_policy(from)?;
+                Self::PolicySet { zone, policy: Arc::new(policy) }
+            }
+            12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
+            13 => Self::KeyRetire { name: from.name()? },
             _ => return Err(DecodeError::Unknown),
         })
     }
@@ -217,7 +257,23 @@ pub(crate) fn encode_grant(key: &Name, zone: Option<&ZoneId>, right: Right, out:
     out.u8(match right {
         Right::Update => 1,
         Right::Transfer => 2,
+        Right::UpdateApex => 3,
     });
+}
+
+/// A policy and its place, in entries and in checkpoints.
+pub(crate) fn encode_policy(zone: Option<&ZoneId>, policy: &Policy, out: &mut Encoder) {
+    out.bool(zone.is_some());
+    if let Some(zone) = zone {
+        out.zone_id(zone);
+    }
+    policy.encode(out);
+}
+
+/// Reads what [`encode_policy`] wrote.
+pub(crate) fn decode_policy(from: &mut Decoder<'_>) -> Result<(Option<ZoneId>, Policy), DecodeError> {
+    let zone = if from.bool()? { Some(from.zone_id()?) } else { None };
+    Ok((zone, Policy::decode(from)?))
 }
 
 /// Reads what [`encode_grant`] wrote.
@@ -227,6 +283,7 @@ pub(crate) fn decode_grant(from: &mut Decoder<'_>) -> Result<(Name, Option<ZoneI
     let right = match from.u8()? {
         1 => Right::Update,
         2 => Right::Transfer,
+        3 => Right::UpdateApex,
         _ => return Err(DecodeError::Unknown),
     };
     Ok((key, zone, right))

@@ -32,7 +32,7 @@ fn source_octets(source: SocketAddr) -> [u8; 16] {
 impl Replica {
     /// Takes an update of a client.
     pub(crate) fn handle_update(&mut self, request: UpdateRequest) {
-        let UpdateRequest { request_id, source, message, verified, transport: _ } = request;
+        let UpdateRequest { request_id, source, message, verified, transport } = request;
         let source = source_octets(source);
         let key_name = verified.key_name.as_ref().to_canonical();
         match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
@@ -55,6 +55,8 @@ impl Replica {
             time_signed: verified.time_signed,
             fudge: verified.fudge,
             source,
+            // A leader of software before that level would not know it.
+            transport: (self.machine.settings.feature_level() >= 2).then_some(transport),
             message,
         });
         let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };

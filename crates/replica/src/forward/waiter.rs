@@ -75,6 +75,8 @@ impl Waiter {
                     | SettingsChange::Revoke { .. }
                     | SettingsChange::TokenAdd { .. }
                     | SettingsChange::ZoneOptions { .. }
+                    | SettingsChange::PolicySet { .. }
+                    | SettingsChange::KeyRetire { .. }
             ),
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }

@@ -44,6 +44,7 @@ fn snapshot() -> Message {
 
 fn frames() -> Vec<Frame> {
     let update = UpdateCommand {
+        transport: None,
         identity: [1; 16],
         key_name: "key.".parse().unwrap(),
         time_signed: 1_700_000_000,

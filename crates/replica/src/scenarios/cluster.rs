@@ -255,6 +255,7 @@ impl Cluster {
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
             | Output::KeysChanged
+            | Output::PoliciesChanged
             | Output::ZonesChanged { .. } => {}
         }
     }

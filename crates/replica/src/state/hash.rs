@@ -20,6 +20,7 @@ pub(crate) enum Item {
     Scalars = 10,
     History = 11,
     Stage = 12,
+    Policy = 13,
 }
 
 // Not secret: the hash detects accidents. Those who could forge a state hold the cluster's keys already.

@@ -62,6 +62,9 @@ impl From<AdminError> for ApiError {
                 "a key of that name exists with another secret",
                 "remove it first, or choose another name",
             ),
+            AdminError::KeyRolling => {
+                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
+            }
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
             AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran status`"),
             AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),

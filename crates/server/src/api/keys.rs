@@ -67,7 +67,8 @@ pub(super) async fn add(
         let right = match grant.right.as_str() {
             "update" => Right::Update,
             "transfer" => Right::Transfer,
-            other => return Err(bad(format!("`{other}` is no right"), "update or transfer")),
+            "update-apex" => Right::UpdateApex,
+            other => return Err(bad(format!("`{other}` is no right"), "update, update-apex or transfer")),
         };
         let zone = grant.zone.as_deref().map(parse_name).transpose()?.map(|apex| ZoneId { view: 0, apex });
         commands.push(AdminCommand::Grant { key: name.clone(), zone, right });
@@ -131,5 +132,6 @@ const fn right_label(right: Right) -> &'static str {
     match right {
         Right::Update => "update",
         Right::Transfer => "transfer",
+        Right::UpdateApex => "update-apex",
     }
 }

@@ -100,7 +100,7 @@ pub(crate) struct KeyJson {
 pub(crate) struct GrantJson {
     /// The zone's apex; null means all zones.
     pub(crate) zone: Option<String>,
-    /// `update` or `transfer`.
+    /// `update`, `update-apex` (the SOA and the NS of the apex too) or `transfer`.
     pub(crate) right: String,
 }
 

@@ -19,7 +19,8 @@ use crate::listen::{Reply, Transport};
 use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
-use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
+use replica::io::{Serving, UpdateRequest, Verdict, Verified};
+use replica::policy::Requestor;
 use replica::update::{Authenticated, Signer, authenticate, prescan};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
 use zone::record::ZoneId;
+use zone::set::Zone;
 
 /// A message that a packet worker passed on.
 pub(crate) struct Deferred {
@@ -169,11 +171,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Rows 16, 20 and 21 of the order of answers, and grants: what can be said without the leader.
+    /// Rows 16, 20 and 21 of the order of answers, and whether there is any grant: what can be said without the leader.
     fn admit_update(
         &mut self,
         request: &Request<'_>,
-        key: Option<&Verified>,
+        key: Option<(&Verified, Requestor<'_>)>,
         rights: &Rights,
     ) -> Result<ZoneId, Refused> {
         if self.serving.now().serving == Serving::No {
@@ -188,14 +190,46 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let set = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
         let Some(zone) = set.zone(&id) else { return Err(unknown) };
-        let Some(key) = key else { return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned }) };
+        let Some((key, requestor)) = key else {
+            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+        };
         if zone.is_presigned() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
         }
-        if !rights.is_granted(&key.key_name, &id, Right::Update) {
+        if !rights.rules(&key.key_name, &id).judge(requestor).may_grant() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
         }
         Ok(id)
+    }
+
+    /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
+    fn refused_early(
+        &mut self,
+        octets: usize,
+        request: &Request<'_>,
+        verified: &Verified,
+        rights: &Rights,
+        reply: &Reply,
+    ) -> Option<Refused> {
+        let requestor = Requestor {
+            key: verified.key_name.as_ref(),
+            source: reply.peer().ip(),
+            is_connected: reply.transport().of_replica() == replica::io::Transport::Tcp,
+        };
+        let zone = match self.admit_update(request, Some((verified, requestor)), rights) {
+            Ok(zone) => zone,
+            Err(refused) => return Some(refused),
+        };
+        let of_form = |rcode| Refused { rcode, reason: Refusal::Prescan };
+        let parsed = match prescan(request) {
+            Ok(parsed) => parsed,
+            Err(rcode) => return Some(of_form(rcode)),
+        };
+        let judge = rights.rules(&verified.key_name, &zone).judge(requestor);
+        match judge.permit::<Zone<'_>>(&parsed, octets, None) {
+            Ok(_) => parsed.verdict_without_zone().map(of_form),
+            Err(_) => Some(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }),
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
@@ -209,12 +243,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
         received_at: Instant,
     ) {
-        let refused = match self.admit_update(request, Some(&verified), rights) {
-            Err(refused) => Some(refused),
-            Ok(_) => prescan(request)
-                .map_or_else(Some, |parsed| parsed.verdict_without_zone())
-                .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
-        };
+        let refused = self.refused_early(octets.len(), request, &verified, rights, &reply);
         if let Some(refused) = refused {
             return self.refuse(request, &refused, Some(&signer), reply);
         }

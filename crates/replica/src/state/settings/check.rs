@@ -1,9 +1,11 @@
 //! Whether a change of the settings makes sense, before it is proposed.
 
-use super::Settings;
+use super::{KeyEntry, Settings};
 use crate::entry::SettingsChange;
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
+use crate::policy::Policy;
+use crate::policy::limits::POLICIES_OCTETS_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 
@@ -70,7 +72,30 @@ impl Settings {
                     full(self.tokens.len() >= TOKENS_MAX)
                 }
             }
+            SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
+            SettingsChange::KeyRoll { name, .. } => match self.keys.get(name) {
+                None => Err(AdminError::KeyUnknown),
+                Some(KeyEntry { previous: Some(_), .. }) => Err(AdminError::KeyRolling),
+                Some(_) => Ok(true),
+            },
+            SettingsChange::KeyRetire { name } => match self.keys.get(name) {
+                None => Err(AdminError::KeyUnknown),
+                Some(key) => Ok(key.previous.is_some()),
+            },
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+        }
+    }
+
+    fn check_policy(&self, zone: Option<&ZoneId>, policy: &Policy) -> Result<bool, AdminError> {
+        if zone.is_some_and(|zone| !self.zones.contains_key(zone)) {
+            return Err(AdminError::ZoneUnknown);
+        }
+        let old = self.policies.get(&zone.cloned());
+        let octets = self.policies_octets - old.map_or(0, |old| old.octets_count()) + policy.octets_count();
+        if octets > POLICIES_OCTETS_MAX {
+            Err(AdminError::TooLarge)
+        } else {
+            Ok(old.map_or(!policy.is_empty(), |old| **old != *policy))
         }
     }
 

@@ -5,11 +5,13 @@ mod items;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
-use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options};
+use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options, encode_policy};
 use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
+use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::Sealed;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
 use zone::ZoneId;
@@ -19,6 +21,8 @@ use zone::ZoneId;
 pub(crate) struct KeyEntry {
     pub(crate) algorithm: KeyAlgorithm,
     pub(crate) secret: Sealed,
+    /// The one before it, while it is rolled over.
+    pub(crate) previous: Option<Sealed>,
     /// Index of the entry that made it: two keys of one name are told apart by it.
     pub(crate) generation: u64,
 }
@@ -46,6 +50,9 @@ pub(crate) struct Settings {
     retired_order: BTreeMap<u64, ZoneId>,
     keys: BTreeMap<Name, KeyEntry>,
     grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
+    /// Who may write what, in one zone or in all; none is empty.
+    policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
+    policies_octets: usize,
     members: BTreeMap<NodeId, String>,
     /// Next incarnation of each node number that was ever in use.
     incarnations: BTreeMap<u32, u32>,
@@ -74,6 +81,8 @@ impl Settings {
             retired_order: BTreeMap::new(),
             keys: BTreeMap::new(),
             grants: BTreeSet::new(),
+            policies: BTreeMap::new(),
+            policies_octets: 0,
             members: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             tokens: BTreeMap::new(),
@@ -141,6 +150,29 @@ impl Settings {
         &self.grants
     }
 
+    /// Who may write what, in one zone or in all.
+    pub(crate) const fn policies(&self) -> &BTreeMap<Option<ZoneId>, Arc<Policy>> {
+        &self.policies
+    }
+
+    /// What decides about the updates of a key in a zone.
+    pub(crate) fn rules<'s>(&'s self, key: &Name, zone: &'s ZoneId) -> Rules<'s> {
+        let grant = if self.is_granted(key, zone, Right::UpdateApex) {
+            UpdateGrant::Whole
+        } else if self.is_granted(key, zone, Right::Update) {
+            self.update_grant()
+        } else {
+            UpdateGrant::None
+        };
+        let of = |zone: Option<ZoneId>| self.policies.get(&zone).map(|policy| &**policy);
+        Rules { apex: zone.apex.as_ref(), zone: of(Some(zone.clone())), all_zones: of(None), grant }
+    }
+
+    /// How far a grant of updates goes: before feature level 2 it took in all.
+    pub(crate) const fn update_grant(&self) -> UpdateGrant {
+        if self.feature_level < 2 { UpdateGrant::Whole } else { UpdateGrant::BelowApex }
+    }
+
     /// The id for a node: its number with the next incarnation, or the next free number.
     pub(crate) fn next_id(&self, node: Option<u32>) -> NodeId {
         let node =
@@ -160,7 +192,25 @@ impl Settings {
             }
             SettingsChange::ZoneRemove { zone } => self.remove_zone(zone),
             SettingsChange::KeyAdd { name, algorithm, secret } => {
-                self.put_key(name, KeyEntry { algorithm: *algorithm, secret: secret.clone(), generation: index });
+                let (algorithm, secret) = (*algorithm, secret.clone());
+                self.put_key(name, KeyEntry { algorithm, secret, previous: None, generation: index });
+            }
+            SettingsChange::KeyRoll { name, secret } => {
+                // The key stays who it was: what was signed with the secret before stays the same request.
+                if let Some(KeyEntry { algorithm, secret: previous, generation, .. }) = self.keys.get(name).cloned() {
+                    let (secret, previous) = (secret.clone(), Some(previous));
+                    self.put_key(name, KeyEntry { algorithm, secret, previous, generation });
+                }
+            }
+            SettingsChange::KeyRetire { name } => {
+                if let Some(key) = self.keys.get(name).cloned() {
+                    self.put_key(name, KeyEntry { previous: None, ..key });
+                }
+            }
+            SettingsChange::PolicySet { zone, policy } => {
+                if zone.as_ref().is_none_or(|zone| self.zones.contains_key(zone)) {
+                    self.put_policy(zone.clone(), policy.clone());
+                }
             }
             SettingsChange::KeyRemove { name } => self.remove_key(name),
             SettingsChange::Grant { key, zone, right } => self.put_grant((key.clone(), zone.clone(), *right)),
@@ -247,6 +297,20 @@ impl Settings {
         let of_zone = |grant: &&(Name, Option<ZoneId>, Right)| grant.1.as_ref() == Some(zone);
         for grant in self.grants.iter().filter(of_zone).cloned().collect::<Vec<_>>() {
             self.remove_grant(&grant);
+        }
+        self.put_policy(Some(zone.clone()), Arc::default());
+    }
+
+    /// An empty one leaves none.
+    fn put_policy(&mut self, zone: Option<ZoneId>, policy: Arc<Policy>) {
+        if let Some(old) = self.policies.remove(&zone) {
+            self.sub(policy_hash(zone.as_ref(), &old));
+            self.policies_octets -= old.octets_count();
+        }
+        if !policy.is_empty() {
+            self.add(policy_hash(zone.as_ref(), &policy));
+            self.policies_octets += policy.octets_count();
+            self.policies.insert(zone, policy);
         }
     }
 
@@ -341,6 +405,9 @@ fn key_hash(name: &Name, key: &KeyEntry) -> u128 {
     // Of the sealed octets: nobody who sees a hash can test guesses of a secret against it.
     key.secret.encode(&mut out);
     out.u64(key.generation);
+    if let Some(previous) = &key.previous {
+        previous.encode(&mut out);
+    }
     item_hash(Item::Key, &[name.octets(), &out.finish()])
 }
 
@@ -348,6 +415,12 @@ fn grant_hash((key, zone, right): &(Name, Option<ZoneId>, Right)) -> u128 {
     let mut out = Encoder::new();
     encode_grant(key, zone.as_ref(), *right, &mut out);
     item_hash(Item::Grant, &[&out.finish()])
+}
+
+fn policy_hash(zone: Option<&ZoneId>, policy: &Policy) -> u128 {
+    let mut out = Encoder::new();
+    encode_policy(zone, policy, &mut out);
+    item_hash(Item::Policy, &[&out.finish()])
 }
 
 fn member_hash(id: NodeId, address: &str) -> u128 {
