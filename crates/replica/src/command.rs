@@ -71,6 +71,17 @@ pub(crate) enum Answer {
 }
 
 impl Command {
+    /// The feature level from which on a leader knows it. Above the level of the cluster it is not even sent: a leader
+    /// of older software could make nothing of the frame.
+    pub(crate) const fn feature_level(&self) -> u32 {
+        match self {
+            Self::Propose(body) => body.feature_level(),
+            Self::Settings(change) => change.feature_level(),
+            Self::Update(UpdateCommand { transport: Some(_), .. }) => 2,
+            Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::Update(update) => {
@@ -188,8 +199,9 @@ impl Answer {
     }
 }
 
-/// The numbers of errors on the wire: their places here, from one.
-const ERRORS: [AdminError; 18] = [
+/// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
+/// something that came with it.
+const ERRORS: [AdminError; 19] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -207,6 +219,7 @@ const ERRORS: [AdminError; 18] = [
     AdminError::NotProposed,
     AdminError::Unknown,
     AdminError::Malformed,
+    AdminError::LevelTooLow,
     AdminError::KeyRolling,
 ];
 

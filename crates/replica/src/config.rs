@@ -5,6 +5,7 @@ use crate::limits::{
     HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
 };
 use crate::log::LogConfig;
+use crate::peer::FEATURE_LEVEL;
 use crate::secrets::DataKey;
 use zone::set::StoreConfig;
 
@@ -22,6 +23,8 @@ pub struct ReplicaConfig {
     pub boot_id: u64,
     /// Seed of election time limits: random in production, the seed of the run in a simulation.
     pub seed: u64,
+    /// The highest feature level that this software knows: [`FEATURE_LEVEL`], except in tests of an upgrade.
+    pub feature_level: u32,
     /// Seals secrets.
     pub data_key: DataKey,
     /// Sizes of the log.
@@ -50,6 +53,7 @@ impl ReplicaConfig {
             cluster_id,
             boot_id,
             seed,
+            feature_level: FEATURE_LEVEL,
             data_key,
             log: LogConfig::default(),
             store: StoreConfig::default(),

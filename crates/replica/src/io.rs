@@ -302,6 +302,9 @@ pub enum AdminCommand {
         /// Which.
         id: NodeId,
     },
+    /// Raises the feature level of the cluster to what this replica's software knows, if every member is there and
+    /// knows it too. From then on none can go back to software of the level before.
+    RaiseFeatureLevel,
     /// Hands the leadership over; to the member with the longest log when none is named.
     TransferLeader {
         /// To whom.
@@ -376,6 +379,8 @@ pub enum AdminError {
     Unknown,
     /// Nonce, secret or address do not have the form they need.
     Malformed,
+    /// Not every member runs, or runs software that knows it; or they do, and the feature level was not raised yet.
+    LevelTooLow,
 }
 
 /// Why a [`Input::ReadIndex`] was not answered with an index.

@@ -85,7 +85,6 @@ impl Replica {
         for id in self.driver.others() {
             self.send(id, &Frame::Report(report));
         }
-        self.raise_feature_level();
     }
 
     pub(crate) fn handle_report(&mut self, from: NodeId, report: Report) {
@@ -104,7 +103,7 @@ impl Replica {
             term: report.term,
             sequence: report.sequence,
             applied: self.machine.applied.0,
-            feature_level: self.feature_level,
+            feature_level: self.config.feature_level,
             hash_index: report.hash_index,
             hash: self.machine.hashes.get(report.hash_index),
         };
@@ -249,16 +248,14 @@ impl Replica {
 }
 
 impl Replica {
-    /// The feature level rises, by an entry, when all members can do what it names.
-    fn raise_feature_level(&mut self) {
-        let members = self.machine.settings.members();
+    /// The highest feature level that every member knows, as this leader heard of late; zero while one is not heard. An
+    /// administrator may raise the cluster's to it.
+    pub(crate) fn level_of_members(&self) -> u32 {
         let own = self.driver.id();
         let level_of = |id: NodeId| {
-            if id == own { Some(self.feature_level) } else { self.heard(id).map(|heard| heard.feature_level) }
+            let of_other = || self.heard(id).filter(|_| self.was_heard(id)).map_or(0, |heard| heard.feature_level);
+            if id == own { self.config.feature_level } else { of_other() }
         };
-        let level = members.iter().map(|member| level_of(member.id)).min().flatten();
-        if let Some(level) = level.filter(|&level| level > self.machine.settings.feature_level()) {
-            self.propose_feature_level(level);
-        }
+        self.machine.settings.members().iter().map(|member| level_of(member.id)).min().unwrap_or(0)
     }
 }

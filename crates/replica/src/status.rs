@@ -67,6 +67,8 @@ pub struct MemberStatus {
     pub is_voter: bool,
     /// The index that it applied, as the leader heard; unknown elsewhere.
     pub applied_index: Option<u64>,
+    /// The highest feature level that its software knows, as the leader heard; unknown elsewhere.
+    pub feature_level: Option<u32>,
 }
 
 /// One zone.
@@ -110,14 +112,12 @@ impl Replica {
         let driver = &self.driver;
         let settings = &self.machine.settings;
         let voters = driver.voters();
-        let members = settings.members().into_iter().map(|member| MemberStatus {
-            is_voter: voters.contains(&member.id),
-            applied_index: if member.id == driver.id() {
-                Some(self.machine.applied.0)
-            } else {
-                self.heard(member.id).map(|heard| heard.applied)
-            },
-            member,
+        let own = (self.machine.applied.0, self.config.feature_level);
+        let members = settings.members().into_iter().map(|member| {
+            let heard = || self.heard(member.id).map(|heard| (heard.applied, heard.feature_level));
+            let known = if member.id == driver.id() { Some(own) } else { heard() };
+            let (applied_index, feature_level) = known.unzip();
+            MemberStatus { is_voter: voters.contains(&member.id), applied_index, feature_level, member }
         });
         Status {
             cluster_id: settings.cluster_id(),

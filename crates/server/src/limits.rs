@@ -155,6 +155,12 @@ pub(crate) const API_CONNECTIONS_MAX: usize = 128;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
+/// Octets of one file of a `named.conf`.
+pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
+/// Files that a `named.conf` is made of.
+pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
+/// Octets of the text of an update policy that the API takes: of more than one of the most octets needs.
+pub(crate) const API_POLICY_BYTES_MAX: usize = 4 << 20;
 /// Octets of any other body that the API takes.
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 

@@ -110,6 +110,9 @@ impl Replica {
                 return Ok(());
             }
             AdminCommand::TransferLeader { to } => Command::TransferLeader { to },
+            AdminCommand::RaiseFeatureLevel => {
+                Command::Settings(SettingsChange::FeatureLevel { level: self.config.feature_level })
+            }
             AdminCommand::CreateToken { digest, expires_wall_ms } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
             }
@@ -118,15 +121,11 @@ impl Replica {
         Ok(())
     }
 
-    /// As the leader, raises the feature level. Asked again while it is under way it changes nothing.
-    pub(crate) fn propose_feature_level(&mut self, level: u32) {
-        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
-        if !self.admin.single.contains(&NOBODY) {
-            self.start_step(step, Command::Settings(SettingsChange::FeatureLevel { level }));
-        }
-    }
-
+    /// Every step goes through here, so nothing that some member does not know leaves this replica.
     fn start_step(&mut self, step: AdminStep, command: Command) {
+        if command.feature_level() > self.machine.settings.feature_level() {
+            return self.admin_step_done(step, Err(AdminError::LevelTooLow));
+        }
         if matches!(step.kind, StepKind::Single | StepKind::NodeRemove(_)) {
             self.admin.single.insert(step.request_id);
         }

@@ -1,6 +1,6 @@
 //! From committed entries to what clients see: applied one by one, published once a batch, then told.
 
-use crate::entry::Entry;
+use crate::entry::{Body, Entry, SettingsChange, SettingsEntry};
 use crate::io::{FatalReason, Output};
 use crate::machine::{Applied, SettingsEffect};
 use crate::raft::{decode_conf_change, is_conf_change};
@@ -54,7 +54,7 @@ impl Replica {
             return Some(Applied::Other);
         }
         match Entry::decode(&entry.data) {
-            Ok(decoded) if decoded.group == self.config.group => {
+            Ok(decoded) if decoded.group == self.config.group && !self.is_above_own(&decoded) => {
                 let prepared = self.head.take_applied(index, term);
                 Some(self.machine.apply(index, term, &decoded, prepared))
             }
@@ -64,6 +64,14 @@ impl Replica {
                 None
             }
         }
+    }
+
+    /// The others go where this software cannot follow: what they write next it may not know.
+    fn is_above_own(&self, entry: &Entry) -> bool {
+        let Body::Settings(SettingsEntry { change: SettingsChange::FeatureLevel { level }, .. }) = entry.body else {
+            return false;
+        };
+        level > self.config.feature_level
     }
 
     pub(crate) fn tell_effect(&mut self, effect: SettingsEffect) {

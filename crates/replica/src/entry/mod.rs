@@ -126,15 +126,15 @@ impl Body {
     }
 
     /// The feature level from which on members know it; the leader writes nothing above the level that all of them are
-    /// at. Every kind so far is of the first.
+    /// at.
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
+            Self::Settings(settings) => settings.change.feature_level(),
             Self::Update(_)
             | Self::ImportBegin(_)
             | Self::ImportChunk(_)
             | Self::ImportCommit(_)
             | Self::ImportAbandon(_)
-            | Self::Settings(_)
             | Self::Change(_) => 1,
         }
     }

@@ -1,4 +1,7 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
+//!
+//! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation, 30 to 39
+//! for membership. Items of a checkpoint: 9 to 14 for policy and keys, 15 to 19 for the others.
 
 use super::import::{decode_options, encode_options};
 use crate::codec::{DecodeError, Decoder, Encoder};
@@ -106,7 +109,7 @@ pub enum SettingsChange {
         /// Its name.
         name: Name,
     },
-    /// All members can do what this level names.
+    /// All members can do what this level names, and an administrator says that none goes back.
     FeatureLevel {
         /// The level.
         level: u32,
@@ -125,6 +128,28 @@ impl SettingsEntry {
 }
 
 impl SettingsChange {
+    /// The feature level from which on members know it. A new change is of a new level, as long as the one before may
+    /// be in use anywhere.
+    pub(crate) const fn feature_level(&self) -> u32 {
+        match self {
+            Self::Grant { right: Right::UpdateApex, .. }
+            | Self::Revoke { right: Right::UpdateApex, .. }
+            | Self::PolicySet { .. }
+            | Self::KeyRoll { .. }
+            | Self::KeyRetire { .. } => 2,
+            Self::ZoneOptions { .. }
+            | Self::ZoneRemove { .. }
+            | Self::KeyAdd { .. }
+            | Self::KeyRemove { .. }
+            | Self::Grant { .. }
+            | Self::Revoke { .. }
+            | Self::MemberAdd { .. }
+            | Self::MemberRemove { .. }
+            | Self::TokenAdd { .. }
+            | Self::FeatureLevel { .. } => 1,
+        }
+    }
+
     /// Also the form in which a follower forwards a change to the leader.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {

@@ -75,6 +75,7 @@ impl Waiter {
                     | SettingsChange::Revoke { .. }
                     | SettingsChange::TokenAdd { .. }
                     | SettingsChange::ZoneOptions { .. }
+                    | SettingsChange::FeatureLevel { .. }
                     | SettingsChange::PolicySet { .. }
                     | SettingsChange::KeyRetire { .. }
             ),

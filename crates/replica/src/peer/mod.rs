@@ -3,6 +3,9 @@
 //! ```text
 //!   version (1) kind (1) group (2) body
 //! ```
+//!
+//! A frame of a kind that software before did not know goes out only when the feature level of the cluster says that
+//! every member knows it. Kinds 11 to 14 are set aside for updates.
 
 mod message;
 
@@ -18,8 +21,8 @@ use ::raft::eraftpb::{Message, MessageType};
 
 /// The version of frames that this software speaks.
 pub const FRAME_VERSION: u8 = 1;
-/// The highest feature level that this software knows.
-pub const FEATURE_LEVEL: u32 = 1;
+/// The highest feature level that this software knows. What each level adds is in `docs/decisions/0013`.
+pub const FEATURE_LEVEL: u32 = 2;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
 

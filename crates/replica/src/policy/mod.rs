@@ -4,8 +4,8 @@
 //!   text (rules as BIND writes them) --> Policy --> decide (one owner and type) --> permit (a whole update)
 //! ```
 //!
-//! Whoever asks hears the same: the node that received an update, to refuse it early; the leader, whose word counts; and
-//! `catamaran policy check`, which explains it. What is not granted is denied.
+//! Whoever asks hears the same: the node that received an update, to refuse it early; the leader, whose word counts;
+//! and `catamaran policy check`, which explains it. What is not granted is denied.
 
 pub mod limits;
 

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use wire::name::Name;
 use wire::number::Rtype;
+use wire::rdata::rdata_eq;
+use zone::RecordRef;
 
 /// What an update that may be made may bring about at most.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -80,10 +82,10 @@ impl Permit {
 
 impl Judge<'_> {
     /// Holds each record of the update section against the rules, in its order, before any prerequisite is looked at:
-    /// who may not write is told nothing of what the zone holds (RFC 2136 3.3 stands behind 3.2, and BIND does as here).
+    /// who may not write is told nothing of what the zone holds (RFC 2136 3.3 stands behind 3.2; BIND does as here).
     ///
-    /// Without a zone only what is certain is denied: what goes with "delete all of this name" depends on what the name
-    /// has.
+    /// Without a zone only what is certain is denied: what goes with "delete all of this name" depends on what the
+    /// name has.
     ///
     /// # Errors
     /// [`Denied`] says why.
@@ -103,12 +105,25 @@ impl Judge<'_> {
             zone_records_max: limits.zone_records_max,
             ..Permit::unlimited()
         };
-        let mut emptied = BTreeSet::new();
+        let (mut emptied, mut looked_at) = (BTreeSet::new(), BTreeSet::new());
         for step in &parsed.steps {
             match step {
                 Step::Add { owner, rtype, .. } => {
                     if let Some(max) = self.granted(owner, *rtype)? {
                         permit.records_max.insert((owner.clone(), *rtype), max);
+                    }
+                }
+                // `named` 9.18 judges these by the records that are there: where there is none nothing is denied.
+                Step::DeleteRrset(owner, rtype @ (Rtype::PTR | Rtype::SRV)) => {
+                    let is_new = looked_at.insert((owner, *rtype, None));
+                    if is_new && zone.is_some_and(|zone| is_there(zone, owner, *rtype, None)) {
+                        self.granted(owner, *rtype)?;
+                    }
+                }
+                Step::DeleteRecord(owner, rtype @ (Rtype::PTR | Rtype::SRV), rdata) => {
+                    let is_new = looked_at.insert((owner, *rtype, Some(rdata)));
+                    if is_new && zone.is_some_and(|zone| is_there(zone, owner, *rtype, Some(rdata))) {
+                        self.granted(owner, *rtype)?;
                     }
                 }
                 Step::DeleteRrset(owner, rtype) | Step::DeleteRecord(owner, rtype, _) => {
@@ -135,12 +150,9 @@ impl Judge<'_> {
     /// rest, which goes with it.
     fn name_granted<Z: ZoneRead>(&self, owner: &Name, zone: &Z) -> Result<(), Denied> {
         let mut rtypes = BTreeSet::new();
-        let mut touched = 0;
-        zone.records_at(owner.as_ref(), &mut |record| {
+        look_at(zone, owner, |record| {
             rtypes.insert(record.rtype);
-            touched += 1;
-            // An owner with more is refused when it is evaluated.
-            if touched > UPDATE_TOUCHED_RECORDS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            false
         });
         for rtype in rtypes.into_iter().filter(|rtype| !matches!(*rtype, Rtype::RRSIG | Rtype::NSEC)) {
             match self.decide_by_rules(owner.as_ref(), rtype) {
@@ -152,4 +164,23 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the zone has a record of this owner and type, and of this rdata where there is one.
+fn is_there<Z: ZoneRead>(zone: &Z, owner: &Name, rtype: Rtype, rdata: Option<&[u8]>) -> bool {
+    look_at(zone, owner, |record| {
+        record.rtype == rtype && rdata.is_none_or(|rdata| rdata_eq(rtype, record.rdata, rdata))
+    })
+}
+
+/// Shows the records of a name until one is `wanted`; true when one was.
+fn look_at<Z: ZoneRead>(zone: &Z, owner: &Name, mut wanted: impl FnMut(RecordRef<'_>) -> bool) -> bool {
+    let (mut touched, mut found) = (0, false);
+    zone.records_at(owner.as_ref(), &mut |record| {
+        found = wanted(record);
+        touched += 1;
+        // An owner with more is refused when it is evaluated.
+        if found || touched > UPDATE_TOUCHED_RECORDS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found
 }

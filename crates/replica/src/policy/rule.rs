@@ -245,7 +245,8 @@ impl KeyLimits {
     }
 
     /// Each number with its word in text.
-    pub(super) const fn numbers(&self) -> [(&'static str, Option<u32>); 4] {
+    #[must_use]
+    pub const fn numbers(&self) -> [(&'static str, Option<u32>); 4] {
         [
             ("update-records", self.update_records_max),
             ("update-octets", self.update_octets_max),

@@ -2,7 +2,8 @@
 
 use super::evaluate::{Evaluator, Step};
 use super::{Evaluated, Origin, Pending, Reply};
-use crate::command::Answer;
+use crate::command::{Answer, Command};
+use crate::entry::SettingsChange;
 use crate::io::AdminError;
 use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
@@ -29,6 +30,10 @@ impl Replica {
     fn evaluate_some(&mut self) -> bool {
         while self.head.batch.len() < PROPOSAL_BATCH_MAX && self.head.has_room() {
             let Some((origin, command)) = self.head.queue.pop_front() else { break };
+            if self.is_above_members(&command) {
+                self.reply(origin, Answer::Refused(AdminError::LevelTooLow));
+                continue;
+            }
             let mut evaluator = Evaluator {
                 head: &mut self.head,
                 machine: &mut self.machine,
@@ -48,6 +53,12 @@ impl Replica {
             }
         }
         !self.head.batch.is_empty()
+    }
+
+    /// Whether a command would raise the feature level above what some member knows, or is known to know.
+    fn is_above_members(&self, command: &Command) -> bool {
+        matches!(command, Command::Settings(SettingsChange::FeatureLevel { level })
+            if *level > self.machine.settings.feature_level() && *level > self.level_of_members())
     }
 
     fn propose_batch(&mut self) {

@@ -291,7 +291,7 @@ impl Unfit {
     const fn to_admin(self) -> AdminError {
         match self {
             Self::TooLarge => AdminError::TooLarge,
-            Self::AboveLevel => AdminError::NotProposed,
+            Self::AboveLevel => AdminError::LevelTooLow,
             Self::Zones(Misfit::Content) => AdminError::ZoneInvalid,
             Self::Zones(Misfit::Base | Misfit::Full) => AdminError::ZoneChanged,
         }

@@ -24,7 +24,6 @@ use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
-use crate::peer::FEATURE_LEVEL;
 use crate::propose::Head;
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
@@ -73,8 +72,6 @@ pub struct Replica {
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
     pub(crate) removal: Removal,
-    /// The highest feature level that this software knows; tests raise it.
-    pub(crate) feature_level: u32,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
     pub(crate) started_ms: u64,
@@ -128,7 +125,6 @@ impl Replica {
             serving: Serving::No,
             fenced: false,
             removal: Removal::No,
-            feature_level: FEATURE_LEVEL,
             is_installing: false,
             started_ms: now.monotonic_ms,
             started_last_index,

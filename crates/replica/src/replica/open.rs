@@ -32,6 +32,14 @@ pub enum OpenError {
     Memory,
     /// The directory belongs to another member or cluster.
     Foreign,
+    /// The cluster is at a feature level above what this software knows: what it writes could stop this member at any
+    /// time.
+    Level {
+        /// That of the cluster.
+        cluster: u32,
+        /// That of this software.
+        known: u32,
+    },
 }
 
 impl fmt::Display for OpenError {
@@ -43,6 +51,9 @@ impl fmt::Display for OpenError {
             Self::State => f.write_str("the checkpoint does not restore the state that it was written from"),
             Self::Memory => f.write_str("cannot reserve memory for the zones"),
             Self::Foreign => f.write_str("the directory belongs to another member or cluster"),
+            Self::Level { cluster, known } => {
+                write!(f, "the cluster is at feature level {cluster}, this software knows {known} and none above")
+            }
         }
     }
 }
@@ -67,7 +78,7 @@ impl Replica {
     /// # Errors
     /// [`OpenError::Memory`].
     pub fn init(config: &ReplicaConfig, members: &[Member]) -> Result<Vec<DiskOp>, OpenError> {
-        let settings = Settings::genesis(config.cluster_id, members);
+        let settings = Settings::genesis(config.cluster_id, members, config.feature_level);
         let mut machine = empty_machine(config, settings)?;
         machine.apply_empty(GENESIS.0, GENESIS.1);
         let mut voters: Vec<_> = members.iter().map(|member| member.id).collect();
@@ -79,7 +90,7 @@ impl Replica {
             group: u32::from(config.group),
             index: GENESIS.0,
             term: GENESIS.1,
-            feature_level: 1,
+            feature_level: config.feature_level,
             members: conf_state,
         });
         let (mut ops, mut tickets, mut state) = (Vec::new(), Tickets::default(), machine.freeze());
@@ -122,6 +133,10 @@ impl Replica {
         };
         let commit = log.hard_state().commit;
         replay(disk, &log, &mut machine, &mut conf_state, commit)?;
+        let (cluster, known) = (machine.settings.feature_level(), config.feature_level);
+        if cluster > known {
+            return Err(OpenError::Level { cluster, known });
+        }
         let files = disk.list().map_err(|error| OpenError::Log(log::OpenError::Disk(error)))?;
         let stale = stale_files(files.iter().map(|(file, _)| file.as_str()), &reference);
         let mut replica = Self::assemble(config, now, log, conf_state, machine);

@@ -356,6 +356,16 @@ impl Cluster {
 
     /// An UPDATE as a client's octets, as the shell would hand it over.
     pub(super) fn update_octets(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
+        self.update_octets_over(Transport::Udp, id, message, source)
+    }
+
+    pub(super) fn update_octets_over(
+        &mut self,
+        transport: Transport,
+        id: NodeId,
+        message: Vec<u8>,
+        source: &str,
+    ) -> u64 {
         let request_id = self.next_request;
         self.next_request += 1;
         let keys = self.replica(id).key_table();
@@ -365,7 +375,6 @@ impl Cluster {
             panic!("not verified")
         };
         let source: SocketAddr = source.parse().unwrap();
-        let transport = Transport::Udp;
         self.input(id, Input::Update(UpdateRequest { request_id, source, transport, message, verified }));
         request_id
     }

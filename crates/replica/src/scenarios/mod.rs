@@ -7,6 +7,7 @@ mod elections;
 mod hostile;
 mod membership;
 mod persistence;
+mod policy;
 mod quarantine;
 mod transfers;
 mod updates;

@@ -6,7 +6,7 @@ use crate::Replica;
 use crate::disk::DiskRead;
 use crate::io::{AdminCommand, AdminError, AdminReply, FatalReason, Input, Serving, Verdict};
 use crate::log;
-use crate::peer::Frame;
+use crate::peer::{FEATURE_LEVEL, Frame};
 use raft::eraftpb::{Message, MessageType};
 
 /// The newest segment of a member's log that has a record.
@@ -106,7 +106,7 @@ fn a_leader_writes_nothing_above_the_feature_level() {
     let command = cluster.admin(leader, AdminCommand::RemoveZone { zone: zone_id("example.test.") });
     cluster.run(4_000);
     assert_eq!(cluster.verdict(request), Some(Verdict::NotProposed));
-    assert_eq!(cluster.admin[&command], Err(AdminError::NotProposed));
+    assert_eq!(cluster.admin[&command], Err(AdminError::LevelTooLow));
     assert_eq!(cluster.leader(), Some(leader));
     assert_eq!(cluster.replica(leader).status().last_index, before, "nothing was written, nor the level itself");
     cluster.replica_mut(leader).machine.settings.pretend_feature_level(1);
@@ -116,22 +116,93 @@ fn a_leader_writes_nothing_above_the_feature_level() {
 }
 
 #[test]
-fn the_feature_level_rises_when_all_members_can_and_never_before() {
+fn a_command_above_the_feature_level_is_refused_at_once_and_not_sent() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    let level = |cluster: &Cluster, id: u64| cluster.replica(id).status().feature_level;
-    for id in [1, 2, 3] {
-        assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == 1), "before {id}");
-        cluster.replica_mut(id).feature_level = 2;
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // A leader of older software could make nothing of the frame; here it would take the command.
+    cluster.replica_mut(follower).machine.settings.pretend_feature_level(0);
+    let command = cluster.admin(follower, AdminCommand::RemoveZone { zone: zone_id("example.test.") });
+    assert_eq!(cluster.admin[&command], Err(AdminError::LevelTooLow));
+    cluster.run(1_000);
+    let zone = zone_id("example.test.");
+    assert!(cluster.alive().into_iter().all(|id| cluster.replica(id).zone_options(&zone).is_some()));
+}
+
+fn level(cluster: &Cluster, id: u64) -> u32 {
+    cluster.replica(id).status().feature_level
+}
+
+fn raise(cluster: &mut Cluster, through: u64) -> Result<AdminReply, AdminError> {
+    let command = cluster.admin(through, AdminCommand::RaiseFeatureLevel);
+    cluster.run(500);
+    cluster.admin[&command].clone()
+}
+
+#[test]
+fn the_feature_level_rises_when_all_members_can_and_somebody_asks_and_never_before() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == FEATURE_LEVEL), "that of the founders' software");
+    let newer = FEATURE_LEVEL + 1;
+    assert_eq!(raise(&mut cluster, follower), Ok(AdminReply::Unchanged));
+    for id in [follower, leader, follower % 3 + 1] {
+        cluster.replica_mut(id).config.feature_level = newer;
         cluster.run(500);
+        let is_last = [1, 2, 3].into_iter().all(|id| cluster.replica(id).config.feature_level == newer);
+        if !is_last {
+            assert_eq!(raise(&mut cluster, follower), Err(AdminError::LevelTooLow), "after {id}");
+        }
+        assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == FEATURE_LEVEL), "nobody asked, at {id}");
     }
-    assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == 2));
+    assert_eq!(raise(&mut cluster, follower), Ok(AdminReply::Done));
+    assert!([1, 2, 3].into_iter().all(|id| level(&cluster, id) == newer));
+    assert_eq!(raise(&mut cluster, leader), Ok(AdminReply::Unchanged));
     // A member that is away holds it where it is.
-    cluster.kill(leader % 3 + 1);
+    cluster.kill(follower);
     for id in cluster.alive() {
-        cluster.replica_mut(id).feature_level = 3;
+        cluster.replica_mut(id).config.feature_level = newer + 1;
     }
     cluster.run(3_000);
-    assert!(cluster.alive().into_iter().all(|id| level(&cluster, id) == 2));
+    assert_eq!(raise(&mut cluster, leader), Err(AdminError::LevelTooLow));
+    assert!(cluster.alive().into_iter().all(|id| level(&cluster, id) == newer));
     cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_went_back_stops_where_the_level_rises() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    let newer = FEATURE_LEVEL + 1;
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).config.feature_level = newer;
+    }
+    cluster.run(500);
+    // The leader heard of what it was before.
+    cluster.replica_mut(follower).config.feature_level = FEATURE_LEVEL;
+    assert_eq!(raise(&mut cluster, leader), Ok(AdminReply::Done));
+    assert_eq!(cluster.machines[&follower].fatal, Some(FatalReason::EntryUnknown));
+    assert_eq!(cluster.machines[&follower].serving, Some(Serving::No));
+    assert_eq!(level(&cluster, follower), FEATURE_LEVEL, "it applied nothing of it");
+}
+
+#[test]
+fn software_of_the_level_before_does_not_start_once_it_rose() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    let newer = FEATURE_LEVEL + 1;
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).config.feature_level = newer;
+    }
+    cluster.run(500);
+    assert_eq!(raise(&mut cluster, leader), Ok(AdminReply::Done));
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.kill(follower);
+    let machine = &cluster.machines[&follower];
+    let opened = Replica::open(&machine.disk, cluster.config(follower), cluster.now);
+    assert_eq!(opened.err(), Some(OpenError::Level { cluster: newer, known: FEATURE_LEVEL }));
 }

@@ -4,7 +4,7 @@ use super::Transfers;
 use crate::checkpoint::{
     CheckpointFetcher, CheckpointLoader, FetchOutput, FetchState, Manifest, Table, TransferFrame, items,
 };
-use crate::io::{NodeId, Output};
+use crate::io::{FatalReason, NodeId, Output};
 use crate::log::CheckpointRef;
 use crate::machine::{Machine, Restore, RestoreError, SettingsEffect};
 use crate::peer::Frame;
@@ -201,6 +201,9 @@ impl Replica {
         self.drop_head();
         self.machine = machine;
         self.machine.alarms = alarms;
+        if self.machine.settings.feature_level() > self.config.feature_level {
+            return self.fatal(FatalReason::EntryUnknown);
+        }
         let index = manifest.header.index;
         // What is being written is of a state that is gone.
         self.abandon_checkpoint();

@@ -94,6 +94,11 @@ impl From<AdminError> for ApiError {
             AdminError::Unknown => {
                 (S::GATEWAY_TIMEOUT, "nobody knows whether it was done", "look before you try again")
             }
+            AdminError::LevelTooLow => (
+                S::CONFLICT,
+                "not every node runs, on software that knows this and at a feature level that says so",
+                "bring all nodes to this version, then `catamaran cluster upgrade`; see `catamaran status`",
+            ),
             AdminError::Malformed => {
                 (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses")
             }
@@ -135,7 +140,8 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/nodes, /v1/tokens",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/policy, /v1/policy/check, /v1/nodes, \
+         /v1/tokens, /v1/feature-level",
     )
 }
 

@@ -11,7 +11,11 @@
 //! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
+//! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
+//! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
+//! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
+//! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
@@ -28,12 +32,13 @@ mod keys;
 mod listener;
 mod nodes;
 mod page;
+mod policy;
 mod status;
 mod tokens;
 mod zones;
 
 use crate::files::token::Token;
-use crate::limits::{API_BODY_BYTES_MAX, API_ZONE_BYTES_MAX};
+use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
 use crate::node::readers::Zones;
@@ -72,12 +77,16 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route_layer(from_fn_with_state(api.clone(), guard::local_or_token));
     let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
+    let policy = get(policy::show).put(policy::set).layer(DefaultBodyLimit::max(API_POLICY_BYTES_MAX));
+    let policy = Router::new().route("/v1/policy", policy).route("/v1/policy/check", get(policy::check));
     let guarded = Router::new()
-        .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
+        .route("/v1/keys", get(keys::list).post(keys::add).put(keys::roll).patch(keys::retire).delete(keys::remove))
         .route("/v1/nodes", axum::routing::delete(nodes::remove))
+        .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
+        .merge(policy)
         .route_layer(from_fn_with_state(api.clone(), guard::token));
     open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(api)
 }

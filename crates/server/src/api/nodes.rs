@@ -1,4 +1,4 @@
-//! `DELETE /v1/nodes`: a node goes for good.
+//! `DELETE /v1/nodes`: a node goes for good. `POST /v1/feature-level`: no node goes back to older software.
 
 use super::Api;
 use super::error::ApiError;
@@ -29,4 +29,8 @@ pub(super) async fn remove(
     let id = status.members.iter().map(|of| of.member.id).find(|id| node_number(*id) == node);
     let id = id.ok_or(AdminError::NodeUnknown)?;
     Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveNode { id }).await?))
+}
+
+pub(super) async fn raise_feature_level(State(api): State<Arc<Api>>) -> Result<Json<DoneJson>, ApiError> {
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::RaiseFeatureLevel).await?))
 }

@@ -55,7 +55,18 @@ pub(super) async fn status(
     consistency?.wait(&api).await?;
     let with_zones = if query?.zones == Some(false) { WithZones::No } else { WithZones::Yes };
     let Status {
-        id, role, term, leader, commit_index, applied_index, staleness_ms, state_hash, members, zones, ..
+        id,
+        role,
+        term,
+        leader,
+        commit_index,
+        applied_index,
+        staleness_ms,
+        state_hash,
+        feature_level,
+        members,
+        zones,
+        ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let members = members
         .into_iter()
@@ -65,6 +76,7 @@ pub(super) async fn status(
             address: of.member.address,
             voter: of.is_voter,
             applied_index: of.applied_index,
+            feature_level: of.feature_level,
         })
         .collect();
     Ok(Json(StatusJson {
@@ -72,6 +84,7 @@ pub(super) async fn status(
         raft_id: id,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        feature_level,
         role: match role {
             _ if api.handle.shared().removal.is_removed() => "removed",
             Role::Leader => "leader",

@@ -86,6 +86,7 @@ fn changes_and_secrets_need_the_token_everywhere() {
         ("DELETE", "/v1/keys?name=a", StatusCode::SERVICE_UNAVAILABLE),
         ("DELETE", "/v1/nodes?node=1", StatusCode::SERVICE_UNAVAILABLE),
         ("DELETE", "/v1/nodes", StatusCode::BAD_REQUEST),
+        ("POST", "/v1/feature-level", StatusCode::SERVICE_UNAVAILABLE),
         ("POST", "/v1/tokens", StatusCode::CONFLICT),
     ] {
         assert_eq!(ask(&api, "127.0.0.1:5", method, path, None), StatusCode::UNAUTHORIZED, "{method} {path}");

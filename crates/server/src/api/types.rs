@@ -1,6 +1,7 @@
 //! What goes over the API, as JSON; the server and the command line both use these.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// `GET /v1/status`
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -11,6 +12,8 @@ pub(crate) struct StatusJson {
     pub(crate) raft_id: u64,
     pub(crate) pid: u32,
     pub(crate) version: String,
+    /// That of the cluster: what its log may hold. `catamaran cluster upgrade` raises it.
+    pub(crate) feature_level: u32,
     /// `leader`, `follower` or `candidate`; `removed` on a node that is about to end because it is no member any more.
     pub(crate) role: String,
     pub(crate) term: u64,
@@ -40,6 +43,8 @@ pub(crate) struct MemberJson {
     pub(crate) voter: bool,
     /// How far it is, as the leader heard; null elsewhere.
     pub(crate) applied_index: Option<u64>,
+    /// The highest feature level that its software knows, as the leader heard; null elsewhere.
+    pub(crate) feature_level: Option<u32>,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.
@@ -92,6 +97,9 @@ pub(crate) struct KeyJson {
     pub(crate) secret: Option<String>,
     #[serde(default)]
     pub(crate) grants: Vec<GrantJson>,
+    /// Whether it has two secrets. Told, never taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rolling: bool,
 }
 
 /// What a key may do where.
@@ -102,6 +110,26 @@ pub(crate) struct GrantJson {
     pub(crate) zone: Option<String>,
     /// `update`, `update-apex` (the SOA and the NS of the apex too) or `transfer`.
     pub(crate) right: String,
+}
+
+/// `GET /v1/policy/check`
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DecisionJson {
+    /// The zone that the name is in.
+    pub(crate) zone: String,
+    pub(crate) granted: bool,
+    pub(crate) why: String,
+    /// The rule that decided, if one did.
+    pub(crate) rule: Option<String>,
+    /// `zone`, `all-zones` or `grants`.
+    pub(crate) list: Option<String>,
+    /// Its number there, from one.
+    pub(crate) number: Option<usize>,
+    /// Records of the type that the name may have for one more to be added.
+    pub(crate) records_max: Option<u16>,
+    /// Limits of the key by their words.
+    pub(crate) limits: BTreeMap<String, u32>,
+    pub(crate) key_known: bool,
 }
 
 /// The answer to a change.

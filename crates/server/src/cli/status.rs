@@ -35,7 +35,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
-            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {} ms, hash {}",
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {} ms, level {}, hash {}",
             status.node,
             status.role,
             status.term,
@@ -44,6 +44,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
             status.applied_index,
             status.serving,
             status.staleness_ms,
+            status.feature_level,
             &status.state_hash[..status.state_hash.len().min(12)],
         ),
     }

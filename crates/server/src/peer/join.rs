@@ -44,6 +44,21 @@ pub(crate) struct JoinRequest {
     secret: String,
     /// Where peers will connect to it.
     address: String,
+    /// The highest feature level that its software knows; what says none is of the first.
+    #[serde(default = "first_level")]
+    feature_level: u32,
+}
+
+const fn first_level() -> u32 {
+    1
+}
+
+/// Why software that knows this level cannot join a cluster of that one: an entry might stop it at once.
+fn level_refusal(known: u32, cluster: u32) -> Result<(), String> {
+    if known >= cluster {
+        return Ok(());
+    }
+    Err(format!("the cluster is at feature level {cluster}, the software that asks to join knows {known}: update it"))
 }
 
 /// What it gets.
@@ -102,6 +117,9 @@ impl JoinDesk {
         if !self.ca_key.exists() {
             return Err("this node does not hold the key of the cluster's authority".into());
         }
+        let stopping = "the node is stopping";
+        // Before the token is used up.
+        level_refusal(request.feature_level, self.handle.status(WithZones::No).await.ok_or(stopping)?.feature_level)?;
         let command = AdminCommand::Join { digest: digest(&request.secret), address: request.address.clone() };
         let reply = self.handle.admin(command).await;
         let AdminReply::Joined { id } = reply.map_err(|error| ApiError::from(error).into_reason())? else {
@@ -110,7 +128,7 @@ impl JoinDesk {
         let failed = |error: io::Error| error.to_string();
         let authority = Authority::load_or_make(&self.ca_cert, &self.ca_key).map_err(failed)?;
         let issued = authority.issue(super::node_number(id)).map_err(failed)?;
-        let members = self.handle.status(WithZones::No).await.ok_or("the node is stopping")?.members;
+        let members = self.handle.status(WithZones::No).await.ok_or(stopping)?.members;
         Ok(JoinGrant {
             id,
             cert_pem: issued.cert_pem,
@@ -144,7 +162,11 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
     let exchange = async {
         super::frame::write_magic(&mut stream).await?;
         stream.write_u8(JOIN_LANE).await?;
-        let request = JoinRequest { secret: token.secret.clone(), address: own_address.to_string() };
+        let request = JoinRequest {
+            secret: token.secret.clone(),
+            address: own_address.to_string(),
+            feature_level: replica::peer::FEATURE_LEVEL,
+        };
         write(&mut stream, &request).await?;
         read::<Result<JoinGrant, String>>(&mut stream).await
     };
@@ -178,5 +200,15 @@ mod tests {
         assert!(JoinToken::from_text(&format!(" {text}\n")) == Some(token));
         assert!(JoinToken::from_text(&text[1..]).is_none());
         assert!(JoinToken::from_text("").is_none());
+    }
+
+    #[test]
+    fn software_below_the_level_of_the_cluster_does_not_join() {
+        assert_eq!(level_refusal(2, 2), Ok(()));
+        assert_eq!(level_refusal(3, 2), Ok(()));
+        let refused = level_refusal(1, 2).unwrap_err();
+        assert!(refused.contains("feature level 2") && refused.contains("knows 1"), "{refused}");
+        let old: JoinRequest = serde_json::from_str(r#"{"secret":"s","address":"a"}"#).unwrap();
+        assert_eq!(old.feature_level, 1);
     }
 }

@@ -28,6 +28,8 @@ mod updates;
 mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
+// Who may write what: rules, and BIND under the same rules.
+mod policy;
 // Debian's clients, through each node.
 mod real_clients;
 // A client that checks signatures.

@@ -1,3 +1,5 @@
+//! A policy in octets and in text, and how much of it there may be.
+
 use super::super::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
 use super::super::{Effect, Identity, Policy, PolicyError, Rule, RuleType, Scope};
 use super::{name, policy};

@@ -1,3 +1,5 @@
+//! What tests of the policy share.
+
 mod codec;
 mod decide;
 mod model;

@@ -164,7 +164,8 @@ proptest! {
             let judge = rules.judge(requestor);
             let rtype = (0..=u16::MAX).map(Rtype).find(|rtype| rtype.mnemonic() == Some(asked.rtype)).unwrap();
             let decision = judge.decide(name(asked.owner).as_ref(), rtype);
-            prop_assert_eq!(decision, expected([(List::Zone, &zone), (List::AllZones, &all_zones)], &asked), "{:?}", asked);
+            let expected = expected([(List::Zone, &zone), (List::AllZones, &all_zones)], &asked);
+            prop_assert_eq!(decision, expected, "{:?}", asked);
             // Who is granted something could be: nobody is turned away before the rules are asked.
             prop_assert!(judge.may_grant() || !decision.is_granted());
         }

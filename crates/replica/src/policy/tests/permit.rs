@@ -38,6 +38,7 @@ const ZONE: Types = Types(&[
     (HOST, Rtype::A),
     (HOST, Rtype::TXT),
     (HOST, Rtype::RRSIG),
+    (HOST, Rtype::PTR),
     ("example.", Rtype::SOA),
     ("example.", Rtype::NS),
     ("example.", Rtype::MX),
@@ -81,8 +82,8 @@ fn who_is_granted_nothing_hears_nothing_even_of_prerequisites() {
 fn delete_all_needs_a_grant_of_each_type_that_is_there() {
     let all = |owner: &str| [Step::DeleteName(name(owner))];
     let denied = |owner: &str, rtype| Err(Denied::Record { owner: name(owner), rtype, decision: Decision::Unmatched });
-    assert_eq!(permit("grant k zonesub A;", &all(HOST)), denied(HOST, Rtype::TXT));
-    assert!(permit("grant k zonesub A TXT;", &all(HOST)).is_ok());
+    assert_eq!(permit("grant k zonesub A PTR;", &all(HOST)), denied(HOST, Rtype::TXT));
+    assert!(permit("grant k zonesub A TXT PTR;", &all(HOST)).is_ok());
     assert!(permit("grant k zonesub A;", &all("nothing.example.")).is_ok());
     // The default types leave out the SOA, which is there: so does BIND.
     assert_eq!(permit("grant k zonesub;", &all("example.")), denied("example.", Rtype::NS));
@@ -91,6 +92,20 @@ fn delete_all_needs_a_grant_of_each_type_that_is_there() {
     let without =
         judged(&policy("grant k zonesub A;"), "k.", |judge| judge.permit::<Types>(&parsed(&all(HOST)), 100, None));
     assert!(without.is_ok());
+}
+
+#[test]
+fn a_ptr_that_is_not_there_may_be_deleted_as_in_named() {
+    let delete = |owner: &str, rtype| [Step::DeleteRrset(name(owner), rtype)];
+    assert!(permit("grant k zonesub A;", &delete("a.example.", Rtype::PTR)).is_ok());
+    assert!(permit("grant k zonesub A;", &delete(HOST, Rtype::SRV)).is_ok());
+    assert!(permit("grant k zonesub A;", &delete(HOST, Rtype::PTR)).is_err());
+    assert!(permit("grant k zonesub A;", &delete("a.example.", Rtype::MX)).is_err());
+    let record = |rdata: &[u8]| [Step::DeleteRecord(name(HOST), Rtype::PTR, rdata.into())];
+    assert!(permit("grant k zonesub A;", &record(b"y")).is_ok());
+    assert!(permit("grant k zonesub A;", &record(b"x")).is_err());
+    assert!(permit("grant k zonesub PTR;", &record(b"x")).is_ok());
+    assert!(permit("grant other zonesub;", &delete("a.example.", Rtype::PTR)).is_err());
 }
 
 #[test]

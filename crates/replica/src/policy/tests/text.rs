@@ -1,3 +1,5 @@
+//! Rules as `named` reads them, and errors with their place.
+
 use super::super::text::{TokenKind, Tokens, parse_policy};
 use super::policy;
 use proptest::prelude::*;

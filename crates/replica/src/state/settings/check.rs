@@ -1,6 +1,6 @@
 //! Whether a change of the settings makes sense, before it is proposed.
 
-use super::{KeyEntry, Settings};
+use super::Settings;
 use crate::entry::SettingsChange;
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
@@ -73,17 +73,16 @@ impl Settings {
                 }
             }
             SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
-            SettingsChange::KeyRoll { name, .. } => match self.keys.get(name) {
-                None => Err(AdminError::KeyUnknown),
-                Some(KeyEntry { previous: Some(_), .. }) => Err(AdminError::KeyRolling),
-                Some(_) => Ok(true),
-            },
-            SettingsChange::KeyRetire { name } => match self.keys.get(name) {
-                None => Err(AdminError::KeyUnknown),
-                Some(key) => Ok(key.previous.is_some()),
-            },
+            SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),
+            SettingsChange::KeyRoll { .. } => Ok(true),
+            SettingsChange::KeyRetire { name } => self.is_rolling(name),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
         }
+    }
+
+    /// Whether a key has two secrets.
+    fn is_rolling(&self, name: &Name) -> Result<bool, AdminError> {
+        self.keys.get(name).map(|key| key.previous.is_some()).ok_or(AdminError::KeyUnknown)
     }
 
     fn check_policy(&self, zone: Option<&ZoneId>, policy: &Policy) -> Result<bool, AdminError> {

@@ -2,6 +2,8 @@
 
 mod check;
 mod items;
+#[cfg(test)]
+mod tests;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
@@ -62,9 +64,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The settings that a cluster begins with.
-    pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member]) -> Self {
+    /// The settings that a cluster begins with. All founders run one software, so it begins at the level of that.
+    pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member], feature_level: u32) -> Self {
         let mut settings = Self::empty(cluster_id);
+        settings.with_scalars(|settings| settings.feature_level = feature_level);
         for member in members {
             settings.put_member(member.id, member.address.clone());
         }
@@ -433,118 +436,4 @@ fn incarnation_hash(node: u32, next: u32) -> u128 {
 
 fn token_hash(digest: &[u8; 32], expires: u64) -> u128 {
     item_hash(Item::Token, &[digest, &expires.to_be_bytes()])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::Decoder;
-    use crate::io::AdminError;
-
-    fn name(text: &str) -> Name {
-        text.parse().unwrap()
-    }
-
-    fn zone() -> ZoneId {
-        ZoneId { view: 0, apex: name("a.test.") }
-    }
-
-    fn key_add(secret: u8) -> SettingsChange {
-        SettingsChange::KeyAdd {
-            name: name("key."),
-            algorithm: KeyAlgorithm::HmacSha256,
-            secret: Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] },
-        }
-    }
-
-    fn sample() -> Settings {
-        let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }]);
-        settings.add_zone(&zone(), ZoneOptions::default());
-        settings.apply(&key_add(1), 5, 0);
-        let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
-        settings.apply(&grant, 6, 0);
-        settings.apply(&SettingsChange::TokenAdd { digest: [2; 32], expires_wall_ms: 100 }, 7, 0);
-        settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9), 8);
-        settings
-    }
-
-    #[test]
-    fn checkpoint_items_restore_the_same_hash() {
-        let settings = sample();
-        let mut copy = Settings::empty([0; 16]);
-        settings.encode_items(|item| {
-            let octets = item.finish();
-            let mut from = Decoder::new(&octets);
-            copy.restore(&mut from).unwrap();
-            from.finish().unwrap();
-        });
-        assert_eq!(copy.hash(), settings.hash());
-        assert_eq!(copy.members(), settings.members());
-        assert_eq!(copy.epoch(), settings.epoch());
-    }
-
-    #[test]
-    fn grants_go_with_their_key_and_with_their_zone() {
-        let mut settings = sample();
-        assert!(settings.is_granted(&name("KEY."), &zone(), Right::Update));
-        assert!(!settings.is_granted(&name("key."), &zone(), Right::Transfer));
-        let mut other = settings.clone();
-        settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 8, 0);
-        assert!(settings.grants().is_empty());
-        other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
-        assert!(other.grants().is_empty());
-        // A key of the same name is another key.
-        settings.apply(&key_add(1), 9, 0);
-        assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
-        assert_eq!(settings.keys()[&name("key.")].generation, 9);
-    }
-
-    #[test]
-    fn the_zones_that_were_removed_first_are_forgotten_first() {
-        let mut settings = Settings::empty([1; 16]);
-        let zone = |number: usize| ZoneId { view: 0, apex: name(&format!("z{number:06}.")) };
-        // The later it goes, the earlier its name.
-        let numbers: Vec<usize> = (0..RETIRED_ZONES_MAX + 2).rev().collect();
-        for (index, &number) in numbers.iter().enumerate() {
-            settings.retire(&zone(number), Serial(7), index as u64);
-        }
-        assert_eq!(settings.retired_serial(&zone(numbers[1])), None);
-        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(7)));
-        assert_eq!(settings.retired_serial(&zone(0)), Some(Serial(7)));
-        // Removed once more it is the newest, and counted once.
-        settings.retire(&zone(numbers[2]), Serial(9), 1_000_000);
-        settings.retire(&zone(numbers[0]), Serial(9), 1_000_001);
-        assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(9)));
-        assert_eq!(settings.retired_serial(&zone(numbers[3])), None);
-        assert_eq!((settings.retired.len(), settings.retired_order.len()), (RETIRED_ZONES_MAX, RETIRED_ZONES_MAX));
-        for &number in &numbers {
-            settings.forget_retired(&zone(number));
-        }
-        assert_eq!(settings.hash(), Settings::empty([1; 16]).hash());
-    }
-
-    #[test]
-    fn changes_are_checked_before_they_are_proposed() {
-        let settings = sample();
-        assert_eq!(settings.check(&key_add(1), 0), Ok(false));
-        assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
-        let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
-        assert_eq!(settings.check(&join(1, None), 0), Err(AdminError::NodeExists));
-        assert_eq!(settings.check(&join(2, Some([2; 32])), 100), Ok(true));
-        assert_eq!(settings.check(&join(2, Some([2; 32])), 101), Err(AdminError::TokenInvalid));
-        assert_eq!(settings.check(&join(2, Some([3; 32])), 0), Err(AdminError::TokenInvalid));
-    }
-
-    #[test]
-    fn a_token_is_used_once_and_an_id_never_comes_back() {
-        let mut settings = sample();
-        assert_eq!(settings.next_id(Some(1)), 1 << 32 | 1);
-        assert_eq!(settings.next_id(None), 2);
-        let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([2; 32]) };
-        settings.apply(&join, 8, 0);
-        settings.apply(&SettingsChange::MemberRemove { id: 2 }, 9, 0);
-        assert_eq!(settings.next_id(Some(2)), 1 << 32 | 2);
-        let again = SettingsChange::MemberAdd { id: 3, address: "x".to_owned(), token: Some([2; 32]) };
-        assert_eq!(settings.check(&again, 0), Err(AdminError::TokenInvalid));
-    }
 }
