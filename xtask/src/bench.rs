@@ -16,9 +16,10 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
 
 /// Builds and runs a bench of the laboratory with all optimisations.
 fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
-    let of_server = matches!(what, "read" | "transports" | "calm");
+    let of_server = matches!(what, "read" | "transports" | "calm" | "write");
     let programs: &[&str] = match what {
         "calm" => &["taskset", "dig"],
+        "write" => &["dig"],
         _ if of_server => &["taskset"],
         _ => &["taskset", "dnsperf"],
     };

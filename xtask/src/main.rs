@@ -28,6 +28,7 @@ cargo xtask COMMAND
   bench transports
                   answers a second over TCP, DoT, DoH and DoQ, beside our own UDP and the peers
   bench calm      whether the slowest queries are slower while zones change
+  bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
@@ -44,9 +45,11 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
-        ["bench", what @ ("load" | "measuring" | "read" | "transports" | "calm" | "instructions"), options @ ..] => {
-            bench::run(what, options)
-        }
+        [
+            "bench",
+            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "instructions"),
+            options @ ..,
+        ] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -68,6 +68,8 @@ pub(crate) enum Answer {
     NotProposed,
     /// The leader refuses; certainly not proposed.
     Refused(AdminError),
+    /// This leader has no room; certainly not proposed, and not to be asked again at once. Of feature level 2.
+    Overloaded,
 }
 
 impl Command {
@@ -170,6 +172,7 @@ impl Answer {
             Self::BadTime => (5, [0; 3]),
             Self::NotProposed => (6, [0; 3]),
             Self::Refused(error) => (7, [u64::from(error_number(error)), 0, 0]),
+            Self::Overloaded => (8, [0; 3]),
         }
     }
 
@@ -192,6 +195,7 @@ impl Answer {
             5 => Self::BadTime,
             6 => Self::NotProposed,
             7 => Self::Refused(ERRORS.get(index.wrapping_sub(1) as usize).copied().ok_or(DecodeError::Unknown)?),
+            8 => Self::Overloaded,
             _ => return Err(DecodeError::Unknown),
         };
         // Numbers that an answer has no use for are zero.

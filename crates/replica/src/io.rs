@@ -136,6 +136,9 @@ pub struct UpdateRequest {
     pub message: Vec<u8>,
     /// What its signature says.
     pub verified: Verified,
+    /// The zone that it is for, when by what this node shows (no such zone, no grant, not serving) it is to be
+    /// refused. A repeat is told what the first one was all the same, and a node that may be behind finds out first.
+    pub refused_for: Option<ZoneId>,
 }
 
 /// What the client of an UPDATE is to be told.
@@ -146,8 +149,10 @@ pub enum Verdict {
     /// NOTAUTH with TSIG error BADTIME, signed: a repeat from another address, or one signed at or before the
     /// floor of its key. Nothing was executed.
     BadTime,
-    /// SERVFAIL: certainly not done and never will be (RFC 2136 3.4.2).
+    /// SERVFAIL: this copy was certainly not proposed and never will be (RFC 2136 3.4.2).
     NotProposed,
+    /// What the shell would have refused it with: this copy was not proposed, and no other was before.
+    Refused,
     /// Nobody knows: silence over UDP, a closed connection over TCP.
     Unknown,
 }

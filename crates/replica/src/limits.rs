@@ -77,6 +77,8 @@ pub const UPDATE_CLIENTS_MAX: usize = 64;
 pub const ADMIN_WAITING_MAX: usize = 64;
 /// Reads that wait for a confirmed index.
 pub const READS_WAITING_MAX: usize = 1_024;
+/// Updates that are to be refused and wait for a confirmed index first.
+pub const REFUSALS_WAITING_MAX: usize = 1_024;
 /// How long an update waits for its outcome, elections included.
 pub const UPDATE_WAIT_MS: u64 = 2_500;
 /// How long an unanswered forward waits before it is sent again.

@@ -1,7 +1,8 @@
 //! Linearizable reads: an index that holds all that was acknowledged before the question, confirmed by a majority.
+//! Those of clients of the API, and our own before an update is refused.
 
-use crate::io::{NodeId, Output, ReadIndexError};
-use crate::limits::{READ_WAIT_MS, READS_WAITING_MAX};
+use crate::io::{NodeId, Output, ReadIndexError, UpdateRequest};
+use crate::limits::{READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
 use crate::peer::Frame;
 use crate::replica::Replica;
 use raft::ReadState;
@@ -16,6 +17,8 @@ pub(crate) struct Reads {
     asked: BTreeMap<u64, (Asker, u64)>,
     /// Own readers by token: request, deadline, confirmed index.
     own: BTreeMap<u64, OwnRead>,
+    /// How many of them are for refusals.
+    refusals: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +27,18 @@ enum Asker {
     Peer(NodeId, u64),
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What a read of our own is for.
+#[derive(Debug)]
+enum Reader {
+    /// The shell wants to know.
+    Shell(u64),
+    /// An update that is refused by what is held here, unless that is out of date.
+    Refusal(Box<UpdateRequest>),
+}
+
+#[derive(Debug)]
 struct OwnRead {
-    request_id: u64,
+    reader: Reader,
     deadline_ms: u64,
     is_asked: bool,
     index: Option<u64>,
@@ -40,13 +52,27 @@ impl Reads {
 
 impl Replica {
     pub(crate) fn handle_read_index(&mut self, request_id: u64) {
-        if self.reads.own.len() >= READS_WAITING_MAX {
-            return self.read_done(request_id, Err(ReadIndexError::Busy));
+        if self.reads.own.len() - self.reads.refusals >= READS_WAITING_MAX {
+            return self.read_done(Reader::Shell(request_id), Err(ReadIndexError::Busy));
         }
+        self.read(Reader::Shell(request_id));
+    }
+
+    /// Reads before an update is refused, see [`Replica::refuse_or_forward`]; `false` when too many wait for that.
+    pub(crate) fn read_before_refusing(&mut self, request: &UpdateRequest) -> bool {
+        if self.reads.refusals >= REFUSALS_WAITING_MAX {
+            return false;
+        }
+        self.reads.refusals += 1;
+        self.read(Reader::Refusal(Box::new(request.clone())));
+        true
+    }
+
+    fn read(&mut self, reader: Reader) {
         let token = self.reads.next_context;
         self.reads.next_context = token.wrapping_add(1);
         let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
-        self.reads.own.insert(token, OwnRead { request_id, deadline_ms, is_asked: false, index: None });
+        self.reads.own.insert(token, OwnRead { reader, deadline_ms, is_asked: false, index: None });
         self.ask_read(token);
     }
 
@@ -110,32 +136,18 @@ impl Replica {
             return;
         }
         let applied = self.machine.applied.0;
-        let mut done = Vec::new();
-        self.reads.own.retain(|_, read| {
-            let is_done = read.index.is_some_and(|index| index <= applied);
-            if is_done {
-                done.push(read.request_id);
-            }
-            !is_done
-        });
-        for request_id in done {
-            self.read_done(request_id, Ok(applied));
+        let done = self.reads.own.extract_if(.., |_, read| read.index.is_some_and(|index| index <= applied));
+        for (_, read) in done.collect::<Vec<_>>() {
+            self.read_done(read.reader, Ok(applied));
         }
     }
 
     pub(crate) fn tick_reads(&mut self) {
         let now = self.now.monotonic_ms;
         self.reads.asked.retain(|_, &mut (_, deadline_ms)| now < deadline_ms);
-        let mut expired = Vec::new();
-        self.reads.own.retain(|_, read| {
-            let is_expired = now >= read.deadline_ms;
-            if is_expired {
-                expired.push(read.request_id);
-            }
-            !is_expired
-        });
-        for request_id in expired {
-            self.read_done(request_id, Err(ReadIndexError::TimedOut));
+        let expired = self.reads.own.extract_if(.., |_, read| now >= read.deadline_ms);
+        for (_, read) in expired.collect::<Vec<_>>() {
+            self.read_done(read.reader, Err(ReadIndexError::TimedOut));
         }
         let unasked: Vec<_> =
             self.reads.own.iter().filter(|(_, read)| !read.is_asked).map(|(&token, _)| token).collect();
@@ -152,7 +164,13 @@ impl Replica {
         }
     }
 
-    fn read_done(&mut self, request_id: u64, result: Result<u64, ReadIndexError>) {
-        self.out.push_back(Output::ReadIndexDone { request_id, result });
+    fn read_done(&mut self, reader: Reader, result: Result<u64, ReadIndexError>) {
+        match reader {
+            Reader::Shell(request_id) => self.out.push_back(Output::ReadIndexDone { request_id, result }),
+            Reader::Refusal(request) => {
+                self.reads.refusals -= 1;
+                self.refuse_or_forward(*request, result.is_ok());
+            }
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The administrator: imports, replaces and removes zones, changes options and keys, one command after the other,
-//! through any member. And those who ask for linearizable reads.
+//! The administrator: imports, replaces and removes zones, changes options and keys, takes the clients' right to update
+//! away for a while, one command after the other, through any member. And those who ask for linearizable reads.
 
 use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
@@ -23,6 +23,10 @@ const LARGE: u64 = 2_500;
 /// The administrator, and the command that is under way.
 pub(crate) struct Administrator {
     current: Option<Current>,
+    /// The clients' key may have lost its grant.
+    is_revoked: bool,
+    /// It was so at some time.
+    was_revoked: bool,
     rng: Rng,
 }
 
@@ -37,11 +41,32 @@ struct Current {
     is_news: bool,
     /// Whether no other command follows by itself.
     is_single: bool,
+    /// Whether it gives the clients' key its grant.
+    grants: bool,
+}
+
+/// What the clients' key may do.
+pub(crate) fn grant() -> AdminCommand {
+    AdminCommand::Grant { key: name(KEY), zone: None, right: Right::Update }
+}
+
+fn revoke() -> AdminCommand {
+    AdminCommand::Revoke { key: name(KEY), zone: None, right: Right::Update }
 }
 
 impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { current: None, rng }
+        Self { current: None, is_revoked: false, was_revoked: false, rng }
+    }
+
+    /// Whether the clients' key is not known to have its grant.
+    pub(crate) const fn is_revoked(&self) -> bool {
+        self.is_revoked
+    }
+
+    /// Whether the clients' key may have been without its grant at any time.
+    pub(crate) const fn was_revoked(&self) -> bool {
+        self.was_revoked
     }
 
     /// Whether a command waits for its outcome.
@@ -64,7 +89,7 @@ pub(crate) fn preparations() -> Vec<AdminCommand> {
         AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents },
         key(KEY, 1),
         key(OTHER_KEY, 2),
-        AdminCommand::Grant { key: name(KEY), zone: None, right: Right::Update },
+        grant(),
     ]
 }
 
@@ -95,7 +120,12 @@ impl Simulation {
             is_news = imported.now.insert(*count);
             imported.ever.extend(*count);
         }
-        self.administrator.current = Some(Current { request_id, to, zone, is_news, is_single });
+        let is_of_clients = |key: &wire::name::Name, right: Right| *key == name(KEY) && right == Right::Update;
+        let grants = matches!(&command, AdminCommand::Grant { key, right, .. } if is_of_clients(key, *right));
+        if matches!(&command, AdminCommand::Revoke { key, right, .. } if is_of_clients(key, *right)) {
+            (self.administrator.is_revoked, self.administrator.was_revoked) = (true, true);
+        }
+        self.administrator.current = Some(Current { request_id, to, zone, is_news, is_single, grants });
         self.deliver(to, Input::Admin { request_id, command });
     }
 
@@ -121,6 +151,9 @@ impl Simulation {
     }
 
     fn choose_command(&mut self, to: NodeId) -> Option<(AdminCommand, Option<ZoneAim>)> {
+        if self.administrator.is_revoked {
+            return Some((grant(), None));
+        }
         let rng = &mut self.administrator.rng;
         let apex = format!("z{}.test.", rng.below(IMPORTED));
         let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };
@@ -150,6 +183,7 @@ impl Simulation {
                 Some((AdminCommand::AddKey { name: key, algorithm, secret, nonce }, None))
             }
             7 => Some((AdminCommand::RemoveKey { name: key }, None)),
+            8 if salt % 2 == 0 => Some((revoke(), None)),
             8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
             _ => Some((AdminCommand::TransferLeader { to: None }, None)),
         }
@@ -162,6 +196,7 @@ impl Simulation {
         let is_current = |current: &mut Current| current.request_id == request_id;
         let Some(current) = self.administrator.current.take_if(is_current) else { return };
         self.count.commands_done += u64::from(result.is_ok());
+        self.administrator.is_revoked &= !(current.grants && result.is_ok());
         if let Some((apex, count)) = current.zone {
             let imported = self.oracle.imported_mut(&name(&apex));
             match result {

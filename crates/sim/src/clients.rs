@@ -7,12 +7,13 @@ use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::simulation::{Event, Simulation};
 use crate::updates::{self, Kind, REGISTERS};
-use replica::io::{Input, NodeId, Transport, UpdateRequest, Verdict};
+use replica::io::{Input, NodeId, Right, Serving, Transport, UpdateRequest, Verdict, Verified};
 use replica::update::{Authenticated, authenticate};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
+use zone::ZoneId;
 
 /// How often a client sends the same octets before it gives up; one that probes a member never does.
 const TRIES_MAX: u32 = 6;
@@ -72,8 +73,8 @@ struct Client {
 pub(crate) struct Clients {
     clients: Vec<Client>,
     registers_taken: usize,
-    /// What members have not answered yet.
-    requests: BTreeMap<u64, Request>,
+    /// What members have not answered yet, and whether the outcome of its update had been told when it came.
+    requests: BTreeMap<u64, (Request, bool)>,
     /// Whether new updates are begun.
     pub(crate) is_on: bool,
     rng: Rng,
@@ -111,7 +112,7 @@ impl Clients {
 
     /// A member died and answers nobody.
     pub(crate) fn forget_member(&mut self, id: NodeId) {
-        self.requests.retain(|_, request| request.to != id);
+        self.requests.retain(|_, (request, _)| request.to != id);
     }
 
     fn register(&mut self, client: usize) -> Option<(usize, u64)> {
@@ -234,19 +235,28 @@ impl Simulation {
         self.oracle.update_mut(update).attempts += 1;
         self.requests += 1;
         let request_id = self.requests;
-        self.clients.requests.insert(request_id, request);
+        let was_told = self.oracle.update(update).told.is_some();
+        self.clients.requests.insert(request_id, (request, was_told));
         self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
-        self.deliver(
-            to,
-            Input::Update(UpdateRequest { request_id, source, transport: Transport::Udp, message, verified }),
-        );
+        let (transport, refused_for) = (Transport::Udp, self.refused_for(to, &verified));
+        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
+        self.deliver(to, Input::Update(request));
         Ok(())
+    }
+
+    /// What the shell of a member would refuse by what the member shows.
+    fn refused_for(&self, to: NodeId, verified: &Verified) -> Option<ZoneId> {
+        let replica = self.machines[&to].replica.as_ref()?;
+        let zone = updates::main_zone();
+        let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
+        let is_granted = replica.is_granted(&verified.key_name, &zone, Right::Update);
+        (!is_open || !is_granted).then_some(zone)
     }
 
     /// A member has a verdict on an update.
     pub(crate) fn update_done(&mut self, id: NodeId, request_id: u64, verdict: Verdict) -> Checked {
         let invariant = "acknowledged_updates_survive";
-        let Some(request) = self.clients.requests.remove(&request_id) else {
+        let Some((request, was_told)) = self.clients.requests.remove(&request_id) else {
             return Err(self.violation(invariant, format!("{id} answers request {request_id} twice, or unasked")));
         };
         let number = request.update;
@@ -269,6 +279,21 @@ impl Simulation {
                 self.oracle.update_mut(number).undone += 1;
                 Says::NotDone
             }
+            Verdict::Refused => {
+                if was_told && self.machines[&id].serves() {
+                    let told = self.oracle.update(number);
+                    let what = format!("{id} refuses a repeat of update {number} that was told before: {told:?}");
+                    return Err(self.violation(invariant, what));
+                }
+                self.oracle.update_mut(number).undone += 1;
+                self.count.refused_early += 1;
+                // It says nothing of another copy that is under way.
+                if matches!(self.oracle.update(number).kind, Kind::Ungranted) {
+                    Says::Outcome(Rcode::REFUSED)
+                } else {
+                    Says::NotDone
+                }
+            }
             // Silence.
             Verdict::Unknown => return Ok(()),
         };
@@ -277,7 +302,7 @@ impl Simulation {
     }
 
     fn told(&mut self, id: NodeId, number: u64, rcode: Rcode) -> Checked {
-        let Self { oracle, invariants, machines, .. } = self;
+        let Self { oracle, invariants, machines, administrator, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
         let update = oracle.update_mut(number);
         let before = update.told;
@@ -287,7 +312,9 @@ impl Simulation {
         }
         let index = replica.state_hash().0;
         let published = replica.zones().published();
-        let told = invariants.acknowledged.on_told(id, (number, oracle.update(number)), before, rcode, &published);
+        let update = (number, oracle.update(number));
+        let was_revoked = administrator.was_revoked();
+        let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
         told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
         if before.is_some() {

@@ -86,7 +86,7 @@ impl Sum {
     }
 
     fn print(&self, took: Duration) {
-        let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, .. } = self.count;
+        let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, refused_early, .. } = self.count;
         let Count { leader_changes, crashes, crashes_with_loss, partitions, checkpoints_installed, .. } = self.count;
         let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
         println!("\n{} seeds, {} events", self.seeds, self.events);
@@ -94,6 +94,7 @@ impl Sum {
             "{frames} frames, {frames_reordered} overtaken by a later one of their lane, {frames_repeated} repeated"
         );
         println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
+        println!("{refused_early} refused without the leader");
         println!("{commands_done} commands and {reads_done} reads done");
         println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
         println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");

@@ -21,7 +21,7 @@ pub(crate) struct Update {
     pub(crate) told_index: u64,
     /// How often members got it.
     pub(crate) attempts: u32,
-    /// How often members said that it was certainly not proposed.
+    /// How often members said of a copy that it was certainly not proposed (docs/decisions/0014).
     pub(crate) undone: u32,
     mark: Name,
 }

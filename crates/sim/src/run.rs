@@ -1,6 +1,6 @@
 //! A run from start to end: prepare, let things go wrong, mend everything, and look.
 
-use crate::administrator::preparations;
+use crate::administrator::{grant, preparations};
 use crate::invariants::Checked;
 pub use crate::invariants::Violation;
 use crate::network::NetworkCount;
@@ -20,6 +20,8 @@ pub const RECOVERY_MS_MAX: u64 = 15_000;
 const CHAOS_US_MAX: u64 = 120_000_000;
 /// Longer than anybody waits for anything.
 const QUIET_US_MAX: u64 = 45_000_000;
+/// How often the clients' key is given its grant at the end, at most: a command may meet an election.
+const GRANTS_MAX: usize = 5;
 const STEP_US: u64 = 100_000;
 /// Time between two looks whether enough has happened.
 const WAIT_US: u64 = 1_000_000;
@@ -45,7 +47,7 @@ pub enum Failure {
     /// A promise was not kept.
     Violation(Violation),
     /// Too little happened for the run to prove anything.
-    Coverage(Count),
+    Coverage(Box<Count>),
 }
 
 impl std::fmt::Display for Failure {
@@ -68,7 +70,7 @@ pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure
     simulation.whole().map_err(Failure::Violation)?;
     let count = simulation.count;
     if !is_enough(&count) {
-        return Err(Failure::Coverage(count));
+        return Err(Failure::Coverage(Box::new(count)));
     }
     Ok(Outcome {
         count,
@@ -140,6 +142,15 @@ impl Simulation {
     /// Once nothing goes wrong any more, each member takes an update within a bounded time.
     fn recover(&mut self) -> Checked {
         self.end_faults()?;
+        // Whoever may not update would not be answered as is waited for below.
+        for _ in 0..GRANTS_MAX {
+            self.wait_for(QUIET_US_MAX / 1_000, "does no command", |it| !it.administrator.is_busy())?;
+            if !self.administrator.is_revoked() {
+                break;
+            }
+            let to = self.leader().unwrap_or(1);
+            self.command(to, grant());
+        }
         let start_us = self.events.now_us();
         for id in self.setup.ids() {
             let probe = self.clients.add_probe(id);
@@ -225,7 +236,7 @@ mod tests {
             Count { crashes_with_loss: 0, ..least },
         ] {
             assert!(!is_enough(&too_little));
-            assert!(Failure::Coverage(too_little).to_string().starts_with("Coverage: "));
+            assert!(Failure::Coverage(Box::new(too_little)).to_string().starts_with("Coverage: "));
         }
     }
 

@@ -59,6 +59,8 @@ pub struct Count {
     pub acknowledged: u64,
     /// Of them, repeats.
     pub repeats_told: u64,
+    /// Updates that members refused by what they hold, without the leader.
+    pub refused_early: u64,
     /// Updates whose clients gave up without knowing.
     pub unknown: u64,
     /// Commands of the administrator that were done.
@@ -90,6 +92,7 @@ impl Count {
     pub fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.repeats_told += other.repeats_told;
+        self.refused_early += other.refused_early;
         self.unknown += other.unknown;
         self.commands_done += other.commands_done;
         self.reads_done += other.reads_done;

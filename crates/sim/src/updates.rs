@@ -47,7 +47,11 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Whether a client may be told this.
-    pub(crate) fn may_get(&self, rcode: Rcode) -> bool {
+    /// `was_revoked`: the administrator took the right away, at least for a while.
+    pub(crate) fn may_get(&self, rcode: Rcode, was_revoked: bool) -> bool {
+        if was_revoked && rcode == Rcode::REFUSED {
+            return true;
+        }
         match self {
             Self::Set { .. } | Self::Swap { .. } | Self::Nothing => rcode == Rcode::NOERROR,
             Self::FailedSwap { .. } => rcode == Rcode::NXRRSET,

@@ -1,4 +1,4 @@
-//! Our own server as a cluster of one, with what is to be measured of its configuration changed.
+//! Our own server as a cluster of one or of some, with what is to be measured of its configuration changed.
 
 use super::machine::{self, family, on_cores};
 use lab::peers::Kind;
@@ -20,6 +20,7 @@ pub(crate) struct Own {
     program: PathBuf,
     folder: PathBuf,
     base: u16,
+    nodes: u64,
 }
 
 impl Own {
@@ -36,7 +37,7 @@ impl Own {
         let program = Kind::Catamaran.program().ok_or("catamaran is neither beside this program nor in the path")?;
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let base = free_ports()?;
-        let mut first = Self::up(&program, folder, base, zones, cores)?;
+        let mut first = Self::up((&program, folder, base, 1), zones, cores)?;
         if edits.is_empty() {
             return Ok(first);
         }
@@ -51,21 +52,35 @@ impl Own {
             text = text.replace(from, to);
         }
         std::fs::write(&file, text).map_err(wrong)?;
-        Self::up(&program, folder, base, &[], cores)
+        Self::up((&program, folder, base, 1), &[], cores)
     }
 
-    fn up(program: &Path, folder: &Path, base: u16, zones: &[(&str, &Path)], cores: &[usize]) -> Result<Self, String> {
+    /// A cluster of so many nodes as it comes, on all cores.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) fn start_nodes(folder: &Path, zones: &[(&str, &Path)], nodes: u64) -> Result<Self, String> {
+        let program = Kind::Catamaran.program().ok_or("catamaran is neither beside this program nor in the path")?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::up((&program, folder, free_ports()?, nodes), zones, &(0..cores).collect::<Vec<_>>())
+    }
+
+    fn up(
+        (program, folder, base, nodes): (&Path, &Path, u16, u64),
+        zones: &[(&str, &Path)],
+        cores: &[usize],
+    ) -> Result<Self, String> {
         let output = folder.join("output");
         let log = File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
         let twin = log.try_clone().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
-        command.args(["up", "--nodes", "1", "--dir"]).arg(folder.join("cluster"));
+        command.args(["up", "--nodes", &nodes.to_string(), "--dir"]).arg(folder.join("cluster"));
         let ports = [("--port", 0), ("--dot-port", 10), ("--doq-port", 10), ("--api-port", 20), ("--doh-port", 30)];
         ports.iter().for_each(|(option, offset)| _ = command.args([*option, &(base + offset).to_string()]));
         zones.iter().for_each(|(apex, file)| _ = command.arg("--zone").arg(format!("{apex}={}", file.display())));
         command.stdin(Stdio::null()).stdout(log).stderr(twin);
         let child = on_cores(cores, || command.spawn()).map_err(|error| format!("{}: {error}", program.display()))?;
-        let mut own = Self { child, program: program.to_owned(), folder: folder.to_owned(), base };
+        let mut own = Self { child, program: program.to_owned(), folder: folder.to_owned(), base, nodes };
         let until = Instant::now() + READY_MAX;
         loop {
             let said = std::fs::read_to_string(&output).unwrap_or_default();
@@ -83,7 +98,7 @@ impl Own {
     pub(crate) fn restart(&mut self, cores: &[usize]) -> Result<Duration, String> {
         self.end();
         let began = Instant::now();
-        *self = Self::up(&self.program, &self.folder, self.base, &[], cores)?;
+        *self = Self::up((&self.program, &self.folder, self.base, self.nodes), &[], cores)?;
         Ok(began.elapsed())
     }
 
@@ -98,6 +113,11 @@ impl Own {
     /// Where node 1 answers over UDP and TCP.
     pub(crate) fn dns(&self) -> SocketAddr {
         self.at(0)
+    }
+
+    /// Where a node does, counted from one.
+    pub(crate) fn dns_of(&self, node: u64) -> SocketAddr {
+        self.at(node as u16 - 1)
     }
 
     /// Over TLS, and over QUIC.

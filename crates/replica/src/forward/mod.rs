@@ -1,8 +1,8 @@
 //! The origin's side: what this replica's own clients asked for, until they can be told.
 //!
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
-//! once it has itself applied the entry. An answer of SERVFAIL means that it was certainly not proposed (RFC 2136
-//! 3.4.2); when that is not certain the client hears nothing and repeats its octets.
+//! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
+//! 2136 3.4.2, `docs/decisions/0014`); when that is not certain the client hears nothing and repeats its octets.
 
 mod seen;
 mod waiter;
@@ -11,15 +11,19 @@ pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::io::{Output, UpdateRequest, Verdict};
+use crate::io::{NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
+use crate::policy::Requestor;
 use crate::propose::Origin;
 use crate::replica::Replica;
 use crate::state::{Identity, Known};
+use crate::update::prescan;
 use core::net::{IpAddr, SocketAddr};
 use waiter::Client;
+use wire::parse::{Parsed, parse_request};
+use zone::ZoneId;
 
 /// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
 fn source_octets(source: SocketAddr) -> [u8; 16] {
@@ -30,10 +34,16 @@ fn source_octets(source: SocketAddr) -> [u8; 16] {
 }
 
 impl Replica {
-    /// Takes an update of a client.
+    /// Takes an update of a client. Whether it was executed before comes first: what is said of it must not depend on
+    /// what became of its key's grants, or of its zone, since.
     pub(crate) fn handle_update(&mut self, request: UpdateRequest) {
-        let UpdateRequest { request_id, source, message, verified, transport } = request;
-        let source = source_octets(source);
+        // What this one holds may be wrong, or is of a cluster that went on without it.
+        if self.is_fenced() || self.is_removed() {
+            return self.verdict(request.request_id, Verdict::NotProposed);
+        }
+        let source = source_octets(request.source);
+        let UpdateRequest { request_id, verified, .. } = &request;
+        let request_id = *request_id;
         let key_name = verified.key_name.as_ref().to_canonical();
         match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
             Known::Repeat(rcode) => return self.verdict(request_id, Verdict::Answer(rcode)),
@@ -46,12 +56,23 @@ impl Replica {
             Some(false) => return self.verdict(request_id, Verdict::Unknown),
             None => {}
         }
+        if request.refused_for.is_some() {
+            return self.look_before_refusing(request);
+        }
+        self.forward_update(request);
+    }
+
+    /// Hands an update to the leader that nothing here speaks against.
+    fn forward_update(&mut self, request: UpdateRequest) {
+        let UpdateRequest { request_id, source, message, verified, transport, refused_for: _ } = request;
+        let source = source_octets(source);
+        let client = Client { request_id, source };
         if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || self.is_stopping() {
             return self.verdict(request_id, Verdict::NotProposed);
         }
         let command = Command::Update(UpdateCommand {
             identity: verified.identity,
-            key_name,
+            key_name: verified.key_name.as_ref().to_canonical(),
             time_signed: verified.time_signed,
             fudge: verified.fudge,
             source,
@@ -61,6 +82,50 @@ impl Replica {
         });
         let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };
         self.wait(command, purpose, UPDATE_WAIT_MS);
+    }
+
+    /// By what this replica holds the update is to be refused; it may be behind one that took it, or the grant of it.
+    /// So the leader is asked how far things are, and what is here by then decides. A node that does not serve says so.
+    fn look_before_refusing(&mut self, request: UpdateRequest) {
+        if self.serving == Serving::No {
+            return self.verdict(request.request_id, Verdict::Refused);
+        }
+        if self.is_stopping() || !self.read_before_refusing(&request) {
+            self.verdict(request.request_id, Verdict::NotProposed);
+        }
+    }
+
+    /// All that was acknowledged when the update came is applied here; `false` when nobody could confirm that in time.
+    pub(crate) fn refuse_or_forward(&mut self, request: UpdateRequest, is_confirmed: bool) {
+        let UpdateRequest { request_id, verified, refused_for, .. } = &request;
+        if !is_confirmed {
+            return self.verdict(*request_id, Verdict::NotProposed);
+        }
+        let is_refused = refused_for.as_ref().is_some_and(|zone| self.refuses(&request, zone));
+        let source = source_octets(request.source);
+        let key_name = verified.key_name.as_ref().to_canonical();
+        let known = self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source);
+        if is_refused && known == Known::New && self.waiters.of_identity(&verified.identity).is_none() {
+            return self.verdict(*request_id, Verdict::Refused);
+        }
+        self.handle_update(UpdateRequest { refused_for: None, ..request });
+    }
+
+    /// Whether an update may not be made, by what is applied here. The leader asks the same at evaluation.
+    fn refuses(&self, request: &UpdateRequest, id: &ZoneId) -> bool {
+        let published = self.machine.zones.published();
+        let Some(zone) = published.zone(id).filter(|zone| !zone.is_presigned()) else { return true };
+        let key = request.verified.key_name.as_ref().to_canonical();
+        let requestor = Requestor {
+            key: key.as_ref(),
+            source: request.source.ip(),
+            is_connected: request.transport == Transport::Tcp,
+        };
+        let judge = self.machine.settings.rules(&key, id).judge(requestor);
+        let Parsed::Request(parsed) = parse_request(&request.message) else { return false };
+        // What is wrong with its form is for the leader to say.
+        let Ok(parsed) = prescan(&parsed) else { return !judge.may_grant() };
+        judge.permit(&parsed, request.message.len(), Some(&zone)).is_err()
     }
 
     /// Starts to wait for the outcome of a command, and sends it on its way.
@@ -79,13 +144,18 @@ impl Replica {
         let command = waiter.command.clone();
         let attempt = self.waiters.attempt(token);
         if leader == own {
-            if !self.head.enqueue(Origin { peer: None, token: attempt }, command) {
-                self.waiters.answered(attempt);
-                return;
+            let is_queued = self.head.enqueue(Origin { peer: None, token: attempt }, command);
+            self.sent(token, leader, attempt);
+            if !is_queued {
+                self.handle_answer(attempt, Answer::Overloaded);
             }
         } else {
             self.send(leader, &Frame::Forward { token: attempt, command });
+            self.sent(token, leader, attempt);
         }
+    }
+
+    fn sent(&mut self, token: u64, leader: NodeId, attempt: u64) {
         if let Some(waiter) = self.waiters.get_mut(token) {
             waiter.sent(leader, attempt, self.now.monotonic_ms);
         }
@@ -96,18 +166,19 @@ impl Replica {
         let Some(token) = self.waiters.answered(attempt) else { return };
         let Some(waiter) = self.waiters.get_mut(token) else { return };
         match answer {
-            Answer::Proposed { index, term } => waiter.place = Some((index, term)),
+            Answer::Proposed { index, term } => self.waiters.put_place(token, (index, term)),
             Answer::Joined { index, term, id } => {
-                waiter.place = Some((index, term));
                 waiter.joined = Some(id);
+                self.waiters.put_place(token, (index, term));
             }
-            Answer::Done { index } => waiter.done_at = Some(index),
+            Answer::Done { index } => self.waiters.put_done_at(token, index),
             Answer::Repeat { rcode, index } => {
-                waiter.done_at = Some(index);
                 waiter.rcode = Some(rcode);
+                self.waiters.put_done_at(token, index);
             }
             Answer::BadTime => return self.bad_time(token),
-            Answer::NotProposed => return waiter.not_proposed(),
+            Answer::NotProposed => return self.waiters.not_proposed(token),
+            Answer::Overloaded => return self.overloaded(token),
             Answer::Refused(error) => {
                 return match self.waiters.remove(token) {
                     Some(Waiter { purpose: Purpose::Admin(step), .. }) => self.admin_step_done(step, Err(error)),
@@ -121,6 +192,17 @@ impl Replica {
             }
         }
         self.settle(token);
+    }
+
+    /// The leader has no room for this attempt. An update of which no other attempt may be under way is refused at
+    /// once: what waits is asked again and again, and makes an overload last. A command is not: there are few of them.
+    fn overloaded(&mut self, token: u64) {
+        self.waiters.not_proposed(token);
+        let Some(waiter) = self.waiters.get(token) else { return };
+        if waiter.is_certainly_not_proposed() && matches!(waiter.purpose, Purpose::Update { .. }) {
+            self.counters.updates_overloaded += 1;
+            self.finish_update(token, Verdict::NotProposed);
+        }
     }
 
     /// The leader takes the address that it was told for another than the first: those who asked from it hear so. Who
@@ -137,7 +219,7 @@ impl Replica {
         };
         command.source = next;
         *clients = rest;
-        waiter.not_proposed();
+        self.waiters.not_proposed(token);
         self.waiters.forget_attempts(token);
         for Client { request_id, .. } in others {
             self.verdict(request_id, Verdict::BadTime);
@@ -149,7 +231,7 @@ impl Replica {
     fn settle(&mut self, token: u64) {
         let Some(waiter) = self.waiters.get(token) else { return };
         let applied = self.machine.applied.0;
-        if let Some((index, term)) = waiter.place
+        if let Some((index, term)) = waiter.place()
             && index <= applied
         {
             return match self.driver.log().term(index) {
@@ -159,7 +241,7 @@ impl Replica {
                 Err(_) => self.unsettled(token),
             };
         }
-        if waiter.done_at.is_some_and(|index| index <= applied) {
+        if waiter.done_at().is_some_and(|index| index <= applied) {
             self.settled(token);
         }
     }
@@ -177,7 +259,7 @@ impl Replica {
                 }
             }
             Purpose::Admin(_) => {
-                let unchanged = waiter.place.is_none();
+                let unchanged = waiter.place().is_none();
                 if let Some(Waiter { purpose: Purpose::Admin(step), joined, .. }) = self.waiters.remove(token) {
                     self.admin_step_done(step, Ok((unchanged, joined)));
                 }
@@ -188,8 +270,8 @@ impl Replica {
     /// The place of a command left the log before it could be looked at. A session tells what became of an update;
     /// without one it is asked again. Of anything else nobody knows.
     fn unsettled(&mut self, token: u64) {
-        let Some(waiter) = self.waiters.get_mut(token) else { return };
-        waiter.place = None;
+        self.waiters.forget_place(token);
+        let Some(waiter) = self.waiters.get(token) else { return };
         match &waiter.purpose {
             Purpose::Update { identity, .. } => {
                 let session = self.machine.sessions.get(identity).map(|session| session.rcode);
@@ -214,9 +296,7 @@ impl Replica {
 
     /// Another entry stands where this one was: it was certainly not executed.
     fn lost(&mut self, token: u64) {
-        if let Some(waiter) = self.waiters.get_mut(token) {
-            waiter.not_proposed();
-        }
+        self.waiters.not_proposed(token);
         self.dispatch(token);
     }
 

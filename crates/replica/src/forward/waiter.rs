@@ -6,7 +6,7 @@ use crate::entry::{Body, SettingsChange};
 use crate::io::NodeId;
 use crate::limits::UPDATE_CLIENTS_MAX;
 use crate::state::Identity;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::number::Rcode;
 
 /// One who asked for an update.
@@ -37,23 +37,36 @@ pub(crate) struct Waiter {
     attempts: Vec<u64>,
     /// Attempts of which nobody knows what became of them.
     open_count: u32,
-    /// Where the leader put it.
-    pub(crate) place: Option<(u64, u64)>,
+    /// Where the leader put it: index and term.
+    place: Option<(u64, u64)>,
     /// It was done before, at the latest at this index.
-    pub(crate) done_at: Option<u64>,
+    done_at: Option<u64>,
     pub(crate) rcode: Option<Rcode>,
     pub(crate) joined: Option<NodeId>,
 }
 
 impl Waiter {
+    pub(crate) const fn place(&self) -> Option<(u64, u64)> {
+        self.place
+    }
+
+    pub(crate) const fn done_at(&self) -> Option<u64> {
+        self.done_at
+    }
+
+    /// The first index from which on it is to be looked at.
+    fn due_at(&self) -> Option<u64> {
+        let place = self.place.map(|(index, _)| index);
+        [place, self.done_at].into_iter().flatten().min()
+    }
+
     pub(crate) fn sent(&mut self, to: NodeId, attempt: u64, now_ms: u64) {
         self.sent = Some((to, now_ms));
         self.attempts.push(attempt);
         self.open_count += 1;
     }
 
-    /// An attempt was certainly not proposed, or is certainly lost.
-    pub(crate) fn not_proposed(&mut self) {
+    fn not_proposed(&mut self) {
         self.open_count = self.open_count.saturating_sub(1);
         self.sent = None;
         self.place = None;
@@ -84,9 +97,6 @@ impl Waiter {
     }
 
     fn is_to_be_sent(&self, leader: NodeId, now_ms: u64, again_ms: u64) -> bool {
-        if self.place.is_some() || self.done_at.is_some() {
-            return false;
-        }
         match self.sent {
             None => self.open_count == 0 || self.may_repeat(),
             Some((to, at_ms)) => self.may_repeat() && (to != leader || now_ms >= at_ms + again_ms),
@@ -98,6 +108,13 @@ impl Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiters: BTreeMap<u64, Waiter>,
+    /// Those whose place, or index, is known: by the index from which on they are to be looked at. A batch that is
+    /// applied must not look at all that wait.
+    due: BTreeSet<(u64, u64)>,
+    /// Those of which neither is known.
+    unplaced: BTreeSet<u64>,
+    /// All of them, by the time at which they are given up.
+    deadlines: BTreeSet<(u64, u64)>,
     identities: BTreeMap<Identity, u64>,
     /// Attempts that were not answered, and whose they are. Each is answered once: what is counted of it is counted
     /// once, even if its answer comes again.
@@ -151,7 +168,51 @@ impl Waiters {
             joined: None,
         };
         self.waiters.insert(token, waiter);
+        self.unplaced.insert(token);
+        self.deadlines.insert((deadline_ms, token));
         token
+    }
+
+    /// The leader put it there.
+    pub(crate) fn put_place(&mut self, token: u64, place: (u64, u64)) {
+        self.change(token, |waiter| waiter.place = Some(place));
+    }
+
+    /// It was done before, at the latest at this index.
+    pub(crate) fn put_done_at(&mut self, token: u64, index: u64) {
+        self.change(token, |waiter| waiter.done_at = Some(index));
+    }
+
+    /// It is not known where it is any more.
+    pub(crate) fn forget_place(&mut self, token: u64) {
+        self.change(token, |waiter| waiter.place = None);
+    }
+
+    /// An attempt was certainly not proposed, or is certainly lost.
+    pub(crate) fn not_proposed(&mut self, token: u64) {
+        self.change(token, Waiter::not_proposed);
+    }
+
+    /// Whatever is done to a waiter, it stays where it is looked for.
+    fn change(&mut self, token: u64, change: impl FnOnce(&mut Waiter)) {
+        let Some(waiter) = self.waiters.get_mut(&token) else { return };
+        let before = waiter.due_at();
+        change(waiter);
+        let after = waiter.due_at();
+        if before != after {
+            self.take_out(token, before);
+            match after {
+                Some(index) => _ = self.due.insert((index, token)),
+                None => _ = self.unplaced.insert(token),
+            }
+        }
+    }
+
+    fn take_out(&mut self, token: u64, due_at: Option<u64>) {
+        match due_at {
+            Some(index) => _ = self.due.remove(&(index, token)),
+            None => _ = self.unplaced.remove(&token),
+        }
     }
 
     /// Lets a client wait for what is on its way already; `None` when that is not on its way, `Some(false)` when
@@ -188,6 +249,8 @@ impl Waiters {
 
     pub(crate) fn remove(&mut self, token: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&token)?;
+        self.take_out(token, waiter.due_at());
+        self.deadlines.remove(&(waiter.deadline_ms, token));
         for attempt in &waiter.attempts {
             self.attempts.remove(attempt);
         }
@@ -199,21 +262,86 @@ impl Waiters {
 
     /// Those whose place, or whose index, is `index` or before it.
     pub(crate) fn due(&self, index: u64) -> Vec<u64> {
-        let is_due = |waiter: &Waiter| {
-            waiter.place.is_some_and(|(place, _)| place <= index) || waiter.done_at.is_some_and(|done| done <= index)
-        };
-        self.waiters.iter().filter(|(_, waiter)| is_due(waiter)).map(|(&token, _)| token).collect()
+        in_order(self.due.range(..=(index, u64::MAX)).map(|&(_, token)| token))
     }
 
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {
-        let is_expired = |waiter: &Waiter| now_ms >= waiter.deadline_ms;
-        self.waiters.iter().filter(|(_, waiter)| is_expired(waiter)).map(|(&token, _)| token).collect()
+        in_order(self.deadlines.range(..=(now_ms, u64::MAX)).map(|&(_, token)| token))
     }
 
     /// Those that this leader does not have.
     pub(crate) fn to_send(&self, leader: Option<NodeId>, now_ms: u64, again_ms: u64) -> Vec<u64> {
         let Some(leader) = leader else { return Vec::new() };
         let is_to_be_sent = |waiter: &Waiter| waiter.is_to_be_sent(leader, now_ms, again_ms);
-        self.waiters.iter().filter(|(_, waiter)| is_to_be_sent(waiter)).map(|(&token, _)| token).collect()
+        let unplaced = self.unplaced.iter().copied();
+        unplaced.filter(|token| self.waiters.get(token).is_some_and(is_to_be_sent)).collect()
+    }
+}
+
+/// In the order in which they came: what a client asked for first is told first.
+fn in_order(tokens: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut tokens: Vec<u64> = tokens.collect();
+    tokens.sort_unstable();
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::UpdateCommand;
+    use proptest::prelude::*;
+
+    /// What a look at all of them gives.
+    fn scanned(waiters: &Waiters, is_wanted: impl Fn(&Waiter) -> bool) -> Vec<u64> {
+        waiters.waiters.iter().filter(|(_, waiter)| is_wanted(waiter)).map(|(&token, _)| token).collect()
+    }
+
+    fn update(number: u8) -> (Command, Purpose) {
+        let identity = [number; 16];
+        let command = Command::Update(UpdateCommand {
+            transport: None,
+            identity,
+            key_name: "key.".parse().unwrap(),
+            time_signed: 0,
+            fudge: 300,
+            source: [0; 16],
+            message: Vec::new(),
+        });
+        (command, Purpose::Update { identity, clients: Vec::new() })
+    }
+
+    proptest! {
+        /// Whatever happens to those who wait, they are found as if one looked at each.
+        #[test]
+        fn who_is_due_is_found_without_a_look_at_all(
+            steps in proptest::collection::vec((0u8..7, 0u64..12, 0u64..20), 0..120),
+        ) {
+            let mut waiters = Waiters::new(u64::MAX - 20);
+            let mut tokens = Vec::new();
+            for (number, (step, which, value)) in steps.into_iter().enumerate() {
+                let token = tokens.get(which as usize % tokens.len().max(1)).copied().unwrap_or(0);
+                match step {
+                    0 | 1 => {
+                        let (command, purpose) = update(number as u8);
+                        tokens.push(waiters.insert(command, purpose, value));
+                    }
+                    2 => waiters.put_place(token, (value, 1)),
+                    3 => waiters.put_done_at(token, value),
+                    4 => waiters.not_proposed(token),
+                    5 => waiters.forget_place(token),
+                    _ => _ = waiters.remove(token),
+                }
+                let due = |waiter: &Waiter| {
+                    waiter.place.is_some_and(|(place, _)| place <= value)
+                        || waiter.done_at.is_some_and(|done| done <= value)
+                };
+                prop_assert_eq!(waiters.due(value), scanned(&waiters, due));
+                prop_assert_eq!(waiters.expired(value), scanned(&waiters, |waiter| value >= waiter.deadline_ms));
+                let unplaced = |waiter: &Waiter| waiter.place.is_none() && waiter.done_at.is_none();
+                prop_assert_eq!(waiters.to_send(Some(1), 0, 0), scanned(&waiters, unplaced));
+                prop_assert_eq!(waiters.deadlines.len(), waiters.len());
+                prop_assert_eq!(waiters.due.len() + waiters.unplaced.len(), waiters.len());
+            }
+        }
     }
 }

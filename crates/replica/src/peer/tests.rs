@@ -74,6 +74,8 @@ fn frames() -> Vec<Frame> {
         Answer::BadTime,
         Answer::NotProposed,
         Answer::Refused(AdminError::Malformed),
+        Answer::Refused(AdminError::LevelTooLow),
+        Answer::Overloaded,
     ];
     let mut frames = vec![
         Frame::Raft(Box::new(append())),

@@ -36,8 +36,12 @@ impl Replica {
                 let origin = Origin { peer: Some(from), token };
                 // A node that was removed asks nothing of the cluster.
                 let is_heard = self.driver.is_leader() && self.machine.settings.is_member(from) && !self.is_stopping();
-                if !is_heard || !self.head.enqueue(origin, command) {
+                if !is_heard {
                     self.reply(origin, Answer::NotProposed);
+                } else if !self.head.enqueue(origin, command) {
+                    // What a peer of the first level could not read would be an alarm there.
+                    let is_known = self.machine.settings.feature_level() >= 2;
+                    self.reply(origin, if is_known { Answer::Overloaded } else { Answer::NotProposed });
                 }
             }
             Frame::Answer { token, answer } => self.handle_answer(token, answer),

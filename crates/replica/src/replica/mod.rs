@@ -48,6 +48,8 @@ pub struct Counters {
     pub checkpoints_installed: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
+    /// Updates of own clients that were refused because the leader had no room.
+    pub updates_overloaded: u64,
     /// Forwarded commands whose frame came again, and was not taken again.
     pub forwards_repeated: u64,
 }

@@ -358,6 +358,7 @@ impl Chaos {
                 assert!(self.cluster.has(id, record), "acknowledged means visible here");
             }
             Verdict::NotProposed | Verdict::Unknown => {}
+            Verdict::Refused => panic!("it was never refused"),
             Verdict::BadTime => panic!("the same client is told that it is another"),
         }
     }

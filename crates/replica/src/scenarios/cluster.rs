@@ -354,7 +354,7 @@ impl Cluster {
         assert_eq!(self.admin_ok(other, grant), AdminReply::Done);
     }
 
-    /// An UPDATE as a client's octets, as the shell would hand it over.
+    /// An UPDATE as a client's octets, as a shell would hand it over whose zones and grants say nothing against it.
     pub(super) fn update_octets(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
         self.update_octets_over(Transport::Udp, id, message, source)
     }
@@ -366,6 +366,26 @@ impl Cluster {
         message: Vec<u8>,
         source: &str,
     ) -> u64 {
+        self.update_through(transport, id, message, source, None)
+    }
+
+    /// The same through a shell that looks at the zones and the grants of its node first.
+    pub(super) fn update_looked_at(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
+        let zone = zone_id("example.test.");
+        let replica = self.replica(id);
+        let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
+        let is_granted = replica.is_granted(&name("key."), &zone, Right::Update);
+        self.update_through(Transport::Udp, id, message, source, (!is_open || !is_granted).then_some(zone))
+    }
+
+    fn update_through(
+        &mut self,
+        transport: Transport,
+        id: NodeId,
+        message: Vec<u8>,
+        source: &str,
+        refused_for: Option<ZoneId>,
+    ) -> u64 {
         let request_id = self.next_request;
         self.next_request += 1;
         let keys = self.replica(id).key_table();
@@ -375,7 +395,8 @@ impl Cluster {
             panic!("not verified")
         };
         let source: SocketAddr = source.parse().unwrap();
-        self.input(id, Input::Update(UpdateRequest { request_id, source, transport, message, verified }));
+        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
+        self.input(id, Input::Update(request));
         request_id
     }
 

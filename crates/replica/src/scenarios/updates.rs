@@ -1,10 +1,13 @@
 //! Updates through any member, and what becomes of them when leaders come and go.
 
 use super::cluster::*;
-use crate::command::Answer;
+use crate::command::{Answer, Command};
 use crate::io::{AdminCommand, AdminReply, Contents, Input, Output, Right, Verdict, ZoneOptions};
+use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::peer::Frame;
+use crate::propose::Origin;
 use crate::update::client::UpdateBuilder;
+use raft::eraftpb::MessageType;
 use wire::number::{Rcode, Rtype};
 
 #[test]
@@ -117,6 +120,181 @@ fn failures_are_durable_outcomes_too() {
     let again = cluster.update_octets(follower, message, "192.0.2.200:4000");
     cluster.settle();
     assert_eq!(cluster.verdict(again), Some(Verdict::Answer(Rcode::NXRRSET)));
+}
+
+#[test]
+fn a_repeat_gets_the_same_1_ms_to_290_s_later_from_any_member() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let mut waited_ms = 0;
+    for (at_ms, id) in [(1, 2), (1_000, 3), (60_000, 1), (200_000, 2), (290_000, 3)] {
+        // In steps of a tick, and what is left of one.
+        cluster.run(at_ms - waited_ms);
+        let rest_ms = at_ms % 10;
+        cluster.now.monotonic_ms += rest_ms;
+        cluster.now.wall_ms += rest_ms;
+        waited_ms = at_ms;
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.run(200);
+        waited_ms += 200;
+        cluster.assert_done(again);
+        // In between other updates come and go.
+        let other = cluster.add(id, &address(100 + id as u8));
+        cluster.assert_done(other);
+    }
+    assert_eq!(cluster.serial(1), 5, "one step for the first, and one for each of three others");
+    cluster.assert_same();
+}
+
+#[test]
+fn add_delete_and_the_add_again_leaves_it_deleted() {
+    let mut cluster = Cluster::with_zone(3);
+    let record = address(1);
+    let message = add(&record, 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let builder = UpdateBuilder::new(78, name("example.test.").as_ref());
+    let delete = builder.delete_record(record.owner.as_ref(), record.rtype, &record.rdata).finish();
+    let delete = cluster.update_octets(2, sign(delete, cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.run(100);
+    cluster.assert_done(delete);
+    let add_again = |cluster: &mut Cluster, id: u64| {
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4000");
+        cluster.run(500);
+        cluster.assert_done(again);
+        assert!(!cluster.has(id, &record), "it stays deleted on {id}");
+        assert_eq!(cluster.serial(id), 3);
+    };
+    [1, 2, 3].into_iter().for_each(|id| add_again(&mut cluster, id));
+    // Another leader, and a member that reads everything back from its disk.
+    let leader = cluster.elect();
+    cluster.kill(leader);
+    cluster.elect();
+    cluster.start(leader);
+    cluster.run(1_000);
+    [1, 2, 3].into_iter().for_each(|id| add_again(&mut cluster, id));
+    cluster.assert_same();
+}
+
+/// Frames that tell a leader what its followers have.
+fn is_append_response(frame: &[u8]) -> bool {
+    let is_it = |message: &raft::eraftpb::Message| message.get_msg_type() == MessageType::MsgAppendResponse;
+    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_it(&message))
+}
+
+#[test]
+fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    // Nothing commits, so a change of the settings holds up what comes after it.
+    cluster.lose = is_append_response;
+    let grant = AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer };
+    let held_up = cluster.admin(leader, grant);
+    let old = cluster.add(follower, &address(1));
+    let filler = || Command::TransferLeader { to: Some(leader) };
+    for token in 0..EVALUATION_QUEUE_MAX as u64 {
+        cluster.replica_mut(leader).head.enqueue(Origin { peer: None, token: 1 << 60 | token }, filler());
+    }
+    for id in [leader, follower] {
+        let new = cluster.add(id, &address(2));
+        assert_eq!(cluster.verdict(new), Some(Verdict::NotProposed), "through {id}");
+    }
+    assert_eq!(cluster.verdict(old), None);
+    assert_eq!(cluster.replica(follower).status().counters.updates_overloaded, 1);
+    cluster.lose = |_| false;
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&held_up], Ok(AdminReply::Done));
+    cluster.assert_done(old);
+    assert!(!cluster.has(leader, &address(2)), "SERVFAIL was true");
+    cluster.assert_same();
+}
+
+const REVOKE: fn() -> AdminCommand = || AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update };
+const GRANT: fn() -> AdminCommand = || AdminCommand::Grant { key: name("key."), zone: None, right: Right::Update };
+
+/// What is said of an update that was executed does not depend on what became of its key or its zone since.
+fn repeats_after(command: AdminCommand) {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_looked_at(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    assert_eq!(cluster.admin_ok(2, command), AdminReply::Done);
+    for id in [1, 2, 3] {
+        let again = cluster.update_looked_at(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.assert_done(again);
+        let replay = cluster.update_looked_at(id, message.clone(), "192.0.2.201:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
+        // One that is new is refused, and leaves nothing.
+        let before = cluster.replica(id).status().last_index;
+        let new = add(&address(2), 80 + id as u16, cluster.now.wall_ms);
+        let new = cluster.update_looked_at(id, new, "192.0.2.200:4000");
+        cluster.run(200);
+        assert_eq!(cluster.verdict(new), Some(Verdict::Refused));
+        assert_eq!(cluster.replica(id).status().last_index, before);
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_after_a_revoke_gets_the_first_rcode() {
+    repeats_after(REVOKE());
+}
+
+#[test]
+fn a_repeat_after_the_zone_went_gets_the_first_rcode() {
+    repeats_after(AdminCommand::RemoveZone { zone: zone_id("example.test.") });
+}
+
+#[test]
+fn a_member_that_is_behind_a_grant_finds_out_before_it_refuses() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let behind = leader % 3 + 1;
+    cluster.admin_ok(leader, REVOKE());
+    for other in [1, 2, 3].into_iter().filter(|&id| id != behind) {
+        cluster.cut.extend([(behind, other), (other, behind)]);
+    }
+    cluster.admin_ok(leader, GRANT());
+    // Granted, and executed through another; the member that is behind knows of neither.
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_looked_at(leader, message.clone(), "192.0.2.200:4000");
+    cluster.run(100);
+    cluster.assert_done(first);
+    let again = cluster.update_looked_at(behind, message.clone(), "192.0.2.200:4000");
+    let new = add(&address(2), 78, cluster.now.wall_ms);
+    let new = cluster.update_looked_at(behind, new, "192.0.2.200:4000");
+    cluster.run(500);
+    assert_eq!((cluster.verdict(again), cluster.verdict(new)), (None, None), "it cannot know");
+    cluster.cut.clear();
+    cluster.run(2_000);
+    cluster.assert_done(again);
+    cluster.assert_done(new);
+    cluster.run(500);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_hears_nobody_refuses_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let alone = leader % 3 + 1;
+    cluster.admin_ok(leader, REVOKE());
+    for other in [1, 2, 3].into_iter().filter(|&id| id != alone) {
+        cluster.cut.extend([(alone, other), (other, alone)]);
+    }
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_looked_at(alone, message, "192.0.2.200:4000");
+    cluster.run(3_000);
+    assert_eq!(cluster.verdict(request), Some(Verdict::NotProposed));
 }
 
 #[test]

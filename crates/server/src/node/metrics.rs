@@ -102,6 +102,7 @@ impl NodeMetrics {
                 ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),
                 ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
                 ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
+                ("updates_overloaded", "Updates refused because the leader had no room.", replica.updates_overloaded),
                 ("forwards_repeated", "Forwarded commands that came again.", replica.forwards_repeated),
                 ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
                 ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),

@@ -118,9 +118,18 @@ pub(crate) struct UpdateThread<S> {
 }
 
 /// What is known of a request when it is refused.
+#[derive(Clone, Copy)]
 pub(super) struct Refused {
     pub(super) rcode: Rcode,
     pub(super) reason: Refusal,
+}
+
+/// Why an update that is signed is refused before the leader sees it.
+enum Early {
+    /// By what this node holds: zones and rights change.
+    Rights(Refused),
+    /// By its octets alone.
+    Form(Refused),
 }
 
 impl<S: Submit + 'static> UpdateThread<S> {
@@ -210,26 +219,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
         verified: &Verified,
         rights: &Rights,
         reply: &Reply,
-    ) -> Option<Refused> {
+    ) -> Result<(), Early> {
         let requestor = Requestor {
             key: verified.key_name.as_ref(),
             source: reply.peer().ip(),
             is_connected: reply.transport().of_replica() == replica::io::Transport::Tcp,
         };
-        let zone = match self.admit_update(request, Some((verified, requestor)), rights) {
-            Ok(zone) => zone,
-            Err(refused) => return Some(refused),
-        };
-        let of_form = |rcode| Refused { rcode, reason: Refusal::Prescan };
-        let parsed = match prescan(request) {
-            Ok(parsed) => parsed,
-            Err(rcode) => return Some(of_form(rcode)),
-        };
+        let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(Early::Rights)?;
+        let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
+        let parsed = prescan(request).map_err(of_form)?;
         let judge = rights.rules(&verified.key_name, &zone).judge(requestor);
-        match judge.permit::<Zone<'_>>(&parsed, octets, None) {
-            Ok(_) => parsed.verdict_without_zone().map(of_form),
-            Err(_) => Some(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }),
+        if judge.permit::<Zone<'_>>(&parsed, octets, None).is_err() {
+            return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
         }
+        parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
@@ -243,8 +246,17 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
         received_at: Instant,
     ) {
-        let refused = self.refused_early(octets.len(), request, &verified, rights, &reply);
-        if let Some(refused) = refused {
+        let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
+        let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
+        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply) {
+            // Not of a zone of ours whatever happens.
+            Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
+            Err(Early::Rights(refused)) => (Some(refused), None),
+            Err(Early::Form(refused)) => (None, Some(refused)),
+            Ok(()) => (None, None),
+        };
+        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);
@@ -254,9 +266,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
             transport: reply.transport().of_replica(),
             message: octets.to_vec(),
             verified,
+            // A repeat of what was executed is told so, whatever this node would say of it now.
+            refused_for: zone.filter(|_| early.is_some()),
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, received_at);
+            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
             self.refuse(request, &refused, Some(&signer), reply);

@@ -1,6 +1,7 @@
 //! Updates that wait for the replica, and what their clients are told.
 
-use super::counters::{UpdateCounters, UpdateEnd};
+use super::counters::{Refusal, UpdateCounters, UpdateEnd};
+use super::deferred::Refused;
 use super::response::ResponseHead;
 use crate::listen::Reply;
 use replica::io::Verdict;
@@ -14,6 +15,8 @@ struct Pending {
     head: ResponseHead,
     signer: Signer,
     reply: Reply,
+    /// What this node would have said, had the update not to be known to the replica first.
+    early: Option<Refused>,
 }
 
 /// The updates of one thread.
@@ -36,8 +39,16 @@ impl Waiting {
         self.next * threads + index
     }
 
-    pub(super) fn put(&mut self, id: u64, head: ResponseHead, signer: Signer, reply: Reply, at: Instant) {
-        self.pending.insert(id, Pending { head, signer, reply });
+    pub(super) fn put(
+        &mut self,
+        id: u64,
+        head: ResponseHead,
+        signer: Signer,
+        reply: Reply,
+        early: Option<Refused>,
+        at: Instant,
+    ) {
+        self.pending.insert(id, Pending { head, signer, reply, early });
         self.ages.push_back((at, id));
     }
 
@@ -52,24 +63,33 @@ impl Waiting {
         out: &mut [u8],
     ) {
         // One that was forgotten: its client has been given up.
-        let Some(Pending { head, mut signer, reply }) = self.pending.remove(&id) else { return };
+        let Some(Pending { head, mut signer, reply, early }) = self.pending.remove(&id) else { return };
         let counters = counters.of(reply.transport());
+        let mut extended = None;
         let (rcode, end) = match verdict {
-            Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, UpdateEnd::Done),
-            Verdict::Answer(rcode) => (rcode, UpdateEnd::Failed),
+            Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, Some(UpdateEnd::Done)),
+            Verdict::Answer(rcode) => (rcode, Some(UpdateEnd::Failed)),
             Verdict::BadTime => {
                 signer.set_bad_time();
-                (Rcode::NOTAUTH, UpdateEnd::BadTime)
+                (Rcode::NOTAUTH, Some(UpdateEnd::BadTime))
             }
-            Verdict::NotProposed => (Rcode::SERVFAIL, UpdateEnd::NotProposed),
+            Verdict::NotProposed => (Rcode::SERVFAIL, Some(UpdateEnd::NotProposed)),
+            Verdict::Refused => {
+                let refused = early.unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
+                counters.refuse_for(refused.reason);
+                extended = refused.reason.extended();
+                (refused.rcode, None)
+            }
             Verdict::Unknown => {
                 counters.update_ended(UpdateEnd::Unknown);
                 return reply.give_up();
             }
         };
-        counters.update_ended(end);
+        if let Some(end) = end {
+            counters.update_ended(end);
+        }
         counters.response(rcode);
-        match head.compose(rcode, None, payload, Some(&signer), now_s, out) {
+        match head.compose(rcode, extended, payload, Some(&signer), now_s, out) {
             Some(len) => reply.send(out[..len].to_vec()),
             None => reply.give_up(),
         }

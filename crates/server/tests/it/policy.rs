@@ -32,6 +32,7 @@ fn what_rules_say_holds_through_each_node() {
     let dhcp = key(&cluster, &scratch, "dhcp");
     let host = key(&cluster, &scratch, "host.example.test");
     let add = |id: u64, key: &PathBuf, line: &str| nsupdate(cluster.dns(id), key, line);
+    cluster.settle();
     for id in cluster.ids() {
         let said = add(id, &dhcp, "update add a.example.test 60 A 192.0.2.1").unwrap_err();
         assert!(said.contains("REFUSED"), "{said}");
@@ -42,7 +43,7 @@ fn what_rules_say_holds_through_each_node() {
     assert!(done(&cluster, &["policy", "set", "example.test", &file]).contains("are so already"));
     let shown = done(&cluster, &["policy", "show"]);
     assert!(shown.contains("# the rules of example.test.\ngrant \"dhcp.\" zonesub A(2) TXT;\n"), "{shown}");
-    cluster.settle();
+    // They count on every node at once, also on one that has not heard of them yet.
     for id in cluster.ids() {
         for (key, line, is_granted) in [
             (&dhcp, format!("update add h{id}.example.test 60 A 192.0.2.1"), true),

@@ -2,6 +2,7 @@
 
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::http;
 use crate::support::message::{name, now_s, sign, truncate_mac};
 use replica::update::client::ClientKey;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -215,6 +216,47 @@ fn a_repeat_is_answered_and_changes_nothing() {
     }
     assert_eq!(cluster.settle(), hash);
     assert_eq!(cluster.status(2).unwrap()["zones"][0]["serial"], 2);
+}
+
+/// Asks each node for the outcome of these octets, over both transports.
+fn outcomes(cluster: &Cluster, message: &[u8]) -> Vec<u8> {
+    let all = cluster.ids().flat_map(|id| [(id, Transport::Udp), (id, Transport::Tcp)]);
+    all.map(|(id, transport)| {
+        // A node that waits for the leader's word is silent, and the client asks again.
+        let ask = || exchange(transport, cluster.dns(id), message, SILENCE);
+        rcode(message, &wait_for("a word on the update", ask))
+    })
+    .collect()
+}
+
+#[test]
+fn a_repeat_gets_the_first_rcode_whatever_became_of_its_zone() {
+    const REFUSED: u8 = 5;
+    const NOTAUTH: u8 = 9;
+    let cluster = Cluster::start("gone", 3, &[]);
+    let key = cluster.client_key();
+    let first = add(&key, "first.example.test.");
+    assert_eq!(outcomes(&cluster, &first), [0; 6]);
+    let call = |method: &str, body: &str| {
+        let path = "/v1/zone?zone=example.test.";
+        let answer = http::request(cluster.api(1), method, path, Some(&cluster.token()), body.as_bytes()).unwrap();
+        assert!(answer.status < 300, "{method}: {} {}", answer.status, answer.text());
+        cluster.settle();
+    };
+    call("DELETE", "");
+    assert_eq!(outcomes(&cluster, &first), [0; 6], "its zone went");
+    assert_eq!(outcomes(&cluster, &add(&key, "second.example.test.")), [NOTAUTH; 6]);
+    // Of the same name, signed elsewhere: it takes no updates.
+    call(
+        "POST",
+        "$ORIGIN example.test.\n$TTL 60\n@ SOA ns h 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\n@ DNSKEY 257 3 13 AAAA\n",
+    );
+    assert_eq!(outcomes(&cluster, &first), [0; 6], "another zone of its name came");
+    assert_eq!(outcomes(&cluster, &add(&key, "second.example.test.")), [REFUSED; 6]);
+    let socket = socket();
+    for id in cluster.ids() {
+        assert!(!is_there(&socket, cluster.dns(id), "first.example.test."), "it was executed once, in the zone before");
+    }
 }
 
 #[test]

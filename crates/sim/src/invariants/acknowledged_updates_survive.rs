@@ -25,12 +25,13 @@ impl AcknowledgedUpdatesSurvive {
         (number, update): (u64, &Update),
         before: Option<Rcode>,
         rcode: Rcode,
+        was_revoked: bool,
         published: &SetVersion<'_>,
     ) -> Result<(), String> {
         if before.is_some_and(|before| before != rcode) {
             return Err(format!("update {number} was {before:?}, its repeat at {id} is {rcode:?}"));
         }
-        if !update.kind.may_get(rcode) {
+        if !update.kind.may_get(rcode, was_revoked) {
             return Err(format!("{id} says {rcode:?} to update {number}: {update:?}"));
         }
         let Some(zone) = published.zone(&main_zone()) else { return Err(format!("{id} lost its zone")) };

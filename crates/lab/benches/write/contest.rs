@@ -1,0 +1,193 @@
+//! The same updates to each side in turn.
+
+use super::Options;
+use super::load;
+use super::lost::count_lost;
+use super::machine::Used;
+use super::sides::{APEX, Running, Side};
+use super::table::{Row, Verdict, spread, thousands};
+use lab::report::Run;
+use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Updates of a turn have names that begin so.
+const PREFIX: &str = "u";
+/// Names that are drawn one after the other: more than any turn can use.
+const NAMES: u64 = 1_000_000_000;
+/// Updates a second that ours must take in a closed loop, by nodes.
+const CLOSED_MIN: [(u64, f64); 2] = [(3, 20_000.0), (5, 10_000.0)];
+/// From this rate on a side gets all the samples; below a tenth of them.
+const RATE_FULL: u64 = 128;
+/// Ours against BIND at the rate that the paper measured, the median and the slowest in a thousand.
+const RATIOS_AT_128: [(f64, &str, Option<f64>); 3] =
+    [(0.5, "p50", Some(1.5)), (0.99, "p99", None), (0.999, "p99.9", Some(1.0))];
+/// The same below it.
+const RATIOS_BELOW: [(f64, &str, Option<f64>); 3] =
+    [(0.5, "p50", None), (0.99, "p99", Some(1.0)), (0.999, "p99.9", None)];
+/// A client gives up no sooner than a server may wait through an election.
+const TIMEOUT: &str = "5s";
+
+/// What the turns of one side came to.
+#[derive(Default)]
+struct Turns {
+    runs: Vec<Run>,
+    used: Vec<Used>,
+    acknowledged: u64,
+    lost: u64,
+    unanswered: u64,
+    refused: BTreeMap<String, u64>,
+}
+
+/// Updates a second with so many in flight.
+pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
+    let in_flight = options.in_flight.to_string();
+    let pace = ["--closed-loop", "--in-flight", &in_flight];
+    let turns = all(options, options.seconds, &pace)?;
+    let what = |side: Side| format!("{} updates in flight: {}", options.in_flight, side.name());
+    Ok(options
+        .sides
+        .iter()
+        .filter_map(|&side| Some((side, turns.get(&side)?)))
+        .map(|(side, turns)| {
+            let rates: Vec<f64> = turns.runs.iter().map(load::answers_a_second).collect();
+            let (median, low, high) = spread(&rates);
+            let budget = CLOSED_MIN.iter().find(|&&(nodes, _)| side == Side::Catamaran(nodes)).map(|&(_, least)| least);
+            let is_whole = options.in_flight == 512;
+            let verdict = match budget.filter(|_| is_whole) {
+                Some(least) => Verdict::of(median >= least && turns.is_sound()),
+                None => turns.informs(),
+            };
+            let budget =
+                budget.filter(|_| is_whole).map_or_else(String::new, |least| format!(">= {}", thousands(least)));
+            let figure = format!("{}/s ({} to {})", thousands(median), thousands(low), thousands(high));
+            Row { what: what(side), figure, budget, verdict, note: turns.note() }
+        })
+        .collect())
+}
+
+/// How long an update takes at a rate.
+pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
+    let samples = if rate >= RATE_FULL { options.samples } else { options.samples / 10 };
+    let seconds = samples.div_ceil(rate * options.rounds).max(3);
+    let all = all(options, seconds, &["--rate", &rate.to_string()])?;
+    let mut rows = Vec::new();
+    for (&side, turns) in &all {
+        let quantile = |quantile: f64| {
+            let of = turns.runs.iter().map(|run| run.total.latency.quantile(quantile) as f64 / 1e6);
+            spread(&of.collect::<Vec<_>>()).0
+        };
+        let figure = format!("p50 {:.2}, p99 {:.2}, p99.9 {:.2} ms", quantile(0.5), quantile(0.99), quantile(0.999));
+        let what = format!("{rate} updates/s: {}", side.name());
+        rows.push(Row { what, figure, budget: String::new(), verdict: turns.informs(), note: turns.note() });
+    }
+    let ratios = if rate >= RATE_FULL { RATIOS_AT_128 } else { RATIOS_BELOW };
+    for side in [1, 3, 5].map(Side::Catamaran) {
+        let (Some(bind), Some(ours)) = (all.get(&Side::Bind), all.get(&side)) else { continue };
+        for (quantile, name, most) in ratios {
+            let compared = compare_quantile(&bind.runs, &ours.runs, quantile, Since::Planned, 1)?;
+            let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
+            // One primary is what a cluster is measured by; a cluster of one is no cluster.
+            let most = most.filter(|_| side == Side::Catamaran(3));
+            let verdict = match most {
+                _ if !ours.is_sound() || !bind.is_sound() => Verdict::Missed,
+                None => Verdict::Informs,
+                Some(most) if high <= most => Verdict::Met,
+                Some(most) if low > most => Verdict::Missed,
+                Some(_) => Verdict::Undecided,
+            };
+            let (ours_ms, bind_ms) = (b_us / 1e3, a_us / 1e3);
+            rows.push(Row {
+                what: format!("{rate} updates/s, {name}: {} against bind", side.name()),
+                figure: format!("{ratio:.2} (95 % interval {low:.2} to {high:.2}): {ours_ms:.2} and {bind_ms:.2} ms"),
+                budget: most.map_or_else(String::new, |most| format!("<= {most:.1}")),
+                verdict,
+                note: format!("{} and {} updates", thousands(queries[1] as f64), thousands(queries[0] as f64)),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// All sides in turn, in one order and in the other, so that what else the machine does falls on all alike.
+fn all(options: &Options, seconds: u64, pace: &[&str]) -> Result<BTreeMap<Side, Turns>, String> {
+    let mut all: BTreeMap<Side, Turns> = BTreeMap::new();
+    for round in 0..options.rounds {
+        let mut sides = options.sides.clone();
+        if round % 2 == 1 {
+            sides.reverse();
+        }
+        for side in sides {
+            let Some(running) = Running::start(side, options)? else {
+                eprintln!("skipped: {} is not installed", side.name());
+                continue;
+            };
+            turn(options, &running, seconds, pace, round, all.entry(side).or_default())
+                .map_err(|error| format!("{}: {error}", side.name()))?;
+            let turns = &all[&side];
+            let rate = turns.runs.last().map_or(0.0, load::answers_a_second);
+            eprintln!("round {}, {}: {}/s, {} lost", round + 1, side.name(), thousands(rate), turns.lost);
+        }
+    }
+    Ok(all)
+}
+
+/// One turn of one side.
+fn turn(
+    options: &Options,
+    running: &Running,
+    seconds: u64,
+    pace: &[&str],
+    round: u64,
+    turns: &mut Turns,
+) -> Result<(), String> {
+    let mut command = Command::new(&options.catlab);
+    let servers: Vec<String> = running.nodes.iter().map(ToString::to_string).collect();
+    command.args(["load", "--quiet", "--workers", "1", "--server", &servers.join(",")]);
+    command.arg("--tsig").arg(&running.key).args(["--update-zone", APEX, "--name", &format!("{PREFIX}{{n}}.{APEX}")]);
+    command.args(["--names", &NAMES.to_string(), "--popularity", "sequential", "--types", "A"]);
+    command.args(["--seed", &(round + 1).to_string(), "--duration", &format!("{seconds}s"), "--timeout", TIMEOUT]);
+    // On two cores with all the servers the sender is late now and then; latency counts from the planned time.
+    command.args(["--lag-limit", "10s"]).args(pace);
+    let (run, used) = load::run(&mut command, &options.folder.join("run"), running.pids())?;
+    let figures = run.figures();
+    if figures.mismatched + figures.stray + figures.duplicate > 0 {
+        return Err(format!("wrong answers: {figures:?}"));
+    }
+    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
+    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+    let lost = count_lost(running, PREFIX, acknowledged, unanswered)?;
+    for (rcode, count) in figures.rcodes.iter().filter(|(rcode, _)| *rcode != "NOERROR") {
+        *turns.refused.entry(rcode.clone()).or_default() += count;
+    }
+    turns.acknowledged += acknowledged;
+    turns.lost += lost;
+    turns.unanswered += unanswered;
+    turns.runs.push(run);
+    turns.used.push(used);
+    Ok(())
+}
+
+impl Turns {
+    /// Nothing was lost, and all was acknowledged.
+    fn is_sound(&self) -> bool {
+        self.lost == 0 && self.unanswered == 0 && self.refused.is_empty()
+    }
+
+    fn informs(&self) -> Verdict {
+        if self.lost == 0 { Verdict::Informs } else { Verdict::Missed }
+    }
+
+    /// What a figure rests on.
+    fn note(&self) -> String {
+        let median = |of: fn(&Used) -> f64| spread(&self.used.iter().map(of).collect::<Vec<_>>()).0;
+        let (tool, server) = (median(|used| used.tool), median(|used| used.server));
+        let acknowledged = thousands(self.acknowledged as f64);
+        let mut note = format!("{acknowledged} acknowledged, {} lost, {} unanswered", self.lost, self.unanswered);
+        for (rcode, count) in &self.refused {
+            note.push_str(&format!(", {count} {rcode}"));
+        }
+        note.push_str(&format!("; cores: tool {tool:.2}, servers {server:.2}"));
+        note
+    }
+}
