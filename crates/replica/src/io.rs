@@ -15,10 +15,10 @@ pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::Policy;
 pub use crate::replica::Membership;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::name::Name;
-use wire::number::Rcode;
+use wire::number::{Rcode, Serial};
 use zone::ZoneId;
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
@@ -331,6 +331,29 @@ pub enum AdminCommand {
     },
 }
 
+/// An update that changed a zone, for who asks later what happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Index of its entry: the same on all members, and rising.
+    pub index: u64,
+    /// When the leader evaluated it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The key that signed it.
+    pub key: Name,
+    /// Where it came from; an IPv4 address is mapped into IPv6.
+    pub source: IpAddr,
+    /// What it changed.
+    pub zone: ZoneId,
+    /// The serial before.
+    pub serial_from: Option<Serial>,
+    /// The serial after.
+    pub serial_to: Serial,
+    /// Records that went, the SOA counted in.
+    pub deleted_count: usize,
+    /// Records that came, the SOA counted in.
+    pub added_count: usize,
+}
+
 /// What an [`AdminCommand`] led to; it is applied here when this comes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminReply {
@@ -492,6 +515,20 @@ pub enum Output {
         request_id: u64,
         /// The applied index that holds all that was acknowledged before the request.
         result: Result<u64, ReadIndexError>,
+    },
+    /// Updates that changed zones were applied, each once in the life of a process and in their order. What was applied
+    /// before the start and is not in a checkpoint yet comes again; see
+    /// [`ReplicaConfig::audit_after`](crate::ReplicaConfig::audit_after).
+    Audited {
+        /// What they were.
+        records: Vec<AuditRecord>,
+    },
+    /// What happened after one index, up to another, was not applied one by one: it came in a checkpoint.
+    AuditGap {
+        /// Nothing is known behind this index,
+        after: u64,
+        /// up to this one.
+        to: u64,
     },
     /// Queries now see everything up to this index.
     Published {

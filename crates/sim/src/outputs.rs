@@ -64,6 +64,8 @@ impl Simulation {
             Output::Published { .. }
             | Output::PeersChanged { .. }
             | Output::PoliciesChanged
+            | Output::Audited { .. }
+            | Output::AuditGap { .. }
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())

@@ -38,6 +38,8 @@ pub(super) struct Machine {
     pub(super) removed: Option<bool>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
+    /// What the audit log of the member holds.
+    pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
 }
 
@@ -97,6 +99,22 @@ pub(super) fn sign(message: Vec<u8>, wall_ms: u64) -> Vec<u8> {
     key.sign(message, wall_ms / 1_000).unwrap()
 }
 
+/// One line of an audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Audited {
+    Update(crate::io::AuditRecord),
+    Gap(u64, u64),
+}
+
+impl Audited {
+    pub(super) const fn last_index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index,
+            Self::Gap(_, to) => *to,
+        }
+    }
+}
+
 impl Cluster {
     /// Founders 1 to `count`, started, none elected.
     pub(super) fn new(count: u64) -> Self {
@@ -136,6 +154,8 @@ impl Cluster {
         config.log = self.log.clone();
         config.store = StoreConfig { reserve_bytes: 64 << 20, huge_pages: false };
         config.session_count_max = self.session_count_max;
+        let last = self.machines.get(&id).and_then(|machine| machine.audited.last()).map_or(0, Audited::last_index);
+        config.audit_after = last;
         config
     }
 
@@ -246,6 +266,8 @@ impl Cluster {
             Output::ReadIndexDone { request_id, result } => {
                 self.reads.insert(request_id, result);
             }
+            Output::Audited { records } => machine.audited.extend(records.into_iter().map(Audited::Update)),
+            Output::AuditGap { after, to } => machine.audited.push(Audited::Gap(after, to)),
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => machine.fatal = Some(reason),
             Output::Stopped => machine.is_stopped = true,

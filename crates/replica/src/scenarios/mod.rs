@@ -3,6 +3,7 @@
 mod chaos;
 mod cluster;
 
+mod audit;
 mod elections;
 mod hostile;
 mod membership;

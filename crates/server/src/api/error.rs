@@ -140,8 +140,8 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/policy, /v1/policy/check, /v1/nodes, \
-         /v1/tokens, /v1/feature-level",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zone, /v1/keys, /v1/policy, /v1/policy/check, /v1/audit, \
+         /v1/nodes, /v1/tokens, /v1/feature-level",
     )
 }
 

@@ -14,6 +14,7 @@
 //! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
 //! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
 //! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |
+//! | `GET /v1/audit?lines=N` | the last lines of this node's audit log | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
 //! | `POST /v1/tokens` | a token with which one node may join | always |
@@ -25,6 +26,7 @@
 
 pub(crate) mod types;
 
+mod audit;
 mod consistent;
 pub(crate) mod error;
 mod guard;
@@ -61,6 +63,8 @@ pub(crate) struct Api {
     pub(crate) serving: Arc<ServingState>,
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
+    /// Where the audit log is.
+    pub(crate) audit: std::path::PathBuf,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }
@@ -81,6 +85,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let policy = Router::new().route("/v1/policy", policy).route("/v1/policy/check", get(policy::check));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).put(keys::roll).patch(keys::retire).delete(keys::remove))
+        .route("/v1/audit", get(audit::last))
         .route("/v1/nodes", axum::routing::delete(nodes::remove))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/tokens", axum::routing::post(tokens::make))

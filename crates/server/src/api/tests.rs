@@ -25,6 +25,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         replica: Arc::default(),
         log_sync: Arc::default(),
         bulk_sync: Arc::default(),
+        audit: Arc::default(),
         desk: Desk::new(1).0,
         transfers: Arc::default(),
     };
@@ -36,6 +37,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         serving: Arc::default(),
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
+        audit: dir.join("data.audit"),
         join: JoinOffer(None),
     })
 }

@@ -29,6 +29,8 @@ pub(crate) mod handle;
 mod open;
 pub(crate) mod readers;
 pub(crate) mod replica_thread;
+// Who updated what.
+pub(crate) mod audit_log;
 pub(crate) mod rights;
 mod rounds;
 // The disk of the replica.
@@ -43,6 +45,7 @@ pub(crate) mod zone_memory;
 
 use crate::api::Api;
 use crate::config::Config;
+use crate::files::layout::audit_of;
 use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS;
 use crate::listen::Transport;
@@ -62,6 +65,7 @@ use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
+use audit_log::AuditCounters;
 use drops::SocketDrops;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
@@ -155,6 +159,7 @@ struct Counters {
     replica: Arc<ReplicaCounters>,
     log_sync: Arc<DurationHistogram>,
     bulk_sync: Arc<DurationHistogram>,
+    audit: Arc<AuditCounters>,
 }
 
 impl Counters {
@@ -190,6 +195,7 @@ impl Counters {
             replica: self.replica,
             log_sync: self.log_sync,
             bulk_sync: self.bulk_sync,
+            audit: self.audit,
             desk,
             transfers,
         }
@@ -202,9 +208,8 @@ impl Node {
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
         let (desk, desk_queues) = Desk::new(UPDATE_THREADS);
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(service(config, &desk));
+        let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
-        let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         let cookies = cookie_secrets(config, &identity)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
@@ -221,10 +226,11 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (api_reader, _) = reader();
-        let (disks, writers) = threads::disks(config, &handle, &counters)?;
+        let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, &identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
+            audit,
             shared: handle.shared.clone(),
             links,
             disks,
@@ -248,6 +254,7 @@ impl Node {
             metrics: counters.into_metrics(desk, transfers),
             zones: Mutex::new(api_reader),
             join: threads::join_offer(config, &identity),
+            audit: audit_of(&config.dir),
         };
         Ok(Self {
             config: config.clone(),

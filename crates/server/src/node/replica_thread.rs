@@ -1,5 +1,6 @@
 //! The thread that owns the replica: events in, outputs carried out in their order.
 
+use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
 use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Shared, WithZones};
@@ -45,6 +46,7 @@ pub(crate) struct DiskQueues {
 /// The thread's possessions.
 pub(crate) struct ReplicaThread {
     pub(crate) replica: Replica,
+    pub(crate) audit: AuditQueue,
     pub(crate) shared: Arc<Shared>,
     pub(crate) links: Links<ReplicaHandle>,
     pub(crate) disks: DiskQueues,
@@ -173,7 +175,10 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            Output::Published { .. } => self.counters.published.one(),
+            Output::Published { index } => {
+                self.counters.published.one();
+                self.audit.through(index);
+            }
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
                 tracing::info!(?role, term, leader, "role changed");
@@ -194,6 +199,8 @@ impl ReplicaThread {
             }
             Output::KeysChanged => self.publish_keys(),
             Output::PoliciesChanged => self.publish_policies(),
+            Output::Audited { records } => self.audit.put(records),
+            Output::AuditGap { after, to } => self.audit.put_gap(after, to),
             Output::ZonesChanged { zones } => {
                 self.expiry.zones_changed(&self.replica, zones);
                 self.zones_changed = Some(Instant::now());

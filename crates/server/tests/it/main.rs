@@ -30,6 +30,8 @@ mod consistent;
 mod refused_updates;
 // Who may write what: rules, and BIND under the same rules.
 mod policy;
+// What nodes write down of it.
+mod audit;
 // Debian's clients, through each node.
 mod real_clients;
 // A client that checks signatures.
