@@ -2,7 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{Body, Entry, SettingsChange};
-use crate::io::{AdminError, NodeId};
+use crate::io::{AdminError, NodeId, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
 use wire::name::Name;
 use wire::number::Rcode;
@@ -46,6 +46,8 @@ pub(crate) struct UpdateCommand {
     pub(crate) fudge: u16,
     /// Address of the client, an IPv4 one mapped into IPv6.
     pub(crate) source: [u8; 16],
+    /// How it came; not said below feature level 2.
+    pub(crate) transport: Option<Transport>,
     pub(crate) message: Vec<u8>,
 }
 
@@ -77,6 +79,7 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
+            Self::Update(UpdateCommand { transport: Some(_), .. }) => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -84,12 +87,15 @@ impl Command {
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::Update(update) => {
-                out.u8(1);
+                out.u8(if update.transport.is_some() { 7 } else { 1 });
                 out.fixed(&update.identity);
                 out.name(&update.key_name);
                 out.u64(update.time_signed);
                 out.u16(update.fudge);
                 out.fixed(&update.source);
+                if let Some(transport) = update.transport {
+                    out.bool(transport == Transport::Tcp);
+                }
                 out.octets(&update.message);
             }
             Self::Propose(body) => {
@@ -121,12 +127,16 @@ impl Command {
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(match from.u8()? {
-            1 => Self::Update(UpdateCommand {
+            kind @ (1 | 7) => Self::Update(UpdateCommand {
                 identity: from.array()?,
                 key_name: from.name()?,
                 time_signed: from.u64()?,
                 fudge: from.u16()?,
                 source: from.array()?,
+                transport: match kind {
+                    7 => Some(if from.bool()? { Transport::Tcp } else { Transport::Udp }),
+                    _ => None,
+                },
                 message: from.octets(UPDATE_OCTETS_MAX)?.to_vec(),
             }),
             2 => match Entry::decode(from.octets(ENTRY_OCTETS_MAX)?)? {
@@ -195,7 +205,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 23] = [
+const ERRORS: [AdminError; 24] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -219,6 +229,7 @@ const ERRORS: [AdminError; 23] = [
     AdminError::NodeBehind,
     AdminError::LeaderStayed,
     AdminError::Fenced,
+    AdminError::KeyRolling,
 ];
 
 fn error_number(error: AdminError) -> u8 {

@@ -39,6 +39,8 @@ pub struct ReplicaConfig {
     pub history_octets_max: usize,
     /// Octets of differences that all zones keep.
     pub history_total_octets_max: usize,
+    /// Updates up to this index were audited: at the start those behind it are told of that the log still has.
+    pub audit_after: u64,
     /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
     pub start_stale_after_ms: u64,
 }
@@ -61,6 +63,7 @@ impl ReplicaConfig {
             history_count_max: HISTORY_COUNT_MAX,
             history_octets_max: HISTORY_OCTETS_MAX,
             history_total_octets_max: HISTORY_TOTAL_OCTETS_MAX,
+            audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
         }
     }

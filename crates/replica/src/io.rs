@@ -13,10 +13,12 @@
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
+use crate::policy::Policy;
 pub use crate::replica::Membership;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use wire::name::Name;
-use wire::number::Rcode;
+use wire::number::{Rcode, Serial};
 use zone::ZoneId;
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
@@ -173,6 +175,8 @@ pub enum Right {
     Update,
     /// AXFR and IXFR.
     Transfer,
+    /// UPDATE, of the SOA and the NS of the apex too.
+    UpdateApex,
 }
 
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
@@ -246,6 +250,27 @@ pub enum AdminCommand {
         secret: Vec<u8>,
         /// Fresh random octets that seal the secret.
         nonce: [u8; 12],
+    },
+    /// Gives a TSIG key a second secret; requests signed with either are taken.
+    RollKey {
+        /// Its name.
+        name: Name,
+        /// The new secret; leaves this replica sealed only.
+        secret: Vec<u8>,
+        /// Fresh random octets that seal the secret.
+        nonce: [u8; 12],
+    },
+    /// Makes the older secret of a TSIG key void.
+    RetireKey {
+        /// Its name.
+        name: Name,
+    },
+    /// Sets who may write what.
+    SetPolicy {
+        /// Where; `None` is in all zones, after what the zone itself says.
+        zone: Option<ZoneId>,
+        /// The rules; an empty policy leaves none.
+        policy: Arc<Policy>,
     },
     /// Removes a TSIG key with its grants.
     RemoveKey {
@@ -324,6 +349,29 @@ pub enum AdminCommand {
     },
 }
 
+/// An update that changed a zone, for who asks later what happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Index of its entry: the same on all members, and rising.
+    pub index: u64,
+    /// When the leader evaluated it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The key that signed it.
+    pub key: Name,
+    /// Where it came from; an IPv4 address is mapped into IPv6.
+    pub source: IpAddr,
+    /// What it changed.
+    pub zone: ZoneId,
+    /// The serial before.
+    pub serial_from: Option<Serial>,
+    /// The serial after.
+    pub serial_to: Serial,
+    /// Records that went, the SOA counted in.
+    pub deleted_count: usize,
+    /// Records that came, the SOA counted in.
+    pub added_count: usize,
+}
+
 /// What an [`AdminCommand`] led to; it is applied here when this comes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminReply {
@@ -358,6 +406,8 @@ pub enum AdminError {
     ZoneInvalid,
     /// A key of that name is there already, with another secret.
     KeyExists,
+    /// The key has two secrets already.
+    KeyRolling,
     /// No such key.
     KeyUnknown,
     /// No such member.
@@ -501,6 +551,20 @@ pub enum Output {
         /// The applied index that holds all that was acknowledged before the request.
         result: Result<u64, ReadIndexError>,
     },
+    /// Updates that changed zones were applied, each once in the life of a process and in their order. What was applied
+    /// before the start and is not in a checkpoint yet comes again; see
+    /// [`ReplicaConfig::audit_after`](crate::ReplicaConfig::audit_after).
+    Audited {
+        /// What they were.
+        records: Vec<AuditRecord>,
+    },
+    /// What happened after one index, up to another, was not applied one by one: it came in a checkpoint.
+    AuditGap {
+        /// Nothing is known behind this index,
+        after: u64,
+        /// up to this one.
+        to: u64,
+    },
     /// Queries now see everything up to this index.
     Published {
         /// The index.
@@ -526,6 +590,8 @@ pub enum Output {
     },
     /// Keys or grants changed: ask [`Replica`](crate) for them again.
     KeysChanged,
+    /// Update policies changed: ask [`Replica`](crate) for them again.
+    PoliciesChanged,
     /// Options of zones changed, or zones came, went or were replaced whole.
     ZonesChanged {
         /// Which; `None`: perhaps all of them.

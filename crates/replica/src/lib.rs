@@ -8,6 +8,8 @@ pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
 
+// Who may write what.
+pub mod policy;
 // An UPDATE from octets to the change it makes.
 pub mod update;
 // What members say to each other.

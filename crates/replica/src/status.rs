@@ -2,8 +2,11 @@
 
 use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, ZoneOptions};
 use crate::machine::Alarms;
+use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
 use crate::update::{KeyTable, TsigKey};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
 use zone::{Changeset, ZoneId};
@@ -96,6 +99,8 @@ pub struct KeyStatus {
     pub algorithm: crate::io::KeyAlgorithm,
     /// What it may do, and where; `None` is everywhere.
     pub grants: Vec<(Option<ZoneId>, Right)>,
+    /// Whether it has two secrets.
+    pub is_rolling: bool,
 }
 
 impl Replica {
@@ -198,8 +203,12 @@ impl Replica {
     pub fn key_table(&self) -> KeyTable {
         let mut table = KeyTable::default();
         for (name, key) in self.machine.settings.keys() {
-            let secret = self.open_secret(name, &key.secret);
-            let key = secret.and_then(|secret| TsigKey::new(name.as_ref(), key.algorithm, &[&secret]).ok());
+            let sealed = [Some(&key.secret), key.previous.as_ref()].into_iter().flatten();
+            let secrets: Option<Vec<_>> = sealed.map(|secret| self.open_secret(name, secret)).collect();
+            let key = secrets.and_then(|secrets| {
+                let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
+                TsigKey::new(name.as_ref(), key.algorithm, &secrets).ok()
+            });
             if let Some(key) = key {
                 // A full table leaves keys out; limits keep the settings from holding more.
                 let _ = table.insert(key);
@@ -217,8 +226,21 @@ impl Replica {
             of_key.map(|(_, zone, right)| (zone.clone(), *right)).collect()
         };
         let keys = settings.keys().iter();
-        keys.map(|(name, key)| KeyStatus { name: name.clone(), algorithm: key.algorithm, grants: grants_of(name) })
-            .collect()
+        keys.map(|(name, key)| KeyStatus {
+            name: name.clone(),
+            algorithm: key.algorithm,
+            grants: grants_of(name),
+            is_rolling: key.previous.is_some(),
+        })
+        .collect()
+    }
+
+    /// Who may write what, in one zone or in all (`None`); and how far a grant of updates goes. Asked for again after
+    /// [`Output::PoliciesChanged`](crate::io::Output::PoliciesChanged).
+    #[must_use]
+    pub fn policies(&self) -> (BTreeMap<Option<ZoneId>, Arc<Policy>>, UpdateGrant) {
+        let settings = &self.machine.settings;
+        (settings.policies().clone(), settings.update_grant())
     }
 
     /// The changes of a zone that lead from `serial` to the present (RFC 1995); `None` when they do not reach back.

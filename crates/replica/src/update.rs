@@ -23,7 +23,7 @@ pub use prescan::{Parsed, Prerequisite, Step, prescan};
 mod evaluate;
 pub mod serial;
 mod working;
-pub use evaluate::{Evaluated, Refusal, evaluate};
+pub use evaluate::{Evaluated, Refusal, evaluate, evaluate_within};
 pub use working::{LimitReached, ZoneRead};
 
 // What goes back.

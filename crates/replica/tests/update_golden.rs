@@ -8,6 +8,8 @@
 //! zone example.test.                        its records follow, indented; names are relative to it, @ is its apex
 //!     www 300 A 192.0.2.1
 //! policy unixtime 1700000000                how serials move from here on, and what time it is
+//! rules dhcp.example.                       updates are of this key from here on; the rules for it follow, indented
+//!     grant dhcp.example. zonesub A(2);
 //! case what it shows                        each case starts with the zone as it stands above
 //!     if www A exists                       the five prerequisites
 //!     if www A is 192.0.2.1
@@ -28,8 +30,9 @@
 mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
+use catamaran_replica::policy::{Policy, Requestor, Rules, UpdateGrant, text::parse_policy};
 use catamaran_replica::update::client::UpdateBuilder;
-use catamaran_replica::update::{Evaluated, Refusal, evaluate, prescan};
+use catamaran_replica::update::{Evaluated, Parsed as Update, Refusal, evaluate, evaluate_within, prescan};
 use std::fmt::Write as _;
 use std::path::Path;
 use support::rdata_text::{rdata_of, rdata_text, rtype_of, rtype_text};
@@ -68,8 +71,9 @@ fn run(text: &str) -> (String, usize) {
     let mut script = Script {
         zone: TestZone { apex: Name::root(), records: Vec::new() },
         policy: (SerialPolicyOption::Increment, 0),
+        rules: None,
         case: Vec::new(),
-        in_zone: false,
+        under: Under::Case,
     };
     let (mut out, mut cases, mut in_outcome) = (String::new(), 0, false);
     for line in text.lines() {
@@ -95,8 +99,18 @@ fn run(text: &str) -> (String, usize) {
 struct Script {
     zone: TestZone,
     policy: (SerialPolicyOption, u64),
+    /// The key of who asks, and the text of the rules.
+    rules: Option<(Name, String)>,
     case: Vec<Vec<String>>,
-    in_zone: bool,
+    under: Under,
+}
+
+/// What indented lines belong to.
+#[derive(PartialEq)]
+enum Under {
+    Zone,
+    Rules,
+    Case,
 }
 
 impl Script {
@@ -104,7 +118,12 @@ impl Script {
         match words {
             ["zone", apex] => {
                 self.zone = TestZone { apex: name(apex), records: Vec::new() };
-                self.in_zone = true;
+                self.rules = None;
+                self.under = Under::Zone;
+            }
+            ["rules", key] => {
+                self.rules = Some((name(key), String::new()));
+                self.under = Under::Rules;
             }
             ["policy", policy, now_s] => {
                 let policy = match *policy {
@@ -116,9 +135,13 @@ impl Script {
             }
             ["case", ..] => {
                 self.case.clear();
-                self.in_zone = false;
+                self.under = Under::Case;
             }
-            _ if self.in_zone => self.zone.records.push(record_of(words, &self.zone.apex)),
+            _ if self.under == Under::Rules => {
+                let (_, rules) = self.rules.as_mut().unwrap();
+                writeln!(rules, "{}", words.join(" ")).unwrap();
+            }
+            _ if self.under == Under::Zone => self.zone.records.push(record_of(words, &self.zone.apex)),
             _ => self.case.push(words.iter().map(|&word| word.to_owned()).collect()),
         }
     }
@@ -132,13 +155,29 @@ impl Script {
         let octets = builder.finish();
         let evaluated = match parse_request(&octets) {
             Parsed::Request(request) => match prescan(&request) {
-                Ok(parsed) => evaluate(&self.zone, &parsed, self.policy.0, self.policy.1),
+                Ok(parsed) => match self.evaluate(&parsed, octets.len()) {
+                    Ok(evaluated) => evaluated,
+                    Err(denied) => return format!("=> REFUSED, {denied}\n"),
+                },
                 Err(rcode) => Evaluated { rcode, changeset: None, refusal: None },
             },
             Parsed::Reject(reject) => Evaluated { rcode: reject.rcode, changeset: None, refusal: None },
             Parsed::Drop(reason) => panic!("{reason:?}"),
         };
         self.show(&evaluated)
+    }
+
+    /// As the leader does it; `Err` says what the rules deny.
+    fn evaluate(&self, parsed: &Update, octets: usize) -> Result<Evaluated, String> {
+        let Some((key, text)) = &self.rules else {
+            return Ok(evaluate(&self.zone, parsed, self.policy.0, self.policy.1));
+        };
+        let policy: Policy = parse_policy(text).unwrap();
+        let rules =
+            Rules { apex: self.zone.apex.as_ref(), zone: Some(&policy), all_zones: None, grant: UpdateGrant::None };
+        let judge = rules.judge(Requestor { key: key.as_ref(), source: [0; 4].into(), is_connected: false });
+        let permit = judge.permit(parsed, octets, Some(&self.zone)).map_err(|denied| denied.to_string())?;
+        Ok(evaluate_within(&permit, &self.zone, parsed, self.policy.0, self.policy.1))
     }
 
     fn show(&self, evaluated: &Evaluated) -> String {

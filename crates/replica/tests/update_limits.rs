@@ -118,6 +118,9 @@ impl ZoneRead for Endless {
     fn is_presigned(&self) -> bool {
         false
     }
+    fn record_count(&self) -> u64 {
+        u64::MAX
+    }
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
         if owner == self.apex.as_ref() {
             let _ = visit(RecordRef { owner, rtype: Rtype::SOA, ttl: 300, rdata: &soa().rdata });

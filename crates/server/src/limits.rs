@@ -164,6 +164,26 @@ pub(crate) const API_CONNECTIONS_MAX: usize = 128;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
+/// Records that wait for the audit log; more are lost to it, and that is written down.
+pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
+/// Octets of one file of the audit log after which the next begins.
+pub(crate) const AUDIT_FILE_BYTES_MAX: u64 = 64 << 20;
+/// Files of the audit log.
+pub(crate) const AUDIT_FILES_MAX: usize = 8;
+/// Octets of the longest line: two names of 1,004 characters in text, an address, numbers.
+pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
+/// Time after which what was written to the audit log is on the disk.
+pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
+/// Time after which the audit log says up to where nothing is missing, when no update has said it.
+pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
+/// Lines of the audit log that one request may ask for.
+pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
+/// Octets of one file of a `named.conf`.
+pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
+/// Files that a `named.conf` is made of.
+pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
+/// Octets of the text of an update policy that the API takes: of more than one of the most octets needs.
+pub(crate) const API_POLICY_BYTES_MAX: usize = 4 << 20;
 /// Octets of any other body that the API takes.
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 

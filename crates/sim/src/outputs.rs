@@ -61,7 +61,12 @@ impl Simulation {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
-            Output::Published { .. } | Output::PeersChanged { .. } | Output::ZonesChanged { .. } => {}
+            Output::Published { .. }
+            | Output::PeersChanged { .. }
+            | Output::PoliciesChanged
+            | Output::Audited { .. }
+            | Output::AuditGap { .. }
+            | Output::ZonesChanged { .. } => {}
         }
         Ok(())
     }

@@ -102,6 +102,11 @@ impl Replica {
             AdminCommand::AddKey { name, algorithm, secret, nonce } => {
                 Command::Settings(self.key_add(&name, algorithm, &secret, nonce)?)
             }
+            AdminCommand::RollKey { name, secret, nonce } => Command::Settings(self.key_roll(&name, &secret, nonce)?),
+            AdminCommand::RetireKey { name } => {
+                Command::Settings(SettingsChange::KeyRetire { name: name.as_ref().to_canonical() })
+            }
+            AdminCommand::SetPolicy { zone, policy } => Command::Settings(SettingsChange::PolicySet { zone, policy }),
             AdminCommand::RemoveKey { name } => {
                 Command::Settings(SettingsChange::KeyRemove { name: name.as_ref().to_canonical() })
             }
@@ -200,6 +205,25 @@ impl Replica {
         }
         let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
         Ok(SettingsChange::KeyAdd { name, algorithm, secret })
+    }
+
+    /// Seals the secret. The key whose newest secret it is already is not rolled again.
+    fn key_roll(
+        &self,
+        name: &Name,
+        secret: &[u8],
+        nonce: [u8; 12],
+    ) -> Result<SettingsChange, Result<AdminReply, AdminError>> {
+        if secret.is_empty() || secret.len() > SECRET_OCTETS_MAX {
+            return Err(Err(AdminError::Malformed));
+        }
+        let name = name.as_ref().to_canonical();
+        let Some(old) = self.machine.settings.keys().get(&name) else { return Err(Err(AdminError::KeyUnknown)) };
+        if self.open_secret(&name, &old.secret).as_deref() == Some(secret) {
+            return Err(Ok(AdminReply::Unchanged));
+        }
+        let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
+        Ok(SettingsChange::KeyRoll { name, secret })
     }
 
     pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Vec<u8>> {

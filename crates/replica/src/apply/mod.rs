@@ -1,7 +1,11 @@
 //! From committed entries to what clients see: applied one by one, published once a batch, then told.
 
+mod audit;
+
+pub(crate) use audit::record_of;
+
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry};
-use crate::io::{FatalReason, Output};
+use crate::io::{AuditRecord, FatalReason, Output};
 use crate::machine::{Applied, SettingsEffect};
 use crate::raft::{decode_conf_change, is_conf_change};
 use crate::replica::Replica;
@@ -12,14 +16,15 @@ impl Replica {
     pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
         let Some(last) = entries.last().map(|entry| entry.index) else { return };
         let mut results = Vec::with_capacity(entries.len());
-        let mut effect = SettingsEffect::default();
+        let (mut effect, mut audited) = (SettingsEffect::default(), Vec::new());
         for entry in entries {
             let index = entry.index;
-            let Some(mut applied) = self.apply_entry(&entry) else { return };
+            let Some(mut applied) = self.apply_entry(&entry, &mut audited) else { return };
             match &mut applied {
                 Applied::Full => return self.fatal(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
                     effect.keys |= changed.keys;
+                    effect.policies |= changed.policies;
                     effect.zones.append(&mut changed.zones);
                     effect.members |= changed.members;
                 }
@@ -28,6 +33,9 @@ impl Replica {
             results.push((index, applied));
         }
         self.machine.publish();
+        if !audited.is_empty() {
+            self.out.push_back(Output::Audited { records: audited });
+        }
         self.out.push_back(Output::Published { index: last });
         self.driver.applied(last);
         self.driver.log_mut().set_applied(last);
@@ -37,7 +45,7 @@ impl Replica {
     }
 
     /// `None` when this replica cannot go on.
-    fn apply_entry(&mut self, entry: &LogEntry) -> Option<Applied> {
+    fn apply_entry(&mut self, entry: &LogEntry, audited: &mut Vec<AuditRecord>) -> Option<Applied> {
         let (index, term) = (entry.index, entry.term);
         if is_conf_change(entry) {
             // What raft wrote it reads; what does not fit the configuration changes nothing, everywhere alike.
@@ -55,7 +63,9 @@ impl Replica {
         match Entry::decode(&entry.data) {
             Ok(decoded) if decoded.group == self.config.group && !self.is_above_own(&decoded) => {
                 let prepared = self.head.take_applied(index, term);
-                Some(self.machine.apply(index, term, &decoded, prepared))
+                let applied = self.machine.apply(index, term, &decoded, prepared);
+                audited.extend(record_of(index, &decoded, &applied));
+                Some(applied)
             }
             // Newer software wrote it: a replica that guessed would differ from those that know.
             _ => {
@@ -76,6 +86,9 @@ impl Replica {
     pub(crate) fn tell_effect(&mut self, effect: SettingsEffect) {
         if effect.keys {
             self.out.push_back(Output::KeysChanged);
+        }
+        if effect.policies {
+            self.out.push_back(Output::PoliciesChanged);
         }
         if !effect.zones.is_empty() {
             self.out.push_back(Output::ZonesChanged { zones: Some(effect.zones) });

@@ -14,7 +14,9 @@ mod update;
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
 pub(crate) use import::{decode_options, decode_purpose, encode_options, encode_purpose};
 pub use settings::{SettingsChange, SettingsEntry};
-pub(crate) use settings::{decode_algorithm, decode_grant, encode_algorithm, encode_grant};
+pub(crate) use settings::{
+    decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
+};
 pub use update::{UpdateEntry, ZoneChange};
 
 use crate::codec::{DecodeError, Decoder, Encoder};

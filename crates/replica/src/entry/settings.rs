@@ -7,7 +7,9 @@ use super::import::{decode_options, encode_options};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::policy::Policy;
 use crate::secrets::Sealed;
+use std::sync::Arc;
 use wire::name::Name;
 use zone::ZoneId;
 
@@ -88,6 +90,25 @@ pub enum SettingsChange {
         /// Milliseconds since 1970 after which it is void.
         expires_wall_ms: u64,
     },
+    /// Who may write what.
+    PolicySet {
+        /// Where; `None` is in all zones.
+        zone: Option<ZoneId>,
+        /// The rules; an empty policy leaves none.
+        policy: Arc<Policy>,
+    },
+    /// A TSIG key has a new secret, beside the one that it had.
+    KeyRoll {
+        /// Its name.
+        name: Name,
+        /// The new secret, sealed.
+        secret: Sealed,
+    },
+    /// The older of two secrets of a TSIG key is void.
+    KeyRetire {
+        /// Its name.
+        name: Name,
+    },
     /// All members can do what this level names, and an administrator says that none goes back.
     FeatureLevel {
         /// The level.
@@ -132,6 +153,11 @@ impl SettingsChange {
     /// be in use anywhere.
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
+            Self::Grant { right: Right::UpdateApex, .. }
+            | Self::Revoke { right: Right::UpdateApex, .. }
+            | Self::PolicySet { .. }
+            | Self::KeyRoll { .. }
+            | Self::KeyRetire { .. } => 2,
             Self::ZoneOptions { .. }
             | Self::ZoneRemove { .. }
             | Self::KeyAdd { .. }
@@ -176,6 +202,35 @@ impl SettingsChange {
                 out.u8(6);
                 encode_grant(key, zone.as_ref(), *right, out);
             }
+            Self::FeatureLevel { level } => {
+                out.u8(10);
+                out.u32(*level);
+            }
+            Self::PolicySet { zone, policy } => {
+                out.u8(11);
+                encode_policy(zone.as_ref(), policy, out);
+            }
+            Self::KeyRoll { name, secret } => {
+                out.u8(12);
+                out.name(name);
+                secret.encode(out);
+            }
+            Self::KeyRetire { name } => {
+                out.u8(13);
+                out.name(name);
+            }
+            Self::MemberAdd { .. }
+            | Self::MemberRemove { .. }
+            | Self::TokenAdd { .. }
+            | Self::MemberRole { .. }
+            | Self::LearnerTokenAdd { .. }
+            | Self::MemberReplace { .. } => self.encode_member(out),
+        }
+    }
+
+    /// Those that are about members and how one becomes a member.
+    fn encode_member(&self, out: &mut Encoder) {
+        match self {
             Self::MemberAdd { id, address, token } => {
                 out.u8(7);
                 out.u64(*id);
@@ -192,10 +247,6 @@ impl SettingsChange {
                 out.fixed(digest);
                 out.u64(*expires_wall_ms);
             }
-            Self::FeatureLevel { level } => {
-                out.u8(10);
-                out.u32(*level);
-            }
             Self::MemberRole { id, votes } => {
                 out.u8(30);
                 out.u64(*id);
@@ -211,6 +262,7 @@ impl SettingsChange {
                 out.u64(*gone);
                 out.u64(*new);
             }
+            _ => {}
         }
     }
 
@@ -243,6 +295,12 @@ impl SettingsChange {
             30 => Self::MemberRole { id: from.u64()?, votes: from.bool()? },
             31 => Self::LearnerTokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
             32 => Self::MemberReplace { gone: from.u64()?, new: from.u64()? },
+            11 => {
+                let (zone, policy) = decode_policy(from)?;
+                Self::PolicySet { zone, policy: Arc::new(policy) }
+            }
+            12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
+            13 => Self::KeyRetire { name: from.name()? },
             _ => return Err(DecodeError::Unknown),
         })
     }
@@ -277,7 +335,23 @@ pub(crate) fn encode_grant(key: &Name, zone: Option<&ZoneId>, right: Right, out:
     out.u8(match right {
         Right::Update => 1,
         Right::Transfer => 2,
+        Right::UpdateApex => 3,
     });
+}
+
+/// A policy and its place, in entries and in checkpoints.
+pub(crate) fn encode_policy(zone: Option<&ZoneId>, policy: &Policy, out: &mut Encoder) {
+    out.bool(zone.is_some());
+    if let Some(zone) = zone {
+        out.zone_id(zone);
+    }
+    policy.encode(out);
+}
+
+/// Reads what [`encode_policy`] wrote.
+pub(crate) fn decode_policy(from: &mut Decoder<'_>) -> Result<(Option<ZoneId>, Policy), DecodeError> {
+    let zone = if from.bool()? { Some(from.zone_id()?) } else { None };
+    Ok((zone, Policy::decode(from)?))
 }
 
 /// Reads what [`encode_grant`] wrote.
@@ -287,6 +361,7 @@ pub(crate) fn decode_grant(from: &mut Decoder<'_>) -> Result<(Name, Option<ZoneI
     let right = match from.u8()? {
         1 => Right::Update,
         2 => Right::Transfer,
+        3 => Right::UpdateApex,
         _ => return Err(DecodeError::Unknown),
     };
     Ok((key, zone, right))

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::io::{KeyAlgorithm, Right, SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::policy::Policy;
+use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
 use proptest::prelude::*;
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype, Serial};
 use zone::{Changeset, Record, ZoneId};
@@ -34,6 +37,15 @@ fn change() -> ZoneChange {
             ],
         },
     }
+}
+
+/// One of each kind of rule, and a limit.
+fn policy() -> Policy {
+    let text = "grant dhcp. name www.example.test. A(4) TXT;\ndeny * subdomain example.test.;\n\
+                grant *.hosts. self . ANY;\ngrant k selfsub .;\ngrant k selfwild .;\ngrant k zonesub;\n\
+                grant k wildcard *.example.test. TYPE65280;\ngrant * tcp-self . PTR(1);\ndeny * 6to4-self .;\n\
+                limit dhcp. update-records 1 update-octets 2 name-records 3 zone-records 4;";
+    parse_policy(text).unwrap()
 }
 
 fn settings(change: SettingsChange) -> Body {
@@ -124,6 +136,17 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
         ("member_role", settings(SettingsChange::MemberRole { id: 4, votes: true })),
         ("learner_token_add", settings(SettingsChange::LearnerTokenAdd { digest: [8; 32], expires_wall_ms: 13 })),
         ("member_replace", settings(SettingsChange::MemberReplace { gone: 2, new: 4 })),
+        ("grant_apex", settings(SettingsChange::Grant { key: name("key."), zone: None, right: Right::UpdateApex })),
+        ("policy_zone", settings(SettingsChange::PolicySet { zone: Some(zone()), policy: Arc::new(policy()) })),
+        ("policy_none", settings(SettingsChange::PolicySet { zone: None, policy: Arc::default() })),
+        (
+            "key_roll",
+            settings(SettingsChange::KeyRoll {
+                name: name("key."),
+                secret: Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] },
+            }),
+        ),
+        ("key_retire", settings(SettingsChange::KeyRetire { name: name("key.") })),
     ]
 }
 
@@ -181,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..21, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..26, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

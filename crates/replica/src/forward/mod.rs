@@ -11,16 +11,18 @@ pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::io::{NodeId, Output, Right, Serving, UpdateRequest, Verdict};
+use crate::io::{NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
+use crate::policy::Requestor;
 use crate::propose::Origin;
 use crate::replica::Replica;
 use crate::state::{Identity, Known};
+use crate::update::prescan;
 use core::net::{IpAddr, SocketAddr};
 use waiter::Client;
-use wire::name::Name;
+use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
 /// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
@@ -62,7 +64,7 @@ impl Replica {
 
     /// Hands an update to the leader that nothing here speaks against.
     fn forward_update(&mut self, request: UpdateRequest) {
-        let UpdateRequest { request_id, source, message, verified, transport: _, refused_for: _ } = request;
+        let UpdateRequest { request_id, source, message, verified, transport, refused_for: _ } = request;
         let source = source_octets(source);
         let client = Client { request_id, source };
         if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || self.is_stopping() {
@@ -74,6 +76,8 @@ impl Replica {
             time_signed: verified.time_signed,
             fudge: verified.fudge,
             source,
+            // A leader of software before that level would not know it.
+            transport: (self.machine.settings.feature_level() >= 2).then_some(transport),
             message,
         });
         let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };
@@ -97,7 +101,7 @@ impl Replica {
         if !is_confirmed {
             return self.verdict(*request_id, Verdict::NotProposed);
         }
-        let is_refused = refused_for.as_ref().is_some_and(|zone| self.refuses(&verified.key_name, zone));
+        let is_refused = refused_for.as_ref().is_some_and(|zone| self.refuses(&request, zone));
         let source = source_octets(request.source);
         let key_name = verified.key_name.as_ref().to_canonical();
         let known = self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source);
@@ -107,11 +111,21 @@ impl Replica {
         self.handle_update(UpdateRequest { refused_for: None, ..request });
     }
 
-    /// Whether a key may not update a zone, by what is applied here. The leader asks the same at evaluation.
-    fn refuses(&self, key: &Name, zone: &ZoneId) -> bool {
+    /// Whether an update may not be made, by what is applied here. The leader asks the same at evaluation.
+    fn refuses(&self, request: &UpdateRequest, id: &ZoneId) -> bool {
         let published = self.machine.zones.published();
-        let is_open = published.zone(zone).is_some_and(|zone| !zone.is_presigned());
-        !is_open || !self.machine.settings.is_granted(&key.as_ref().to_canonical(), zone, Right::Update)
+        let Some(zone) = published.zone(id).filter(|zone| !zone.is_presigned()) else { return true };
+        let key = request.verified.key_name.as_ref().to_canonical();
+        let requestor = Requestor {
+            key: key.as_ref(),
+            source: request.source.ip(),
+            is_connected: request.transport == Transport::Tcp,
+        };
+        let judge = self.machine.settings.rules(&key, id).judge(requestor);
+        let Parsed::Request(parsed) = parse_request(&request.message) else { return false };
+        // What is wrong with its form is for the leader to say.
+        let Ok(parsed) = prescan(&parsed) else { return !judge.may_grant() };
+        judge.permit(&parsed, request.message.len(), Some(&zone)).is_err()
     }
 
     /// Starts to wait for the outcome of a command, and sends it on its way.

@@ -89,6 +89,8 @@ impl Waiter {
                     | SettingsChange::TokenAdd { .. }
                     | SettingsChange::ZoneOptions { .. }
                     | SettingsChange::FeatureLevel { .. }
+                    | SettingsChange::PolicySet { .. }
+                    | SettingsChange::KeyRetire { .. }
             ),
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }
@@ -297,6 +299,7 @@ mod tests {
     fn update(number: u8) -> (Command, Purpose) {
         let identity = [number; 16];
         let command = Command::Update(UpdateCommand {
+            transport: None,
             identity,
             key_name: "key.".parse().unwrap(),
             time_signed: 0,

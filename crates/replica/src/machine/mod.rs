@@ -86,6 +86,7 @@ pub(crate) enum Applied {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettingsEffect {
     pub(crate) keys: bool,
+    pub(crate) policies: bool,
     /// Each of very many may come by itself: what is done then must not look at all of them.
     pub(crate) zones: Vec<ZoneId>,
     pub(crate) members: bool,
@@ -266,18 +267,22 @@ fn effect_of(change: &SettingsChange) -> SettingsEffect {
         SettingsChange::ZoneRemove { zone } => {
             effect.zones.push(zone.clone());
             effect.keys = true;
+            effect.policies = true;
         }
         SettingsChange::KeyAdd { .. }
         | SettingsChange::KeyRemove { .. }
+        | SettingsChange::KeyRoll { .. }
+        | SettingsChange::KeyRetire { .. }
         | SettingsChange::Grant { .. }
         | SettingsChange::Revoke { .. } => effect.keys = true,
         SettingsChange::MemberAdd { .. }
         | SettingsChange::MemberRemove { .. }
         | SettingsChange::MemberRole { .. }
         | SettingsChange::MemberReplace { .. } => effect.members = true,
-        SettingsChange::TokenAdd { .. }
-        | SettingsChange::LearnerTokenAdd { .. }
-        | SettingsChange::FeatureLevel { .. } => {}
+        SettingsChange::PolicySet { .. } => effect.policies = true,
+        // It may change how far a grant goes.
+        SettingsChange::FeatureLevel { .. } => effect.policies = true,
+        SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
     }
     effect
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::command::UpdateCommand;
 use crate::entry::{Body, SettingsChange, StageId};
-use crate::io::AdminError;
+use crate::io::{AdminError, Transport};
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use proptest::prelude::*;
 use wire::number::Rcode;
@@ -44,6 +44,7 @@ fn snapshot() -> Message {
 
 fn frames() -> Vec<Frame> {
     let update = UpdateCommand {
+        transport: None,
         identity: [1; 16],
         key_name: "key.".parse().unwrap(),
         time_signed: 1_700_000_000,
@@ -51,8 +52,12 @@ fn frames() -> Vec<Frame> {
         source: [2; 16],
         message: vec![0; 40],
     };
+    let [over_udp, over_tcp] = [Transport::Udp, Transport::Tcp]
+        .map(|transport| UpdateCommand { transport: Some(transport), ..update.clone() });
     let commands = [
         Command::Update(update),
+        Command::Update(over_udp),
+        Command::Update(over_tcp),
         Command::Propose(Body::ImportAbandon(StageId([3; 16]))),
         Command::Settings(SettingsChange::MemberRemove { id: 3 }),
         Command::NodeAdd { node: Some(4), address: "[::1]:7004".to_owned(), token: Some([8; 32]) },

@@ -4,14 +4,16 @@ use super::membership::has_caught_up;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
-use crate::io::{AdminError, NodeId, Right};
+use crate::io::{AdminError, NodeId, Transport};
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
+use crate::policy::Requestor;
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
 use crate::state::Known;
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
+use core::net::Ipv6Addr;
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -139,11 +141,18 @@ impl Evaluator<'_> {
         // RFC 2136 3.1.2: not an apex that is served here.
         let Some(&options) = self.machine.settings.zones().get(&id) else { return (Rcode::NOTAUTH, None) };
         let Some(zone) = self.machine.zones.head().zone(&id) else { return (Rcode::NOTAUTH, None) };
-        if !self.machine.settings.is_granted(&update.key_name, &id, Right::Update) {
+        let requestor = Requestor {
+            key: update.key_name.as_ref(),
+            source: Ipv6Addr::from(update.source).into(),
+            is_connected: update.transport == Some(Transport::Tcp),
+        };
+        let judge = self.machine.settings.rules(&update.key_name, &id).judge(requestor);
+        let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
             return (Rcode::REFUSED, None);
-        }
+        };
         let now_s = self.head.time_ms / 1_000;
-        let Outcome { rcode, changeset, .. } = update::evaluate(&zone, &parsed, options.serial_policy, now_s);
+        let Outcome { rcode, changeset, .. } =
+            update::evaluate_within(&permit, &zone, &parsed, options.serial_policy, now_s);
         let change = changeset.map(|changeset| ZoneChange { zone: id, base_hash: zone.hash(), changeset });
         (rcode, change)
     }

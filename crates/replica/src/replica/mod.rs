@@ -154,6 +154,7 @@ impl Replica {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
         self.out.push_back(Output::KeysChanged);
+        self.out.push_back(Output::PoliciesChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
         self.note_removal();

@@ -2,12 +2,13 @@
 
 use super::Replica;
 use super::founding::{Founding, create_log, log_id};
+use crate::apply::record_of;
 use crate::checkpoint::{CheckpointError, CheckpointReader, stale_files};
 use crate::codec::DecodeError;
 use crate::config::ReplicaConfig;
 use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::entry::Entry;
-use crate::io::{Member, Now};
+use crate::io::{AuditRecord, Member, Now, Output};
 use crate::log::{self, CheckpointRef, Log};
 use crate::machine::{Machine, Restore, RestoreError, empty_machine};
 use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
@@ -113,7 +114,14 @@ impl Replica {
             (machine, members)
         };
         let commit = log.hard_state().commit;
-        replay(disk, &log, &mut machine, &mut conf_state, commit)?;
+        let mut audited = Vec::new();
+        let audit_after = config.audit_after;
+        let mut audit = |record: AuditRecord| {
+            if record.index > audit_after {
+                audited.push(record);
+            }
+        };
+        replay(disk, &log, &mut machine, &mut conf_state, commit, &mut audit)?;
         let (cluster, known) = (machine.settings.feature_level(), config.feature_level);
         if cluster > known {
             return Err(OpenError::Level { cluster, known });
@@ -126,6 +134,12 @@ impl Replica {
         }
         replica.repairs = repairs;
         replica.remove_files(stale);
+        if reference.index > GENESIS.0.max(audit_after) {
+            replica.out.push_back(Output::AuditGap { after: audit_after, to: reference.index });
+        }
+        if !audited.is_empty() {
+            replica.out.push_back(Output::Audited { records: audited });
+        }
         replica.tell_all();
         Ok(replica)
     }
@@ -157,6 +171,7 @@ pub(super) fn replay(
     machine: &mut Machine,
     conf_state: &mut ConfState,
     commit: u64,
+    audit: &mut impl FnMut(AuditRecord),
 ) -> Result<(), OpenError> {
     let first = machine.applied.0 + 1;
     if first > commit {
@@ -178,7 +193,8 @@ pub(super) fn replay(
         } else {
             match Entry::decode(&entry.data) {
                 Ok(decoded) => {
-                    machine.apply(entry.index, entry.term, &decoded, None);
+                    let applied = machine.apply(entry.index, entry.term, &decoded, None);
+                    record_of(entry.index, &decoded, &applied).into_iter().for_each(&mut *audit);
                     machine.publish();
                 }
                 Err(error) => result = Err(OpenError::Version(error)),

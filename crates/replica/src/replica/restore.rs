@@ -135,7 +135,8 @@ impl Replica {
         let mut machine = restore(disk, &reader, founder.config)?;
         let mut members = reader.manifest().header.members.clone();
         // What a majority acknowledged may be here without this member having heard so.
-        replay(disk, &log, &mut machine, &mut members, log.last_index())?;
+        // The audit log of the old cluster stays with it.
+        replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
         found(machine, founder)
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Machine {
     pub(super) removed: Option<bool>,
     pub(super) fatal: Option<FatalReason>,
     pub(super) is_stopped: bool,
+    /// What the audit log of the member holds.
+    pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
 }
 
@@ -97,6 +99,22 @@ pub(super) fn sign(message: Vec<u8>, wall_ms: u64) -> Vec<u8> {
     key.sign(message, wall_ms / 1_000).unwrap()
 }
 
+/// One line of an audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Audited {
+    Update(crate::io::AuditRecord),
+    Gap(u64, u64),
+}
+
+impl Audited {
+    pub(super) const fn last_index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index,
+            Self::Gap(_, to) => *to,
+        }
+    }
+}
+
 impl Cluster {
     /// Founders 1 to `count`, started, none elected.
     pub(super) fn new(count: u64) -> Self {
@@ -136,6 +154,8 @@ impl Cluster {
         config.log = self.log.clone();
         config.store = StoreConfig { reserve_bytes: 64 << 20, huge_pages: false };
         config.session_count_max = self.session_count_max;
+        let last = self.machines.get(&id).and_then(|machine| machine.audited.last()).map_or(0, Audited::last_index);
+        config.audit_after = last;
         config
     }
 
@@ -252,6 +272,8 @@ impl Cluster {
             Output::ReadIndexDone { request_id, result } => {
                 self.reads.insert(request_id, result);
             }
+            Output::Audited { records } => machine.audited.extend(records.into_iter().map(Audited::Update)),
+            Output::AuditGap { after, to } => machine.audited.push(Audited::Gap(after, to)),
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => machine.fatal = Some(reason),
             Output::Stopped => machine.is_stopped = true,
@@ -261,6 +283,7 @@ impl Cluster {
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
             | Output::KeysChanged
+            | Output::PoliciesChanged
             | Output::ZonesChanged { .. } => {}
         }
     }
@@ -361,7 +384,17 @@ impl Cluster {
 
     /// An UPDATE as a client's octets, as a shell would hand it over whose zones and grants say nothing against it.
     pub(super) fn update_octets(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
-        self.update_through(id, message, source, None)
+        self.update_octets_over(Transport::Udp, id, message, source)
+    }
+
+    pub(super) fn update_octets_over(
+        &mut self,
+        transport: Transport,
+        id: NodeId,
+        message: Vec<u8>,
+        source: &str,
+    ) -> u64 {
+        self.update_through(transport, id, message, source, None)
     }
 
     /// The same through a shell that looks at the zones and the grants of its node first.
@@ -370,10 +403,17 @@ impl Cluster {
         let replica = self.replica(id);
         let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
         let is_granted = replica.is_granted(&name("key."), &zone, Right::Update);
-        self.update_through(id, message, source, (!is_open || !is_granted).then_some(zone))
+        self.update_through(Transport::Udp, id, message, source, (!is_open || !is_granted).then_some(zone))
     }
 
-    fn update_through(&mut self, id: NodeId, message: Vec<u8>, source: &str, refused_for: Option<ZoneId>) -> u64 {
+    fn update_through(
+        &mut self,
+        transport: Transport,
+        id: NodeId,
+        message: Vec<u8>,
+        source: &str,
+        refused_for: Option<ZoneId>,
+    ) -> u64 {
         let request_id = self.next_request;
         self.next_request += 1;
         let keys = self.replica(id).key_table();
@@ -383,7 +423,6 @@ impl Cluster {
             panic!("not verified")
         };
         let source: SocketAddr = source.parse().unwrap();
-        let transport = Transport::Udp;
         let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
         self.input(id, Input::Update(request));
         request_id

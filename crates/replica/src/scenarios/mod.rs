@@ -4,10 +4,12 @@ mod backup;
 mod chaos;
 mod cluster;
 
+mod audit;
 mod elections;
 mod hostile;
 mod membership;
 mod persistence;
+mod policy;
 mod quarantine;
 mod transfers;
 mod updates;

@@ -20,6 +20,7 @@ pub(crate) enum Item {
     Scalars = 10,
     History = 11,
     Stage = 12,
+    Policy = 13,
     Learner = 30,
     LearnerToken = 31,
 }

@@ -199,6 +199,7 @@ impl Replica {
         let (manifest, table, machine) = *ready;
         let alarms = self.machine.alarms;
         self.drop_head();
+        let after = self.machine.applied.0;
         self.machine = machine;
         self.machine.alarms = alarms;
         if self.machine.settings.feature_level() > self.config.feature_level {
@@ -211,10 +212,11 @@ impl Replica {
         self.driver.log_mut().set_applied(index);
         self.offer_checkpoint(manifest, table);
         self.counters.checkpoints_installed += 1;
+        self.out.push_back(Output::AuditGap { after, to: index });
         self.out.push_back(Output::ZonesReplaced);
         self.out.push_back(Output::Published { index });
         self.out.push_back(Output::ZonesChanged { zones: None });
-        self.tell_effect(SettingsEffect { keys: true, zones: Vec::new(), members: true });
+        self.tell_effect(SettingsEffect { keys: true, policies: true, zones: Vec::new(), members: true });
         self.settle_installed(index);
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {

@@ -8,6 +8,7 @@ use super::prescan::{Parsed, Prerequisite, Step};
 use super::serial;
 use super::working::{LimitReached, Working, ZoneRead, comparable};
 use crate::io::SerialPolicyOption;
+use crate::policy::Permit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::name::Name;
@@ -72,13 +73,26 @@ impl From<Rcode> for Verdict {
 /// since 1970, is used by [`SerialPolicyOption::UnixTime`] only.
 #[must_use]
 pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
-    match changeset(zone, parsed, policy, now_s) {
+    evaluate_within(&Permit::unlimited(), zone, parsed, policy, now_s)
+}
+
+/// As [`evaluate`], of a requestor whose rules let it have only so much.
+#[must_use]
+pub fn evaluate_within<Z: ZoneRead>(
+    permit: &Permit,
+    zone: &Z,
+    parsed: &Parsed,
+    policy: SerialPolicyOption,
+    now_s: u64,
+) -> Evaluated {
+    match changeset(permit, zone, parsed, policy, now_s) {
         Ok(changeset) => Evaluated { rcode: Rcode::NOERROR, changeset, refusal: None },
         Err(Verdict { rcode, refusal }) => Evaluated { rcode, changeset: None, refusal },
     }
 }
 
 fn changeset<Z: ZoneRead>(
+    permit: &Permit,
     zone: &Z,
     parsed: &Parsed,
     policy: SerialPolicyOption,
@@ -98,6 +112,7 @@ fn changeset<Z: ZoneRead>(
     for step in &parsed.steps {
         apply.step(step)?;
     }
+    apply.working.check_permit(permit)?;
     apply.finish(policy, now_s)
 }
 

@@ -10,6 +10,7 @@
 //! FORMERR before any of its sections means something (RFC 1035 4.1.1).
 
 use super::limits::UPDATE_RECORDS_MAX;
+use crate::policy::is_never_written;
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{RecordView, Request, Section};
@@ -161,7 +162,7 @@ fn step(record: &RecordView<'_>, apex: &Name, rdata: &[u8]) -> Result<Step, Rcod
         _ => return Err(Rcode::FORMERR),
     };
     // Not a matter of form, but decided at the same place as in BIND, so that the first fault in order wins.
-    if is_ours_alone(rtype) { Err(Rcode::REFUSED) } else { Ok(step) }
+    if is_never_written(rtype) { Err(Rcode::REFUSED) } else { Ok(step) }
 }
 
 /// RFC 2136 3.2.5, 3.4.1.3: the owner must be in the zone. Names below a zone cut are taken: glue is updated so.
@@ -172,20 +173,6 @@ fn owner_in_zone(record: &RecordView<'_>, apex: &Name) -> Result<Name, Rcode> {
 /// Types that no zone holds: QTYPEs and meta types (RFC 6895 3.1: 128 to 255 and OPT), and 0, which is reserved.
 const fn is_meta(rtype: Rtype) -> bool {
     matches!(rtype.0, 0 | 41 | 128..=255)
-}
-
-/// Types that a client may neither add nor delete.
-///
-/// - RRSIG, NSEC, NSEC3: who signs makes them; RFC 3007 3.1.1 forbids NSEC's predecessor in updates for that reason.
-///   They cannot be right in a zone that is not signed. BIND lets RRSIGs in at the apex, for key signing keys that are
-///   kept off line; there is no such use here until zones are signed.
-/// - NSEC3PARAM says that a complete NSEC3 chain is there (RFC 5155 4): in a zone that is not signed there is none.
-/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would
-///   be refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
-///
-/// DS, CDS, CDNSKEY and ZONEMD are data like others.
-const fn is_ours_alone(rtype: Rtype) -> bool {
-    matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY)
 }
 
 /// The rdata, checked and decompressed, in `out`; empty where there is none, as in most prerequisites and deletions.

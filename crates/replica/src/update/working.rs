@@ -7,6 +7,7 @@ use super::limits::{
     CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
     UPDATE_TOUCHED_RECORDS_MAX,
 };
+use crate::policy::Permit;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -23,6 +24,8 @@ pub trait ZoneRead {
     fn apex(&self) -> NameRef<'_>;
     /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
     fn is_presigned(&self) -> bool;
+    /// Number of records, all of them.
+    fn record_count(&self) -> u64;
     /// Shows every record of this very owner, RRSIGs too, the records of an RRset one after the other, until `visit`
     /// breaks off. Wildcards and zone cuts mean nothing here (RFC 2136 1.1.3, 1.1.4).
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>);
@@ -35,6 +38,10 @@ impl ZoneRead for Zone<'_> {
 
     fn is_presigned(&self) -> bool {
         Zone::is_presigned(self)
+    }
+
+    fn record_count(&self) -> u64 {
+        Zone::record_count(self)
     }
 
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
@@ -57,6 +64,12 @@ pub enum LimitReached {
     OwnerOctets,
     /// [`CHANGE_OCTETS_MAX`]
     ChangeOctets,
+    /// Records of a type that a rule lets an owner have.
+    GrantedRrsetRecords,
+    /// Records that the limit of a key lets an owner have.
+    KeyNameRecords,
+    /// Records that the limit of a key lets the zone have.
+    KeyZoneRecords,
 }
 
 impl LimitReached {
@@ -70,6 +83,9 @@ impl LimitReached {
             Self::OwnerRrsets => "owner_rrsets",
             Self::OwnerOctets => "owner_octets",
             Self::ChangeOctets => "change_octets",
+            Self::GrantedRrsetRecords => "granted_rrset_records",
+            Self::KeyNameRecords => "key_name_records",
+            Self::KeyZoneRecords => "key_zone_records",
         }
     }
 }
@@ -301,6 +317,35 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
     /// Whether there is any difference.
     pub(super) fn is_changed(&self) -> bool {
         self.owners.values().flat_map(|owner| owner.rrsets.values()).any(WorkingRrset::is_changed)
+    }
+
+    /// Holds what has become more against what the requestor may have. What others have made more than that may stay,
+    /// and shrink.
+    pub(super) fn check_permit(&self, permit: &Permit) -> Result<(), LimitReached> {
+        let (mut zone_before, mut zone_now) = (0, 0);
+        for owner in self.owners.values() {
+            let (mut before, mut now) = (0, 0);
+            for rrset in owner.rrsets.values() {
+                before += rrset.before.len();
+                now += rrset.now.len();
+                let has_grown = rrset.now.len() > rrset.before.len();
+                if has_grown
+                    && permit.rrset_records_max(&owner.name, rrset.rtype).is_some_and(|max| rrset.now.len() > max)
+                {
+                    return Err(LimitReached::GrantedRrsetRecords);
+                }
+            }
+            if now > before && permit.name_records_max().is_some_and(|max| now > max) {
+                return Err(LimitReached::KeyNameRecords);
+            }
+            zone_before += before as u64;
+            zone_now += now as u64;
+        }
+        let zone_records = self.zone.record_count().saturating_sub(zone_before).saturating_add(zone_now);
+        if zone_now > zone_before && permit.zone_records_max().is_some_and(|max| zone_records > max) {
+            return Err(LimitReached::KeyZoneRecords);
+        }
+        Ok(())
     }
 
     /// The net difference between the zone as it was and as it is now.

@@ -23,6 +23,10 @@ impl ZoneRead for TestZone {
         self.records.iter().any(|record| record.owner == self.apex && record.rtype == Rtype::DNSKEY)
     }
 
+    fn record_count(&self) -> u64 {
+        self.records.len() as u64
+    }
+
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
         for record in self.records.iter().filter(|record| record.owner.as_ref() == owner) {
             let Record { owner, rtype, ttl, rdata } = record;

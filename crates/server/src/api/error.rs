@@ -62,6 +62,9 @@ impl From<AdminError> for ApiError {
                 "a key of that name exists with another secret",
                 "remove it first, or choose another name",
             ),
+            AdminError::KeyRolling => {
+                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
+            }
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
             AdminError::NodeUnknown
             | AdminError::NodeExists
@@ -178,8 +181,8 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/nodes, /v1/tokens, \
-         /v1/feature-level",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/policy, \
+         /v1/policy/check, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/backup, /v1/feature-level",
     )
 }
 

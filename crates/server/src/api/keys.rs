@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use replica::io::{AdminCommand, AdminReply, KeyAlgorithm, Right};
+use replica::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right};
 use serde::Deserialize;
 use std::sync::Arc;
 use wire::Name;
@@ -28,6 +28,7 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
         name: key.name.to_string(),
         algorithm: mnemonic(key.algorithm).to_owned(),
         secret: None,
+        rolling: key.is_rolling,
         grants: key
             .grants
             .iter()
@@ -45,29 +46,18 @@ pub(super) async fn add(
     State(api): State<Arc<Api>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
-    // Whatever type the client says the body has.
-    let key: KeyJson = serde_json::from_slice(&body?).map_err(|error| {
-        bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
-    })?;
-    let name = parse_name(&key.name)?;
-    let algorithm = Algorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
-        bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512")
-    })?;
+    let (key, name, algorithm) = parse_key(&body?)?;
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
-        let secret = data_encoding::BASE64.decode(secret.as_bytes()).map_err(|error| {
-            bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it")
-        })?;
-        let mut nonce = [0; 12];
-        fill_random(&mut nonce)
-            .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
+        let (secret, nonce) = secret_and_nonce(secret)?;
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
     }
     for grant in &key.grants {
         let right = match grant.right.as_str() {
             "update" => Right::Update,
             "transfer" => Right::Transfer,
-            other => return Err(bad(format!("`{other}` is no right"), "update or transfer")),
+            "update-apex" => Right::UpdateApex,
+            other => return Err(bad(format!("`{other}` is no right"), "update, update-apex or transfer")),
         };
         let zone = grant.zone.as_deref().map(parse_name).transpose()?.map(|apex| ZoneId { view: 0, apex });
         commands.push(AdminCommand::Grant { key: name.clone(), zone, right });
@@ -92,12 +82,65 @@ pub(super) async fn add(
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }
 
+/// Gives a key that is there a second secret.
+pub(super) async fn roll(
+    State(api): State<Arc<Api>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let (key, name, algorithm) = parse_key(&body?)?;
+    let rights = api.handle.shared().rights();
+    let known = rights.statuses().find(|known| known.name == name).ok_or(AdminError::KeyUnknown)?;
+    if known.algorithm != wire_algorithm(algorithm) {
+        return Err(bad(
+            format!("the key is one of {}", mnemonic(known.algorithm)),
+            "a key keeps its algorithm: make another key to change it",
+        ));
+    }
+    let secret = key
+        .secret
+        .as_deref()
+        .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
+    let (secret, nonce) = secret_and_nonce(secret)?;
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::RollKey { name, secret, nonce }).await?))
+}
+
+/// Makes the older of two secrets void.
+pub(super) async fn retire(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let name = parse_name(&query?.name)?;
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::RetireKey { name }).await?))
+}
+
 pub(super) async fn remove(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
     Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveKey { name }).await?))
+}
+
+fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {
+    // Whatever type the client says the body has.
+    let key: KeyJson = serde_json::from_slice(body).map_err(|error| {
+        bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
+    })?;
+    let name = parse_name(&key.name)?;
+    let algorithm = Algorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
+        bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512")
+    })?;
+    Ok((key, name, algorithm))
+}
+
+fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
+    let secret = data_encoding::BASE64
+        .decode(secret.as_bytes())
+        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
+    let mut nonce = [0; 12];
+    fill_random(&mut nonce)
+        .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
+    Ok((secret, nonce))
 }
 
 fn parse_name(text: &str) -> Result<Name, ApiError> {
@@ -131,5 +174,6 @@ const fn right_label(right: Right) -> &'static str {
     match right {
         Right::Update => "update",
         Right::Transfer => "transfer",
+        Right::UpdateApex => "update-apex",
     }
 }

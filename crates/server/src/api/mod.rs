@@ -12,6 +12,10 @@
 //! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
+//! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
+//! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
+//! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |
+//! | `GET /v1/audit?lines=N` | the last lines of this node's audit log | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
 //! | `PATCH /v1/nodes?node=N&votes=BOOL` | gives a node a vote, or makes it a learner | always |
 //! | `PUT /v1/nodes?node=N&by=M` | removes node N and gives its vote to learner M, in one step | always |
@@ -28,6 +32,7 @@
 pub(crate) mod types;
 
 mod at_serial;
+mod audit;
 pub(crate) mod backup;
 mod consistent;
 pub(crate) mod error;
@@ -36,12 +41,13 @@ mod keys;
 mod listener;
 mod nodes;
 mod page;
+mod policy;
 mod status;
 mod tokens;
 mod zones;
 
 use crate::files::token::Token;
-use crate::limits::{API_BODY_BYTES_MAX, API_ZONE_BYTES_MAX};
+use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
 use crate::node::readers::Zones;
@@ -65,6 +71,8 @@ pub(crate) struct Api {
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
     pub(crate) backups: backup::Backups,
+    /// Where the audit log is.
+    pub(crate) audit: std::path::PathBuf,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }
@@ -82,8 +90,11 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route_layer(from_fn_with_state(api.clone(), guard::local_or_token));
     let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
+    let policy = get(policy::show).put(policy::set).layer(DefaultBodyLimit::max(API_POLICY_BYTES_MAX));
+    let policy = Router::new().route("/v1/policy", policy).route("/v1/policy/check", get(policy::check));
     let guarded = Router::new()
-        .route("/v1/keys", get(keys::list).post(keys::add).delete(keys::remove))
+        .route("/v1/keys", get(keys::list).post(keys::add).put(keys::roll).patch(keys::retire).delete(keys::remove))
+        .route("/v1/audit", get(audit::last))
         .route("/v1/nodes", axum::routing::delete(nodes::remove).patch(nodes::set_vote).put(nodes::replace))
         .route("/v1/leader", axum::routing::post(nodes::transfer_leader))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
@@ -91,6 +102,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
+        .merge(policy)
         .route_layer(from_fn_with_state(api.clone(), guard::token));
     open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(api)
 }

@@ -25,6 +25,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         replica: Arc::default(),
         log_sync: Arc::default(),
         bulk_sync: Arc::default(),
+        audit: Arc::default(),
         desk: Desk::new(1).0,
         transfers: Arc::default(),
     };
@@ -37,6 +38,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
+        audit: dir.join("data.audit"),
         join: JoinOffer(None),
     })
 }

@@ -1,6 +1,7 @@
 //! What goes over the API, as JSON; the server and the command line both use these.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// `GET /v1/status`
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -101,6 +102,9 @@ pub(crate) struct KeyJson {
     pub(crate) secret: Option<String>,
     #[serde(default)]
     pub(crate) grants: Vec<GrantJson>,
+    /// Whether it has two secrets. Told, never taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rolling: bool,
 }
 
 /// What a key may do where.
@@ -109,8 +113,28 @@ pub(crate) struct KeyJson {
 pub(crate) struct GrantJson {
     /// The zone's apex; null means all zones.
     pub(crate) zone: Option<String>,
-    /// `update` or `transfer`.
+    /// `update`, `update-apex` (the SOA and the NS of the apex too) or `transfer`.
     pub(crate) right: String,
+}
+
+/// `GET /v1/policy/check`
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DecisionJson {
+    /// The zone that the name is in.
+    pub(crate) zone: String,
+    pub(crate) granted: bool,
+    pub(crate) why: String,
+    /// The rule that decided, if one did.
+    pub(crate) rule: Option<String>,
+    /// `zone`, `all-zones` or `grants`.
+    pub(crate) list: Option<String>,
+    /// Its number there, from one.
+    pub(crate) number: Option<usize>,
+    /// Records of the type that the name may have for one more to be added.
+    pub(crate) records_max: Option<u16>,
+    /// Limits of the key by their words.
+    pub(crate) limits: BTreeMap<String, u32>,
+    pub(crate) key_known: bool,
 }
 
 /// The answer to a change.

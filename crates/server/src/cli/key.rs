@@ -11,12 +11,18 @@ use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, zones, update, transfer, target } => {
+        KeyCommand::Add { name, file, algorithm, zones, update, update_apex, transfer, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
-            add(&key, zones, *update, *transfer, target)?;
+            let rights = [(*update, "update"), (*update_apex, "update-apex"), (*transfer, "transfer")];
+            add(&key, zones, rights, target)?;
             if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
         }
         KeyCommand::List { target } => list(target),
+        KeyCommand::Roll { name, file, target } => {
+            let key = roll(name.as_deref(), file.as_deref(), target)?;
+            if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
+        }
+        KeyCommand::Retire { name, target } => retire(name, target),
         KeyCommand::Remove { name, target } => remove(name, target),
     }
 }
@@ -33,8 +39,7 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
 }
 
-fn add(key: &TsigKey, zones: &[String], update: bool, transfer: bool, target: &Target) -> Result<(), Problem> {
-    let rights = [(update, "update"), (transfer, "transfer")];
+fn add(key: &TsigKey, zones: &[String], rights: [(bool, &str); 3], target: &Target) -> Result<(), Problem> {
     let mut grants = Vec::new();
     for (_, right) in rights.into_iter().filter(|(wanted, _)| *wanted) {
         if zones.is_empty() {
@@ -45,13 +50,14 @@ fn add(key: &TsigKey, zones: &[String], update: bool, transfer: bool, target: &T
         }
     }
     if grants.is_empty() {
-        eprintln!("warning: the key is granted nothing; add --update or --transfer");
+        eprintln!("warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`");
     }
     let body = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants,
+        rolling: false,
     };
     let body =
         serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
@@ -67,9 +73,47 @@ fn list(target: &Target) -> Result<(), Problem> {
             .map(|grant| format!("{} on {}", grant.right, grant.zone.as_deref().unwrap_or("all zones")))
             .collect();
         let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
-        print(&format!("key {} {}: {grants}", key.name, key.algorithm))?;
+        let rolling = if key.rolling { ", two secrets" } else { "" };
+        print(&format!("key {} {}: {grants}{rolling}", key.name, key.algorithm))?;
     }
     Ok(())
+}
+
+/// A new secret for the algorithm that the key has.
+fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<TsigKey, Problem> {
+    let client = Client::find(target)?;
+    let key = match file {
+        Some(file) => TsigKey::load(file)?,
+        None => {
+            let name = parse_name(name.unwrap_or_default())?;
+            let keys: Vec<KeyJson> = client.get_json("/v1/keys")?;
+            let known = keys.iter().find(|key| key.name.eq_ignore_ascii_case(&name.to_string()));
+            let known = known.ok_or_else(|| {
+                Problem::new(Exit::Refused, format!("key {name} was not rolled"), "there is no such key")
+                    .hint("see `catamaran key list`")
+            })?;
+            make(Some(&known.name), None, &known.algorithm)?
+        }
+    };
+    let body = KeyJson {
+        name: key.name.to_string(),
+        algorithm: key.algorithm.mnemonic().to_owned(),
+        secret: Some(data_encoding::BASE64.encode(&key.secret)),
+        grants: Vec::new(),
+        rolling: false,
+    };
+    let body =
+        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+    client
+        .change("PUT", "/v1/keys", &body)
+        .map_err(|problem| Problem { what: format!("key {} was not rolled", key.name), ..problem })?;
+    Ok(key)
+}
+
+fn retire(name: &str, target: &Target) -> Result<(), Problem> {
+    let name = parse_name(name)?;
+    Client::find(target)?.change("PATCH", &format!("/v1/keys?{}", query("name", &name.to_string())), &[])?;
+    print(&format!("key {name} has one secret"))
 }
 
 fn remove(name: &str, target: &Target) -> Result<(), Problem> {

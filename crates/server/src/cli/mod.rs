@@ -11,7 +11,9 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod difference;
 pub(crate) mod key;
+pub(crate) mod named_conf;
 pub(crate) mod node;
+pub(crate) mod policy;
 pub(crate) mod status;
 pub(crate) mod zone;
 // A client of any server.
@@ -62,6 +64,9 @@ pub(crate) enum Command {
     /// Add, list and remove TSIG keys.
     #[command(subcommand, after_help = KEY_EXAMPLES)]
     Key(KeyCommand),
+    /// Say which key may write what, and ask what is said.
+    #[command(subcommand, after_help = POLICY_EXAMPLES)]
+    Policy(PolicyCommand),
     /// Remove nodes; `join` adds them.
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(NodeCommand),
@@ -89,6 +94,49 @@ Examples:
   catamaran key add dhcp --update --zone example.org > dhcp.key
   catamaran key list
   catamaran key remove dhcp";
+
+const POLICY_EXAMPLES: &str = "\
+Examples:
+  catamaran policy set example.org rules
+  catamaran policy show
+  catamaran policy check dhcp www.example.org AAAA
+  catamaran policy import /etc/bind/named.conf";
+
+const POLICY_SET_EXAMPLES: &str = "\
+Examples:
+  catamaran policy set example.org rules
+  catamaran policy set --all-zones rules
+  catamaran policy set example.org -             reads standard input; nothing removes all rules
+
+The rules are those of BIND's update-policy; the first that matches decides:
+  grant dhcp zonesub A(4) AAAA(4) TXT DHCID;     up to four addresses of each kind at a name
+  grant acme.example.org name _acme-challenge.www.example.org TXT(8);
+  grant *.hosts.example.org self . A AAAA SSHFP; each host its own name, by a key of that name
+  deny * name www.example.org;
+and numbers that bind a key whatever it is granted:
+  limit dhcp update-records 200 update-octets 16000 name-records 12 zone-records 100000;
+The rules of a zone are asked first, then those for all zones, then what `key add --update` granted. Without a rule that
+grants it nothing may be written; types are all but SOA, NS and RRSIG where a rule names none.";
+
+const POLICY_SHOW_EXAMPLES: &str = "\
+Examples:
+  catamaran policy show
+  catamaran policy show example.org";
+
+const POLICY_CHECK_EXAMPLES: &str = "\
+Examples:
+  catamaran policy check dhcp www.example.org AAAA
+  catamaran policy check dhcp 7.2.0.192.in-addr.arpa PTR --source 192.0.2.7 --tcp
+
+Says whether the key may write the name and type, which rule decides, and which limits the key has.";
+
+const POLICY_IMPORT_EXAMPLES: &str = "\
+Examples:
+  catamaran policy import /etc/bind/named.conf --dry-run
+  catamaran policy import /etc/bind/named.conf --zone example.org
+
+Takes over `update-policy`, and `allow-update` with keys, of the primary zones that this cluster serves. What cannot be
+taken over is named with file, line and column, and then nothing is changed.";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
@@ -286,6 +334,17 @@ const KEY_LIST_EXAMPLES: &str = "\
 Examples:
   catamaran key list";
 
+const KEY_ROLL_EXAMPLES: &str = "\
+Examples:
+  catamaran key roll dhcp > dhcp.key
+  catamaran key roll --file new.key
+
+Prints the key file with the new secret. The older secret is good until `catamaran key retire`.";
+
+const KEY_RETIRE_EXAMPLES: &str = "\
+Examples:
+  catamaran key retire dhcp";
+
 const KEY_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran key remove dhcp";
@@ -420,9 +479,12 @@ pub(crate) enum KeyCommand {
         /// Zone that it is granted on; may be given several times. All zones when none is named.
         #[arg(long = "zone")]
         zones: Vec<String>,
-        /// Grant updates.
+        /// Grant updates, but for the SOA and the NS of the apex; `policy set` grants less.
         #[arg(long)]
         update: bool,
+        /// Grant updates of the SOA and the NS of the apex too.
+        #[arg(long)]
+        update_apex: bool,
         /// Grant transfers.
         #[arg(long)]
         transfer: bool,
@@ -435,11 +497,92 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Give a key a second secret, made or from a key file; requests signed with either are taken until `key retire`.
+    #[command(after_help = KEY_ROLL_EXAMPLES)]
+    Roll {
+        /// The key's name.
+        #[arg(required_unless_present = "file")]
+        name: Option<String>,
+        /// Take the new secret from this file instead of making one.
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Make the older of two secrets of a key void.
+    #[command(after_help = KEY_RETIRE_EXAMPLES)]
+    Retire {
+        /// The key's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Remove a key with its grants.
     #[command(after_help = KEY_REMOVE_EXAMPLES)]
     Remove {
         /// The key's name.
         name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// `policy ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum PolicyCommand {
+    /// Set the rules of a zone, or those for all zones; they replace what was there.
+    #[command(after_help = POLICY_SET_EXAMPLES, allow_missing_positional = true)]
+    Set {
+        /// The zone's apex.
+        #[arg(required_unless_present = "all_zones")]
+        zone: Option<String>,
+        /// Set the rules that are asked for every zone, after its own.
+        #[arg(long, conflicts_with = "zone")]
+        all_zones: bool,
+        /// File with the rules; `-` is standard input.
+        #[arg(required = true)]
+        file: PathBuf,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print the rules, in the form that `policy set` reads.
+    #[command(after_help = POLICY_SHOW_EXAMPLES)]
+    Show {
+        /// The zone's apex; without it all rules.
+        zone: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Explain what the rules say.
+    #[command(after_help = POLICY_CHECK_EXAMPLES)]
+    Check {
+        /// The name of the key.
+        key: String,
+        /// The name that is written.
+        name: String,
+        /// The type.
+        #[arg(value_name = "TYPE")]
+        rtype: String,
+        /// The address that the update comes from, for rules of the kind tcp-self.
+        #[arg(long, value_name = "ADDRESS")]
+        source: Option<std::net::IpAddr>,
+        /// The update comes over a connection.
+        #[arg(long)]
+        tcp: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take over who may update what from the configuration of BIND.
+    #[command(after_help = POLICY_IMPORT_EXAMPLES)]
+    Import {
+        /// `named.conf`; files that it includes are looked for beside it.
+        file: PathBuf,
+        /// Take over this zone only; may be given several times.
+        #[arg(long = "zone")]
+        zones: Vec<String>,
+        /// Print the rules and change nothing; needs no cluster.
+        #[arg(long)]
+        dry_run: bool,
         #[command(flatten)]
         target: Target,
     },

@@ -12,6 +12,7 @@
 //!   DIR/node-1/data/         log and checkpoints
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
+//!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -117,6 +118,11 @@ impl NodeLayout {
 /// The lock of a node: beside its data, whose directory belongs to the replica alone.
 pub(crate) fn lock_of(data: &Path) -> PathBuf {
     data.with_extension("lock")
+}
+
+/// The audit log of a node.
+pub(crate) fn audit_of(data: &Path) -> PathBuf {
+    data.with_extension("audit")
 }
 
 /// There once the node has data of its own. Data that is gone later is a lost disk, not a first start.

@@ -1,5 +1,6 @@
 //! All of the node's metrics on one page.
 
+use super::audit_log::AuditCounters;
 use super::drops::SocketDrops;
 use super::handle::Shared;
 use super::replica_thread::ReplicaCounters;
@@ -26,6 +27,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) replica: Arc<ReplicaCounters>,
     pub(crate) log_sync: Arc<DurationHistogram>,
     pub(crate) bulk_sync: Arc<DurationHistogram>,
+    pub(crate) audit: Arc<AuditCounters>,
     pub(crate) desk: Desk,
     pub(crate) transfers: Arc<Transfers>,
 }
@@ -46,6 +48,7 @@ impl NodeMetrics {
         page.single("catamaran_serving", Kind::Gauge, "0: not yet, 1: stale, 2: yes.", serving);
         shared.zone_memory.write(&mut page);
         self.transfers.write(&mut page);
+        self.audit.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);

@@ -29,6 +29,8 @@ pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod readers;
 pub(crate) mod replica_thread;
+// Who updated what.
+pub(crate) mod audit_log;
 pub(crate) mod rights;
 mod rounds;
 // The disk of the replica.
@@ -44,6 +46,7 @@ pub(crate) mod zone_memory;
 use crate::api::Api;
 use crate::api::backup::Backups;
 use crate::config::Config;
+use crate::files::layout::audit_of;
 use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS_MAX;
 use crate::listen::Transport;
@@ -63,6 +66,7 @@ use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
+use audit_log::AuditCounters;
 use drops::SocketDrops;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle, Shared};
@@ -103,6 +107,11 @@ pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
     let (shared, id) = (node.handle.shared.clone(), node.config.id);
     node.stop()?;
     shared.removal.problem(id)
+}
+
+/// Threads that check signatures of updates.
+fn update_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(UPDATE_THREADS_MAX)
 }
 
 /// Warns when fewer files may be open than connections are allowed: the limit that an operator sets should be the one
@@ -159,6 +168,7 @@ struct Counters {
     replica: Arc<ReplicaCounters>,
     log_sync: Arc<DurationHistogram>,
     bulk_sync: Arc<DurationHistogram>,
+    audit: Arc<AuditCounters>,
 }
 
 impl Counters {
@@ -194,6 +204,7 @@ impl Counters {
             replica: self.replica,
             log_sync: self.log_sync,
             bulk_sync: self.bulk_sync,
+            audit: self.audit,
             desk,
             transfers,
         }
@@ -204,17 +215,14 @@ impl Node {
     fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (desk, desk_queues) = Desk::new(cores.min(UPDATE_THREADS_MAX));
+        let (desk, desk_queues) = Desk::new(update_threads());
         let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
-        let service = Arc::new(service(config, &desk));
+        let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
-        let readers = Arc::<Readers>::default();
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
         let cookies = cookie_secrets(config, identity)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
-        let tls = public_tls(config, identity, &counters)?;
-        let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
+        let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
         let count = sockets::worker_count(config);
         let limiter = limiters(config, count)?;
         let worker = |transport| {
@@ -225,11 +233,11 @@ impl Node {
             Worker { responder, listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
-        let (api_reader, _) = reader();
-        let (disks, writers) = threads::disks(config, &handle, &counters)?;
+        let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
+            audit,
             shared: handle.shared.clone(),
             links,
             disks,
@@ -244,7 +252,7 @@ impl Node {
             checkpoints_written: 0,
         };
         let replica_ended = threads::replica(thread, event_queue)?;
-        let started_at = Instant::now();
+        let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let api = Api {
             node: u64::from(config.id),
             started_at,
@@ -255,6 +263,7 @@ impl Node {
             zones: Mutex::new(api_reader),
             backups: Backups::new(&config.dir),
             join: threads::join_offer(config, identity),
+            audit: audit_of(&config.dir),
         };
         Ok(Self {
             config: config.clone(),

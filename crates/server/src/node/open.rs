@@ -1,10 +1,11 @@
 //! How the replica is opened: from its disk, or as the member of a new cluster, or as one that joins.
 
+use super::audit_log::last_index;
 use super::disk::{StartReads, Writer};
 use super::identity::Identity;
 use super::system;
 use crate::config::Config;
-use crate::files::layout::booted_of;
+use crate::files::layout::{audit_of, booted_of};
 use crate::files::{Readers, write_atomic};
 use crate::metrics::DurationHistogram;
 use crate::problem::{Exit, Problem};
@@ -54,7 +55,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
     let data_key = replica::DataKey::new(1, &identity.data_key_octets);
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
-    ReplicaConfig { log: config.log.to_sizes(), ..replica }
+    let audit_after = last_index(&audit_of(&config.dir));
+    ReplicaConfig { log: config.log.to_sizes(), audit_after, ..replica }
 }
 
 fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {

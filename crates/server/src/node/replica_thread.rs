@@ -1,10 +1,10 @@
 //! The thread that owns the replica: events in, outputs carried out in their order.
 
+use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
 use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Shared, WithZones};
 use super::readers::Readers;
-use super::rights::Rights;
 use super::rounds::Rounds;
 use super::system;
 use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
@@ -46,6 +46,7 @@ pub(crate) struct DiskQueues {
 /// The thread's possessions.
 pub(crate) struct ReplicaThread {
     pub(crate) replica: Replica,
+    pub(crate) audit: AuditQueue,
     pub(crate) shared: Arc<Shared>,
     pub(crate) links: Links<ReplicaHandle>,
     pub(crate) disks: DiskQueues,
@@ -84,7 +85,8 @@ enum Go {
 impl ReplicaThread {
     /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
     pub(crate) fn run(mut self, events: &Receiver<Event>) {
-        self.publish_rights();
+        self.publish_keys();
+        self.publish_policies();
         let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
         loop {
             let event = events.recv_timeout(rounds.wait(Instant::now()));
@@ -184,6 +186,7 @@ impl ReplicaThread {
             Output::Published { index } => {
                 self.counters.published.one();
                 self.shared.published.send_replace(index);
+                self.audit.through(index);
             }
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
@@ -203,7 +206,10 @@ impl ReplicaThread {
                 // On a port that others share, a socket that is left open swallows the queries of its share of clients.
                 self.stop_workers.order();
             }
-            Output::KeysChanged => self.publish_rights(),
+            Output::KeysChanged => self.publish_keys(),
+            Output::PoliciesChanged => self.publish_policies(),
+            Output::Audited { records } => self.audit.put(records),
+            Output::AuditGap { after, to } => self.audit.put_gap(after, to),
             Output::ZonesChanged { zones } => {
                 self.expiry.zones_changed(&self.replica, zones);
                 self.zones_changed = Some(Instant::now());
@@ -222,7 +228,14 @@ impl ReplicaThread {
         Go::On
     }
 
-    fn publish_rights(&self) {
-        self.shared.set_rights(Rights::new(self.replica.key_table(), self.replica.keys()));
+    fn publish_keys(&self) {
+        let rights = self.shared.rights().with_keys(self.replica.key_table(), self.replica.keys());
+        self.shared.set_rights(rights);
+    }
+
+    /// Apart from the keys, whose secrets cost time to open.
+    fn publish_policies(&self) {
+        let (policies, update_grant) = self.replica.policies();
+        self.shared.set_rights(self.shared.rights().with_policies(policies, update_grant));
     }
 }

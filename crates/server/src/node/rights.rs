@@ -1,23 +1,49 @@
-//! Keys and grants, as the update threads see them: a copy that is replaced whole when they change.
+//! Keys, grants and update policies, as the update threads see them: copies that are replaced whole when they change.
 
 use replica::KeyStatus;
 use replica::io::Right;
+use replica::policy::{Policy, Rules, UpdateGrant};
 use replica::update::KeyTable;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::Name;
 use zone::record::ZoneId;
 
-/// Keys and grants.
-#[derive(Default, Debug)]
+/// Who may do what.
+#[derive(Clone, Debug)]
 pub(crate) struct Rights {
     /// To verify requests with.
-    pub(crate) keys: KeyTable,
-    statuses: BTreeMap<Name, KeyStatus>,
+    pub(crate) keys: Arc<KeyTable>,
+    statuses: Arc<BTreeMap<Name, KeyStatus>>,
+    policies: Arc<BTreeMap<Option<ZoneId>, Arc<Policy>>>,
+    update_grant: UpdateGrant,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Self {
+            keys: Arc::default(),
+            statuses: Arc::default(),
+            policies: Arc::default(),
+            update_grant: UpdateGrant::None,
+        }
+    }
 }
 
 impl Rights {
-    pub(crate) fn new(keys: KeyTable, statuses: Vec<KeyStatus>) -> Self {
-        Self { keys, statuses: statuses.into_iter().map(|key| (key.name.clone(), key)).collect() }
+    /// With other keys and grants.
+    pub(crate) fn with_keys(&self, keys: KeyTable, statuses: Vec<KeyStatus>) -> Self {
+        let statuses = statuses.into_iter().map(|key| (key.name.clone(), key)).collect();
+        Self { keys: Arc::new(keys), statuses: Arc::new(statuses), ..self.clone() }
+    }
+
+    /// With other policies.
+    pub(crate) fn with_policies(
+        &self,
+        policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
+        update_grant: UpdateGrant,
+    ) -> Self {
+        Self { policies: Arc::new(policies), update_grant, ..self.clone() }
     }
 
     /// All keys by name, without secrets.
@@ -29,5 +55,23 @@ impl Rights {
     pub(crate) fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
         let grants = self.statuses.get(key).map_or(&[][..], |key| &key.grants);
         grants.iter().any(|(granted, may)| *may == right && granted.as_ref().is_none_or(|granted| granted == zone))
+    }
+
+    /// The policy of a zone, or the one for all.
+    pub(crate) fn policy(&self, zone: Option<&ZoneId>) -> Option<&Arc<Policy>> {
+        self.policies.get(&zone.cloned())
+    }
+
+    /// What decides about the updates of `key` in `zone`, as far as this node knows: the leader's word counts.
+    pub(crate) fn rules<'r>(&'r self, key: &Name, zone: &'r ZoneId) -> Rules<'r> {
+        let grant = if self.is_granted(key, zone, Right::UpdateApex) {
+            UpdateGrant::Whole
+        } else if self.is_granted(key, zone, Right::Update) {
+            self.update_grant
+        } else {
+            UpdateGrant::None
+        };
+        let of = |zone: Option<&ZoneId>| self.policy(zone).map(|policy| &**policy);
+        Rules { apex: zone.apex.as_ref(), zone: of(Some(zone)), all_zones: of(None), grant }
     }
 }

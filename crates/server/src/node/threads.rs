@@ -1,5 +1,6 @@
 //! Starts the threads of a node.
 
+use super::audit_log::{self, AuditQueue};
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
@@ -9,6 +10,7 @@ use super::system::give_way;
 use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
+use crate::files::layout::audit_of;
 use crate::limits::DATAGRAM_OCTETS_MAX;
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
@@ -42,6 +44,27 @@ pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Resul
 
 pub(super) fn runtime_failed(error: std::io::Error) -> Problem {
     Problem::new(Exit::Failed, "a runtime cannot be started", error)
+}
+
+/// Starts the threads that write to the disk.
+pub(super) fn writers(
+    config: &Config,
+    handle: &ReplicaHandle,
+    counters: &Counters,
+) -> Result<(DiskQueues, AuditQueue, Vec<JoinHandle<()>>), Problem> {
+    let (disks, mut writers) = disks(config, handle, counters)?;
+    let (audit, writer) = audit(config, counters)?;
+    writers.push(writer);
+    Ok((disks, audit, writers))
+}
+
+/// Starts the thread that writes the audit log.
+fn audit(config: &Config, counters: &Counters) -> Result<(AuditQueue, JoinHandle<()>), Problem> {
+    let path = audit_of(&config.dir);
+    let counters = counters.audit.clone();
+    let (queue, work) = AuditQueue::new(audit_log::last_index(&path), counters.clone());
+    let writer = spawn("audit".to_owned(), move || audit_log::run(&path, &work, &counters))?;
+    Ok((queue, writer))
 }
 
 pub(super) fn updates(
@@ -100,7 +123,7 @@ pub(super) fn cookie_secrets(secrets: &Arc<SharedSecrets>, stop: &Stop) -> Resul
     spawn("cookie-secrets".into(), move || secrets.watch(&stop)).map(|_| ())
 }
 
-pub(super) fn disks(
+fn disks(
     config: &Config,
     handle: &ReplicaHandle,
     counters: &Counters,

@@ -20,7 +20,8 @@ use crate::listen::{Reply, Transport};
 use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
-use replica::io::{Right, Serving, UpdateRequest, Verdict, Verified};
+use replica::io::{Serving, UpdateRequest, Verdict, Verified};
+use replica::policy::Requestor;
 use replica::update::{Authenticated, Signer, authenticate, prescan};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
 use zone::record::ZoneId;
+use zone::set::Zone;
 
 /// A message that a packet worker passed on.
 pub(crate) struct Deferred {
@@ -137,6 +139,14 @@ pub(super) struct Refused {
     pub(super) reason: Refusal,
 }
 
+/// Why an update that is signed is refused before the leader sees it.
+enum Early {
+    /// By what this node holds: zones and rights change.
+    Rights(Refused),
+    /// By its octets alone.
+    Form(Refused),
+}
+
 impl<S: Submit + 'static> UpdateThread<S> {
     /// Works until all that put work down are gone.
     pub(crate) fn run(mut self, work: &Receiver<Work>) {
@@ -185,11 +195,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Rows 16, 20 and 21 of the order of answers, and grants: what can be said without the leader.
+    /// Rows 16, 20 and 21 of the order of answers, and whether there is any grant: what can be said without the leader.
     fn admit_update(
         &mut self,
         request: &Request<'_>,
-        key: Option<&Verified>,
+        key: Option<(&Verified, Requestor<'_>)>,
         rights: &Rights,
     ) -> Result<ZoneId, Refused> {
         if self.serving.now().serving == Serving::No {
@@ -204,14 +214,40 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let set = self.zones.pin();
         // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
         let Some(zone) = set.zone(&id) else { return Err(unknown) };
-        let Some(key) = key else { return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned }) };
+        let Some((key, requestor)) = key else {
+            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+        };
         if zone.is_presigned() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
         }
-        if !rights.is_granted(&key.key_name, &id, Right::Update) {
+        if !rights.rules(&key.key_name, &id).judge(requestor).may_grant() {
             return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
         }
         Ok(id)
+    }
+
+    /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
+    fn refused_early(
+        &mut self,
+        octets: usize,
+        request: &Request<'_>,
+        verified: &Verified,
+        rights: &Rights,
+        reply: &Reply,
+    ) -> Result<(), Early> {
+        let requestor = Requestor {
+            key: verified.key_name.as_ref(),
+            source: reply.peer().ip(),
+            is_connected: reply.transport().of_replica() == replica::io::Transport::Tcp,
+        };
+        let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(Early::Rights)?;
+        let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
+        let parsed = prescan(request).map_err(of_form)?;
+        let judge = rights.rules(&verified.key_name, &zone).judge(requestor);
+        if judge.permit::<Zone<'_>>(&parsed, octets, None).is_err() {
+            return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
+        }
+        parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
@@ -227,16 +263,15 @@ impl<S: Submit + 'static> UpdateThread<S> {
     ) {
         let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
         let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
-        let early = self.admit_update(request, Some(&verified), rights).err();
-        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
-        let for_good = match &early {
-            Some(_) if zone.is_some() => None,
-            Some(refused) => Some(*refused),
-            None => prescan(request)
-                .map_or_else(Some, |parsed| parsed.verdict_without_zone())
-                .map(|rcode| Refused { rcode, reason: Refusal::Prescan }),
+        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply) {
+            // Not of a zone of ours whatever happens.
+            Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
+            Err(Early::Rights(refused)) => (Some(refused), None),
+            Err(Early::Form(refused)) => (None, Some(refused)),
+            Ok(()) => (None, None),
         };
-        if let Some(refused) = for_good {
+        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
         let request_id = self.waiting.next_id(self.threads, self.index);

@@ -35,6 +35,10 @@ mod repeats;
 mod consistent;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
+// Who may write what: rules, and BIND under the same rules.
+mod policy;
+// What nodes write down of it.
+mod audit;
 // Debian's clients, through each node.
 mod real_clients;
 // A client that checks signatures.

@@ -4,6 +4,8 @@ use super::Settings;
 use crate::entry::SettingsChange;
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
+use crate::policy::Policy;
+use crate::policy::limits::POLICIES_OCTETS_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 
@@ -52,6 +54,10 @@ impl Settings {
             SettingsChange::TokenAdd { digest, .. } | SettingsChange::LearnerTokenAdd { digest, .. } => {
                 if self.tokens.contains_key(digest) { Ok(false) } else { full(self.tokens.len() >= TOKENS_MAX) }
             }
+            SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
+            SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),
+            SettingsChange::KeyRoll { .. } => Ok(true),
+            SettingsChange::KeyRetire { name } => self.is_rolling(name),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
         }
     }
@@ -93,6 +99,24 @@ impl Settings {
                 }
             }
             _ => Ok(true),
+        }
+    }
+
+    /// Whether a key has two secrets.
+    fn is_rolling(&self, name: &Name) -> Result<bool, AdminError> {
+        self.keys.get(name).map(|key| key.previous.is_some()).ok_or(AdminError::KeyUnknown)
+    }
+
+    fn check_policy(&self, zone: Option<&ZoneId>, policy: &Policy) -> Result<bool, AdminError> {
+        if zone.is_some_and(|zone| !self.zones.contains_key(zone)) {
+            return Err(AdminError::ZoneUnknown);
+        }
+        let old = self.policies.get(&zone.cloned());
+        let octets = self.policies_octets - old.map_or(0, |old| old.octets_count()) + policy.octets_count();
+        if octets > POLICIES_OCTETS_MAX {
+            Err(AdminError::TooLarge)
+        } else {
+            Ok(old.map_or(!policy.is_empty(), |old| **old != *policy))
         }
     }
 

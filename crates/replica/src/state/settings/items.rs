@@ -2,9 +2,13 @@
 
 use super::{KeyEntry, Retired, Settings};
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::entry::{decode_algorithm, decode_grant, decode_options, encode_algorithm, encode_grant, encode_options};
+use crate::entry::{
+    decode_algorithm, decode_grant, decode_options, decode_policy, encode_algorithm, encode_grant, encode_options,
+    encode_policy,
+};
 use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
 use crate::secrets::Sealed;
+use std::sync::Arc;
 use wire::number::Serial;
 
 impl Settings {
@@ -41,6 +45,12 @@ impl Settings {
                 key.secret.encode(out);
                 out.u64(key.generation);
             });
+            if let Some(previous) = &key.previous {
+                each(10, &|out| {
+                    out.name(name);
+                    previous.encode(out);
+                });
+            }
         }
         for (key, zone, right) in &self.grants {
             each(5, &|out| encode_grant(key, zone.as_ref(), *right, out));
@@ -69,6 +79,9 @@ impl Settings {
         for digest in &self.learner_tokens {
             each(16, &|out| out.fixed(digest));
         }
+        for (zone, policy) in &self.policies {
+            each(9, &|out| encode_policy(zone.as_ref(), policy, out));
+        }
     }
 
     /// Takes one item of a checkpoint.
@@ -93,7 +106,7 @@ impl Settings {
             4 => {
                 let (name, algorithm) = (from.name()?, decode_algorithm(from)?);
                 let (secret, generation) = (Sealed::decode(from, SECRET_OCTETS_MAX)?, from.u64()?);
-                self.put_key(&name, KeyEntry { algorithm, secret, generation });
+                self.put_key(&name, KeyEntry { algorithm, secret, previous: None, generation });
             }
             5 => {
                 let grant = decode_grant(from)?;
@@ -118,6 +131,15 @@ impl Settings {
             16 => {
                 let digest = from.array()?;
                 self.put_learner_token(digest);
+            }
+            9 => {
+                let (zone, policy) = decode_policy(from)?;
+                self.put_policy(zone, Arc::new(policy));
+            }
+            10 => {
+                let (name, previous) = (from.name()?, Sealed::decode(from, SECRET_OCTETS_MAX)?);
+                let key = self.keys.get(&name).cloned().ok_or(DecodeError::Unknown)?;
+                self.put_key(&name, KeyEntry { previous: Some(previous), ..key });
             }
             _ => return Err(DecodeError::Unknown),
         }

@@ -2,14 +2,18 @@
 
 mod check;
 mod items;
+#[cfg(test)]
+mod tests;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
-use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options};
+use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options, encode_policy};
 use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
+use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::Sealed;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
 use zone::ZoneId;
@@ -19,6 +23,8 @@ use zone::ZoneId;
 pub(crate) struct KeyEntry {
     pub(crate) algorithm: KeyAlgorithm,
     pub(crate) secret: Sealed,
+    /// The one before it, while it is rolled over.
+    pub(crate) previous: Option<Sealed>,
     /// Index of the entry that made it: two keys of one name are told apart by it.
     pub(crate) generation: u64,
 }
@@ -46,6 +52,9 @@ pub(crate) struct Settings {
     retired_order: BTreeMap<u64, ZoneId>,
     keys: BTreeMap<Name, KeyEntry>,
     grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
+    /// Who may write what, in one zone or in all; none is empty.
+    policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
+    policies_octets: usize,
     members: BTreeMap<NodeId, String>,
     /// Next incarnation of each node number that was ever in use.
     incarnations: BTreeMap<u32, u32>,
@@ -79,6 +88,8 @@ impl Settings {
             retired_order: BTreeMap::new(),
             keys: BTreeMap::new(),
             grants: BTreeSet::new(),
+            policies: BTreeMap::new(),
+            policies_octets: 0,
             members: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             learners: BTreeSet::new(),
@@ -153,6 +164,29 @@ impl Settings {
         &self.grants
     }
 
+    /// Who may write what, in one zone or in all.
+    pub(crate) const fn policies(&self) -> &BTreeMap<Option<ZoneId>, Arc<Policy>> {
+        &self.policies
+    }
+
+    /// What decides about the updates of a key in a zone.
+    pub(crate) fn rules<'s>(&'s self, key: &Name, zone: &'s ZoneId) -> Rules<'s> {
+        let grant = if self.is_granted(key, zone, Right::UpdateApex) {
+            UpdateGrant::Whole
+        } else if self.is_granted(key, zone, Right::Update) {
+            self.update_grant()
+        } else {
+            UpdateGrant::None
+        };
+        let of = |zone: Option<ZoneId>| self.policies.get(&zone).map(|policy| &**policy);
+        Rules { apex: zone.apex.as_ref(), zone: of(Some(zone.clone())), all_zones: of(None), grant }
+    }
+
+    /// How far a grant of updates goes: before feature level 2 it took in all.
+    pub(crate) const fn update_grant(&self) -> UpdateGrant {
+        if self.feature_level < 2 { UpdateGrant::Whole } else { UpdateGrant::BelowApex }
+    }
+
     /// The id for a node: its number with the next incarnation, or the next free number.
     pub(crate) fn next_id(&self, node: Option<u32>) -> NodeId {
         let node =
@@ -172,7 +206,25 @@ impl Settings {
             }
             SettingsChange::ZoneRemove { zone } => self.remove_zone(zone),
             SettingsChange::KeyAdd { name, algorithm, secret } => {
-                self.put_key(name, KeyEntry { algorithm: *algorithm, secret: secret.clone(), generation: index });
+                let (algorithm, secret) = (*algorithm, secret.clone());
+                self.put_key(name, KeyEntry { algorithm, secret, previous: None, generation: index });
+            }
+            SettingsChange::KeyRoll { name, secret } => {
+                // The key stays who it was: what was signed with the secret before stays the same request.
+                if let Some(KeyEntry { algorithm, secret: previous, generation, .. }) = self.keys.get(name).cloned() {
+                    let (secret, previous) = (secret.clone(), Some(previous));
+                    self.put_key(name, KeyEntry { algorithm, secret, previous, generation });
+                }
+            }
+            SettingsChange::KeyRetire { name } => {
+                if let Some(key) = self.keys.get(name).cloned() {
+                    self.put_key(name, KeyEntry { previous: None, ..key });
+                }
+            }
+            SettingsChange::PolicySet { zone, policy } => {
+                if zone.as_ref().is_none_or(|zone| self.zones.contains_key(zone)) {
+                    self.put_policy(zone.clone(), policy.clone());
+                }
             }
             SettingsChange::KeyRemove { name } => self.remove_key(name),
             SettingsChange::Grant { key, zone, right } => self.put_grant((key.clone(), zone.clone(), *right)),
@@ -243,8 +295,10 @@ impl Settings {
         mut reseal: impl FnMut(&[u8], &Sealed) -> Option<Sealed>,
     ) -> Result<(), Name> {
         for (name, key) in self.keys.clone() {
-            let secret = reseal(&secret_context(&name), &key.secret).ok_or_else(|| name.clone())?;
-            self.put_key(&name, KeyEntry { secret, ..key });
+            let mut anew = |sealed| reseal(&secret_context(&name), sealed).ok_or_else(|| name.clone());
+            let secret = anew(&key.secret)?;
+            let previous = key.previous.as_ref().map(&mut anew).transpose()?;
+            self.put_key(&name, KeyEntry { secret, previous, ..key });
         }
         for id in self.members.keys().copied().collect::<Vec<_>>() {
             self.remove_member(id);
@@ -300,6 +354,20 @@ impl Settings {
         let of_zone = |grant: &&(Name, Option<ZoneId>, Right)| grant.1.as_ref() == Some(zone);
         for grant in self.grants.iter().filter(of_zone).cloned().collect::<Vec<_>>() {
             self.remove_grant(&grant);
+        }
+        self.put_policy(Some(zone.clone()), Arc::default());
+    }
+
+    /// An empty one leaves none.
+    fn put_policy(&mut self, zone: Option<ZoneId>, policy: Arc<Policy>) {
+        if let Some(old) = self.policies.remove(&zone) {
+            self.sub(policy_hash(zone.as_ref(), &old));
+            self.policies_octets -= old.octets_count();
+        }
+        if !policy.is_empty() {
+            self.add(policy_hash(zone.as_ref(), &policy));
+            self.policies_octets += policy.octets_count();
+            self.policies.insert(zone, policy);
         }
     }
 
@@ -431,6 +499,9 @@ fn key_hash(name: &Name, key: &KeyEntry) -> u128 {
     // Of the sealed octets: nobody who sees a hash can test guesses of a secret against it.
     key.secret.encode(&mut out);
     out.u64(key.generation);
+    if let Some(previous) = &key.previous {
+        previous.encode(&mut out);
+    }
     item_hash(Item::Key, &[name.octets(), &out.finish()])
 }
 
@@ -438,6 +509,12 @@ fn grant_hash((key, zone, right): &(Name, Option<ZoneId>, Right)) -> u128 {
     let mut out = Encoder::new();
     encode_grant(key, zone.as_ref(), *right, &mut out);
     item_hash(Item::Grant, &[&out.finish()])
+}
+
+fn policy_hash(zone: Option<&ZoneId>, policy: &Policy) -> u128 {
+    let mut out = Encoder::new();
+    encode_policy(zone, policy, &mut out);
+    item_hash(Item::Policy, &[&out.finish()])
 }
 
 fn member_hash(id: NodeId, address: &str) -> u128 {
@@ -451,6 +528,3 @@ fn incarnation_hash(node: u32, next: u32) -> u128 {
 fn token_hash(digest: &[u8; 32], expires: u64) -> u128 {
     item_hash(Item::Token, &[digest, &expires.to_be_bytes()])
 }
-
-#[cfg(test)]
-mod tests;

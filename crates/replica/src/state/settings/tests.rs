@@ -20,6 +20,18 @@ fn key_add(secret: u8) -> SettingsChange {
     }
 }
 
+fn rules(text: &str) -> Arc<Policy> {
+    Arc::new(crate::policy::text::parse_policy(text).unwrap())
+}
+
+fn policy_set(zone: Option<ZoneId>, text: &str) -> SettingsChange {
+    SettingsChange::PolicySet { zone, policy: rules(text) }
+}
+
+fn sealed(secret: u8) -> Sealed {
+    Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] }
+}
+
 fn sample() -> Settings {
     let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
     settings.add_zone(&zone(), ZoneOptions::default());
@@ -31,6 +43,9 @@ fn sample() -> Settings {
     settings.apply(&SettingsChange::MemberAdd { id: 9, address: "x".to_owned(), token: None }, 7, 0);
     settings.apply(&SettingsChange::MemberRole { id: 9, votes: false }, 7, 0);
     settings.retire(&ZoneId { view: 0, apex: name("gone.") }, Serial(9), 8);
+    settings.apply(&policy_set(Some(zone()), "grant other. zonesub A(4);\nlimit * name-records 3;"), 9, 0);
+    settings.apply(&policy_set(None, "deny * zonesub;"), 10, 0);
+    settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: sealed(9) }, 11, 0);
     settings
 }
 
@@ -49,6 +64,96 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!(copy.epoch(), settings.epoch());
     assert_eq!((&copy.learners, &copy.learner_tokens), (&settings.learners, &settings.learner_tokens));
     assert!(copy.is_learner(9) && !copy.is_learner(1));
+    assert_eq!(copy.policies(), settings.policies());
+    assert_eq!(copy.policies_octets, settings.policies_octets);
+    assert_eq!(copy.keys(), settings.keys());
+}
+
+#[test]
+fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
+    let mut settings = sample();
+    assert_eq!(settings.policies().len(), 2);
+    settings.apply(&SettingsChange::ZoneRemove { zone: zone() }, 12, 0);
+    assert_eq!(settings.policies().keys().collect::<Vec<_>>(), [&None]);
+    // Of a zone that is not there it says nothing.
+    settings.apply(&policy_set(Some(zone()), "grant other. zonesub;"), 13, 0);
+    assert_eq!(settings.policies().len(), 1);
+    assert_eq!(settings.check(&policy_set(Some(zone()), ""), 0), Err(AdminError::ZoneUnknown));
+    let with = settings.clone();
+    settings.apply(&policy_set(None, ""), 14, 0);
+    assert!(settings.policies().is_empty());
+    assert_eq!(settings.policies_octets, 0);
+    settings.apply(&policy_set(None, "deny * zonesub;"), 15, 0);
+    // Epochs apart they are equal.
+    assert_eq!(settings.hash().wrapping_sub(settings.scalars_hash()), with.hash().wrapping_sub(with.scalars_hash()));
+    assert_eq!(settings.check(&policy_set(None, "deny * zonesub;"), 0), Ok(false));
+    assert_eq!(settings.check(&policy_set(None, "deny * zonesub A;"), 0), Ok(true));
+}
+
+#[test]
+fn policies_have_one_bound_together() {
+    let mut settings = sample();
+    let long = format!("{}.", ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."));
+    let large: String = (0..4_600).map(|number| format!("grant k{number}. name {long};\n")).collect();
+    let large = rules(&large);
+    let mut checked = Vec::new();
+    for number in 0..80u16 {
+        let zone = ZoneId { view: number, apex: name("b.test.") };
+        settings.add_zone(&zone, ZoneOptions::default());
+        let set = SettingsChange::PolicySet { zone: Some(zone), policy: large.clone() };
+        checked.push(settings.check(&set, 0));
+        if checked.last() == Some(&Ok(true)) {
+            settings.apply(&set, 20, 0);
+        }
+    }
+    assert!(settings.policies_octets <= crate::policy::limits::POLICIES_OCTETS_MAX);
+    assert!(checked.len() > 40 && checked.contains(&Err(AdminError::TooLarge)), "{checked:?}");
+    // What takes the place of another counts once.
+    let (last, _) = settings.policies().last_key_value().unwrap();
+    let set = SettingsChange::PolicySet { zone: last.clone(), policy: rules("grant k. zonesub;") };
+    assert_eq!(settings.check(&set, 0), Ok(true));
+}
+
+#[test]
+fn a_key_has_two_secrets_until_the_older_is_retired() {
+    let mut settings = sample();
+    let (roll, retire) = (
+        |secret| SettingsChange::KeyRoll { name: name("key."), secret: sealed(secret) },
+        SettingsChange::KeyRetire { name: name("key.") },
+    );
+    let secrets = |settings: &Settings| {
+        let key = &settings.keys()[&name("key.")];
+        (key.secret.octets[0], key.previous.as_ref().map(|previous| previous.octets[0]), key.generation)
+    };
+    // It stays the key that it was: what it signed before is still a repeat.
+    assert_eq!(secrets(&settings), (9, Some(1), 5));
+    assert_eq!(settings.check(&roll(3), 0), Err(AdminError::KeyRolling));
+    assert_eq!(settings.check(&retire, 0), Ok(true));
+    settings.apply(&retire, 12, 0);
+    assert_eq!(secrets(&settings), (9, None, 5));
+    assert_eq!(settings.check(&retire, 0), Ok(false));
+    settings.apply(&roll(3), 13, 0);
+    assert_eq!(secrets(&settings), (3, Some(9), 5));
+    let unknown = SettingsChange::KeyRetire { name: name("no.") };
+    assert_eq!(settings.check(&unknown, 0), Err(AdminError::KeyUnknown));
+    // Total: a key that is gone is not rolled.
+    settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 14, 0);
+    settings.apply(&roll(4), 15, 0);
+    assert!(settings.keys().is_empty());
+}
+
+#[test]
+fn how_far_a_grant_goes_is_a_matter_of_the_feature_level_and_of_the_grant() {
+    let mut settings = sample();
+    settings.apply(&policy_set(None, ""), 12, 0);
+    let grant = |settings: &Settings| settings.rules(&name("key."), &zone()).grant;
+    assert_eq!(grant(&settings), UpdateGrant::Whole);
+    settings.apply(&SettingsChange::FeatureLevel { level: 2 }, 13, 0);
+    assert_eq!(grant(&settings), UpdateGrant::BelowApex);
+    let apex = SettingsChange::Grant { key: name("key."), zone: None, right: Right::UpdateApex };
+    settings.apply(&apex, 14, 0);
+    assert_eq!(grant(&settings), UpdateGrant::Whole);
+    assert_eq!(settings.rules(&name("no."), &zone()).grant, UpdateGrant::None);
 }
 
 #[test]
@@ -62,9 +167,9 @@ fn grants_go_with_their_key_and_with_their_zone() {
     other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
     assert!(other.grants().is_empty());
     // A key of the same name is another key.
-    settings.apply(&key_add(1), 9, 0);
+    settings.apply(&key_add(1), 20, 0);
     assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
-    assert_eq!(settings.keys()[&name("key.")].generation, 9);
+    assert_eq!(settings.keys()[&name("key.")].generation, 20);
 }
 
 #[test]
@@ -94,7 +199,7 @@ fn the_zones_that_were_removed_first_are_forgotten_first() {
 #[test]
 fn changes_are_checked_before_they_are_proposed() {
     let settings = sample();
-    assert_eq!(settings.check(&key_add(1), 0), Ok(false));
+    assert_eq!(settings.check(&key_add(9), 0), Ok(false));
     assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
     let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
     assert_eq!(settings.check(&join(1, None), 0), Err(AdminError::NodeExists));

@@ -86,21 +86,33 @@ fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {
     }
 }
 
-/// The key in DIR is known to the cluster and granted on all zones. On a presigned zone the cluster refuses it.
+/// The key in DIR is known to the cluster and granted everything on all zones. On a presigned zone the cluster refuses
+/// it.
 fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
     let key = TsigKey::load(&plan.layout.update_key())?;
     let grant = |right: &str| GrantJson { zone: None, right: right.to_owned() };
-    let body = KeyJson {
+    let key_json = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants: vec![grant("update"), grant("transfer")],
+        rolling: false,
     };
     let body =
-        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
-    client.change("POST", "/v1/keys", &body).map(|_| ()).map_err(|problem| {
+        serde_json::to_vec(&key_json).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+    let cannot = |problem: Problem| {
         Problem { what: "update.key cannot be granted".into(), ..problem }.at(plan.layout.update_key().display())
-    })
+    };
+    client.change("POST", "/v1/keys", &body).map_err(cannot)?;
+    let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);
+    if level.is_some_and(|level| level >= 2) {
+        // Before that level a grant of updates takes it in, and nobody knows of this one.
+        let body = KeyJson { secret: None, grants: vec![grant("update-apex")], ..key_json };
+        let body =
+            serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+        client.change("POST", "/v1/keys", &body).map_err(cannot)?;
+    }
+    Ok(())
 }
 
 /// Commands that work as they are printed.

@@ -1,0 +1,15 @@
+//! Every bound of an update policy.
+
+/// Rules of one policy.
+pub const POLICY_RULES_MAX: usize = 10_000;
+/// Rules of one policy that can concern one and the same key: each record of an update is held against all of them, on
+/// the thread of the leader.
+pub const KEY_RULES_MAX: usize = 256;
+/// Types that one rule names.
+pub const RULE_TYPES_MAX: usize = 64;
+/// Limits of one policy.
+pub const POLICY_LIMITS_MAX: usize = 1_000;
+/// Octets of one encoded policy: it is one entry of the log.
+pub const POLICY_OCTETS_MAX: usize = 1 << 20;
+/// Octets of all encoded policies together.
+pub const POLICIES_OCTETS_MAX: usize = 64 << 20;

@@ -1,0 +1,30 @@
+//! Who may write what: the update policy of a zone, and what it says of one update. Pure functions on replicated state.
+//!
+//! ```text
+//!   text (rules as BIND writes them) --> Policy --> decide (one owner and type) --> permit (a whole update)
+//! ```
+//!
+//! Whoever asks hears the same: the node that received an update, to refuse it early; the leader, whose word counts;
+//! and `catamaran policy check`, which explains it. What is not granted is denied.
+
+pub mod limits;
+
+// What there is to say, and how it is written.
+mod codec;
+mod rule;
+pub mod text;
+pub use rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
+
+// Rules in their order.
+mod table;
+pub use table::{Policy, PolicyError};
+
+// What they say.
+mod address;
+mod decide;
+mod permit;
+pub use decide::{Decision, Judge, List, Place, Requestor, Rules, UpdateGrant, is_never_written};
+pub use permit::{Denied, Permit};
+
+#[cfg(test)]
+mod tests;

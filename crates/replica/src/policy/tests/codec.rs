@@ -1,0 +1,93 @@
+//! A policy in octets and in text, and how much of it there may be.
+
+use super::super::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
+use super::super::{Effect, Identity, Policy, PolicyError, Rule, RuleType, Scope};
+use super::{name, policy};
+use crate::codec::{DecodeError, Decoder, Encoder};
+use proptest::prelude::*;
+use wire::number::Rtype;
+
+fn octets_of(policy: &Policy) -> Vec<u8> {
+    let mut out = Encoder::new();
+    policy.encode(&mut out);
+    out.finish()
+}
+
+fn decoded(octets: &[u8]) -> Result<Policy, DecodeError> {
+    let mut from = Decoder::new(octets);
+    let policy = Policy::decode(&mut from)?;
+    from.finish().map(|()| policy)
+}
+
+/// One of each kind.
+const ALL: &str = "\
+grant k name a.example. A(4) AAAA;
+deny * subdomain b.example.;
+grant *.hosts.example. self . ANY;
+grant k selfsub . TYPE65280(1);
+grant k selfwild .;
+grant k zonesub;
+grant k wildcard *.c.example. TXT(8);
+grant *.in-addr.arpa. tcp-self . PTR(1);
+deny * 6to4-self .;
+limit k update-records 1 update-octets 2 name-records 3 zone-records 4;
+limit *.example. zone-records 4294967295;
+limit other.;
+";
+
+#[test]
+fn a_policy_is_what_its_octets_and_its_text_say() {
+    let all = policy(ALL);
+    assert_eq!((all.rules().len(), all.limits().len()), (9, 3));
+    let octets = octets_of(&all);
+    assert_eq!(decoded(&octets), Ok(all.clone()));
+    assert_eq!(policy(&all.to_string()), all);
+    for cut in 0..octets.len() {
+        assert!(decoded(&octets[..cut]).is_err(), "cut at {cut}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn altered_octets_never_panic(at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+        let mut octets = octets_of(&policy(ALL));
+        let at = at.index(octets.len());
+        octets[at] = octet;
+        if let Ok(policy) = decoded(&octets) {
+            prop_assert_eq!(octets_of(&policy), octets);
+        }
+    }
+
+    #[test]
+    fn arbitrary_octets_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200), count in 0u8..4) {
+        let _ = decoded(&octets);
+        let _ = decoded(&[&[0, 0, 0, count], &octets[..]].concat());
+    }
+}
+
+fn rule(key: &str) -> Rule {
+    Rule {
+        effect: Effect::Grant,
+        identity: Identity::of_name(name(key).as_ref()),
+        scope: Scope::SelfName,
+        types: Vec::new(),
+    }
+}
+
+#[test]
+fn what_is_too_much_is_no_policy() {
+    let many = |count: usize| (0..count).map(|number| rule(&format!("k{number}."))).collect::<Vec<_>>();
+    assert!(Policy::new(many(POLICY_RULES_MAX), Vec::new()).is_ok());
+    assert_eq!(Policy::new(many(POLICY_RULES_MAX + 1), Vec::new()).err(), Some(PolicyError::Rules));
+    let mut of_one = vec![rule("k."); KEY_RULES_MAX - 1];
+    of_one.push(rule("*."));
+    assert!(Policy::new(of_one.clone(), Vec::new()).is_ok());
+    of_one.push(rule("*.example."));
+    assert_eq!(Policy::new(of_one, Vec::new()).err(), Some(PolicyError::KeyRules));
+    let types = vec![RuleType { rtype: Rtype::A, records_max: None }; RULE_TYPES_MAX + 1];
+    assert_eq!(Policy::new(vec![Rule { types, ..rule("k.") }], Vec::new()).err(), Some(PolicyError::Types));
+    let long = format!("{}.", ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."));
+    let scope = Scope::Name(name(&long));
+    let rules = (0..9_000).map(|number| Rule { scope: scope.clone(), ..rule(&format!("k{number}.")) }).collect();
+    assert_eq!(Policy::new(rules, Vec::new()).err(), Some(PolicyError::Octets));
+}

@@ -1,0 +1,156 @@
+//! Update policies on a whole cluster: whoever takes the update, the leader judges by what it has applied.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
+use crate::policy::text::parse_policy;
+use crate::update::client::UpdateBuilder;
+use std::sync::Arc;
+use wire::number::{Rcode, Rtype};
+use zone::Record;
+
+fn set(cluster: &mut Cluster, id: u64, zone: Option<&str>, rules: &str) -> AdminReply {
+    let policy = Arc::new(parse_policy(rules).unwrap());
+    cluster.admin_ok(id, AdminCommand::SetPolicy { zone: zone.map(zone_id), policy })
+}
+
+/// Three members; `key.` is granted nothing beside what rules say.
+fn cluster() -> (Cluster, u64, u64) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.admin_ok(leader, AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update });
+    (cluster, leader, follower)
+}
+
+fn answer(cluster: &Cluster, request: u64) -> Rcode {
+    match cluster.verdict(request) {
+        Some(Verdict::Answer(rcode)) => rcode,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rules_count_from_the_entry_that_sets_them() {
+    let (mut cluster, leader, follower) = cluster();
+    let request = cluster.add(follower, &address(1));
+    assert_eq!(answer(&cluster, request), Rcode::REFUSED);
+    let rules = "grant key. name a1.example.test. A;";
+    assert_eq!(set(&mut cluster, follower, Some("example.test."), rules), AdminReply::Done);
+    assert_eq!(set(&mut cluster, leader, Some("example.test."), rules), AdminReply::Unchanged);
+    for (id, last, rcode) in [(follower, 1, Rcode::NOERROR), (leader, 2, Rcode::REFUSED), (follower, 3, Rcode::REFUSED)]
+    {
+        let request = cluster.add(id, &address(last));
+        assert_eq!(answer(&cluster, request), rcode, "{last}");
+    }
+    // Rules for all zones are asked next; the zone's come first.
+    set(&mut cluster, leader, None, "deny key. name a1.example.test. A;\ngrant key. zonesub A;");
+    let request = cluster.add(follower, &address(2));
+    cluster.assert_done(request);
+    let delete = UpdateBuilder::new(7, name("example.test.").as_ref()).delete_name(address(1).owner.as_ref());
+    let delete = sign(delete.finish(), cluster.now.wall_ms);
+    let request = cluster.update_octets(follower, delete, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    assert_eq!(cluster.serial(leader), 4);
+    cluster.assert_same();
+}
+
+#[test]
+fn rules_outlive_a_restart_and_a_new_leader() {
+    let (mut cluster, leader, follower) = cluster();
+    set(&mut cluster, leader, Some("example.test."), "grant key. wildcard *.example.test. A(1);");
+    cluster.run(200);
+    cluster.kill(leader);
+    cluster.elect();
+    let request = cluster.add(follower, &address(1));
+    cluster.assert_done(request);
+    let second = Record { rdata: [192, 0, 2, 99].into(), ..address(1) };
+    let request = cluster.add(follower, &second);
+    assert_eq!(answer(&cluster, request), Rcode::REFUSED);
+    cluster.start(leader);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
+    let (mut cluster, leader, follower) = cluster();
+    set(&mut cluster, leader, Some("example.test."), "grant key. name w.example.test. TXT(4);");
+    let wall_ms = cluster.now.wall_ms;
+    let txt = |number: u8| {
+        let rdata = [1, b'a' + number].into();
+        Record { owner: name("w.example.test."), rtype: Rtype::TXT, ttl: 60, rdata }
+    };
+    // All are taken by their nodes before any is evaluated.
+    let requests: Vec<_> = (0..10u8)
+        .map(|number| {
+            let id = if number % 2 == 0 { leader } else { follower };
+            cluster.update_octets(id, add(&txt(number), u16::from(number) + 100, wall_ms), "192.0.2.200:4000")
+        })
+        .collect();
+    cluster.settle();
+    cluster.run(200);
+    let done = requests.iter().filter(|&&request| answer(&cluster, request) == Rcode::NOERROR).count();
+    let refused = requests.iter().filter(|&&request| answer(&cluster, request) == Rcode::REFUSED).count();
+    assert_eq!((done, refused), (4, 6));
+    assert_eq!((0..10).filter(|&number| cluster.has(follower, &txt(number))).count(), 4);
+    assert_eq!(cluster.serial(follower), 5);
+    cluster.assert_same();
+}
+
+#[test]
+fn the_address_counts_that_the_node_saw_which_took_the_update() {
+    let (mut cluster, leader, follower) = cluster();
+    set(&mut cluster, leader, Some("example.test."), "grant * tcp-self . ANY;\ngrant * zonesub A;");
+    // The test's clients use UDP: what a datagram says of its address grants nothing.
+    let ptr = Record { owner: name("7.2.0.192.in-addr.arpa."), rtype: Rtype::PTR, ttl: 60, rdata: [0].into() };
+    let zone = AdminCommand::AddZone {
+        zone: zone_id("in-addr.arpa."),
+        options: crate::io::ZoneOptions::default(),
+        contents: crate::io::Contents::new(&zone_id("in-addr.arpa."), records("in-addr.arpa.", 1)).unwrap(),
+    };
+    cluster.admin_ok(leader, zone);
+    set(&mut cluster, leader, Some("in-addr.arpa."), "grant * tcp-self . PTR(1);");
+    for (number, (id, transport, source, rcode)) in (0..).zip([
+        (follower, crate::io::Transport::Tcp, "192.0.2.7:1000", Rcode::NOERROR),
+        (follower, crate::io::Transport::Udp, "192.0.2.7:1000", Rcode::REFUSED),
+        (leader, crate::io::Transport::Tcp, "192.0.2.8:1000", Rcode::REFUSED),
+        (leader, crate::io::Transport::Tcp, "192.0.2.7:2000", Rcode::NOERROR),
+    ]) {
+        let builder = UpdateBuilder::new(number, name("in-addr.arpa.").as_ref());
+        let message = builder.add(ptr.owner.as_ref(), ptr.ttl, ptr.rtype, &ptr.rdata).finish();
+        let message = sign(message, cluster.now.wall_ms);
+        let request = cluster.update_octets_over(transport, id, message, source);
+        cluster.settle();
+        assert_eq!(answer(&cluster, request), rcode, "{number}");
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn either_secret_signs_while_a_key_is_rolled() {
+    let (mut cluster, leader, follower) = cluster();
+    set(&mut cluster, leader, None, "grant key. zonesub A;");
+    let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [9; 12] };
+    let old = add(&address(1), 1, cluster.now.wall_ms);
+    let request = cluster.update_octets(follower, old.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    assert_eq!(cluster.admin_ok(follower, roll(b"another secret")), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, roll(b"another secret")), AdminReply::Unchanged);
+    let third = cluster.admin(leader, roll(b"a third"));
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&third], Err(AdminError::KeyRolling));
+    // What the old secret signed is still a repeat, and still signs.
+    for id in [leader, follower] {
+        let again = cluster.update_octets(id, old.clone(), "192.0.2.200:4000");
+        cluster.settle();
+        cluster.assert_done(again);
+        let request = cluster.add(id, &address(10 + id as u8));
+        cluster.assert_done(request);
+    }
+    assert_eq!(cluster.serial(leader), 4);
+    cluster.admin_ok(leader, AdminCommand::RetireKey { name: name("key.") });
+    assert!(!cluster.replica(follower).keys()[0].is_rolling);
+    cluster.assert_same();
+}

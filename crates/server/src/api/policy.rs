@@ -1,0 +1,145 @@
+//! `/v1/policy`, `/v1/policy/check`
+
+use super::Api;
+use super::error::ApiError;
+use super::types::{DecisionJson, DoneJson};
+use crate::node::rights::Rights;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use replica::io::AdminCommand;
+use replica::policy::text::parse_policy;
+use replica::policy::{Decision, List, Requestor};
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, PoisonError};
+use wire::Name;
+use wire::number::Rtype;
+use zone::record::ZoneId;
+use zone::text::scan_rtype;
+
+/// Which policy: that of a zone, or the one for all zones.
+#[derive(Deserialize)]
+pub(super) struct PolicyQuery {
+    zone: Option<String>,
+}
+
+impl PolicyQuery {
+    fn id(&self) -> Result<Option<ZoneId>, ApiError> {
+        let id = |zone: &String| Ok(ZoneId { view: 0, apex: parse_name(zone)? });
+        self.zone.as_ref().map(id).transpose()
+    }
+}
+
+/// What is asked of the rules.
+#[derive(Deserialize)]
+pub(super) struct CheckQuery {
+    key: String,
+    name: String,
+    r#type: String,
+    /// Where the update comes from.
+    source: Option<String>,
+    /// Whether it comes over a connection.
+    tcp: Option<String>,
+}
+
+pub(super) async fn show(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<PolicyQuery>, QueryRejection>,
+) -> Result<impl IntoResponse, ApiError> {
+    let zone = query?.id()?;
+    let text = api.handle.shared().rights().policy(zone.as_ref()).map(ToString::to_string);
+    Ok(([("content-type", "text/plain; charset=utf-8")], text.unwrap_or_default()))
+}
+
+pub(super) async fn set(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<PolicyQuery>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let zone = query?.id()?;
+    let wrong =
+        |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the rules; nothing was changed");
+    let body = body?;
+    let text = std::str::from_utf8(&body).map_err(|_| wrong("the rules are not UTF-8".to_owned()))?;
+    let policy = parse_policy(text).map_err(|error| wrong(error.to_string()))?;
+    let command = AdminCommand::SetPolicy { zone, policy: Arc::new(policy) };
+    Ok(super::zones::done(&api.handle.admin(command).await?))
+}
+
+pub(super) async fn check(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<CheckQuery>, QueryRejection>,
+) -> Result<Json<DecisionJson>, ApiError> {
+    let query = query?;
+    let (key, name) = (parse_name(&query.key)?, parse_name(&query.name)?);
+    let unknown = || bad(format!("`{}` is no type", query.r#type), "as in type=AAAA or type=TYPE65");
+    let rtype = scan_rtype(query.r#type.as_bytes()).ok_or_else(unknown)?;
+    let source = match &query.source {
+        None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Some(text) => text.parse().map_err(|_| bad(format!("`{text}` is no address"), "as in source=192.0.2.1"))?,
+    };
+    let requestor =
+        Requestor { key: key.as_ref(), source, is_connected: matches!(query.tcp.as_deref(), Some("1" | "true")) };
+    let zone = {
+        let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        let zone = reader.pin().find(name.as_ref()).map(|zone| zone.id());
+        reader.offline();
+        zone
+    };
+    let no_zone = || {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            format!("{name} is in no zone of this cluster"),
+            "see `catamaran zone list`",
+        )
+    };
+    Ok(Json(decide(&api.handle.shared().rights(), requestor, &zone.ok_or_else(no_zone)?, &name, rtype)))
+}
+
+/// What the rules say, with the rule that says it.
+fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name, rtype: Rtype) -> DecisionJson {
+    let key = requestor.key.to_name();
+    let judge = rights.rules(&key, zone).judge(requestor);
+    let decision = judge.decide(name.as_ref(), rtype);
+    let by = match decision {
+        Decision::Granted { by, .. } | Decision::Denied { by } => Some(by),
+        Decision::Unmatched | Decision::Protected | Decision::Never => None,
+    };
+    let limits = judge.limits();
+    DecisionJson {
+        zone: zone.apex.to_string(),
+        granted: decision.is_granted(),
+        why: decision.to_string(),
+        rule: by.and_then(|by| judge.rule(by)).map(ToString::to_string),
+        list: by.map(|by| {
+            match by.list {
+                List::Zone => "zone",
+                List::AllZones => "all-zones",
+                List::Grants => "grants",
+            }
+            .to_owned()
+        }),
+        number: by.map(|by| by.number),
+        records_max: match decision {
+            Decision::Granted { records_max, .. } => records_max.map(std::num::NonZeroU16::get),
+            _ => None,
+        },
+        limits: limits.numbers().into_iter().filter_map(|(word, max)| max.map(|max| (word.to_owned(), max))).collect(),
+        key_known: rights.statuses().any(|status| status.name == key),
+    }
+}
+
+fn parse_name(text: &str) -> Result<Name, ApiError> {
+    let name: Name = text
+        .parse()
+        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in www.example.org."))?;
+    Ok(name.as_ref().to_canonical())
+}
+
+fn bad(error: String, hint: &str) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, error, hint)
+}

@@ -1,0 +1,245 @@
+//! The statements that matter: `include`, `view`, `options`, `zone`, and in them `update-policy` and `allow-update`.
+
+use super::{At, Sources, ZonePolicy, included};
+use replica::policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
+use replica::policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
+use std::path::Path;
+use wire::Name;
+use wire::number::Rtype;
+
+/// Statements may stand in each other this deep: view, zone, and what they hold.
+const DEPTH_MAX: usize = 64;
+
+/// Who may update, as one of the two statements says it.
+type Rules = At<Vec<Rule>>;
+
+struct Parser<'s, S> {
+    sources: &'s mut S,
+    zones: Vec<Found>,
+    /// `allow-update` outside of zones, for those that do not say anything themselves.
+    default: Option<Rules>,
+}
+
+struct Found {
+    zone: Name,
+    place: String,
+    rules: Option<Rules>,
+}
+
+/// Reads a file with what it includes.
+pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
+    let mut parser = Parser { sources, zones: Vec::new(), default: None };
+    parser.file(file, 0)?;
+    let Parser { zones, default, .. } = parser;
+    let mut policies = Vec::<ZonePolicy>::new();
+    for Found { zone, place, rules } in zones {
+        let Some(rules) = rules.or_else(|| default.clone()) else { continue };
+        if let Some(other) = policies.iter_mut().find(|other| other.zone == zone) {
+            other.rules = Err((place, format!("zone {zone} stands here and at {}: there is one view", other.place)));
+            continue;
+        }
+        let rules =
+            rules.and_then(|rules| Policy::new(rules, Vec::new()).map_err(|error| (place.clone(), error.to_string())));
+        policies.push(ZonePolicy { zone, place, rules });
+    }
+    Ok(policies)
+}
+
+impl<S: Sources> Parser<'_, S> {
+    fn file(&mut self, file: &Path, depth: usize) -> At<()> {
+        let text = self.sources.text(file).map_err(|why| (file.display().to_string(), why))?;
+        let mut tokens = Tokens::new(&text);
+        self.statements(file, &mut tokens, depth, false)
+    }
+
+    /// Statements of a file, or of a block up to its closing brace.
+    fn statements(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize, in_block: bool) -> At<()> {
+        let at = |error: TextError| placed(file, error);
+        loop {
+            let Some(token) = tokens.next_token().map_err(at)? else {
+                return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
+            };
+            if depth > DEPTH_MAX {
+                return Err(at(token.error("files include each other, or blocks stand in each other, too deep")));
+            }
+            match &token.kind {
+                TokenKind::Close if in_block => return Ok(()),
+                TokenKind::End => {}
+                TokenKind::Word(word) => self.statement(file, word, tokens, depth)?,
+                _ => return Err(at(token.error(format!("want a statement, found `{}`", token.shown())))),
+            }
+        }
+    }
+
+    fn statement(&mut self, file: &Path, word: &str, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
+        let at = |error: TextError| placed(file, error);
+        match word.to_ascii_lowercase().as_str() {
+            "include" => {
+                let (_, name) = tokens.expect_word("a file name").map_err(at)?;
+                self.file(&included(file, &name), depth + 1)
+            }
+            // What a view holds is read as if it stood by itself; a zone in two of them is an error of that zone.
+            "view" | "options" => {
+                open(tokens).map_err(at)?;
+                self.statements(file, tokens, depth + 1, true)
+            }
+            "zone" => self.zone(file, tokens),
+            "allow-update" => {
+                self.default = Some(acl(tokens).map_err(at)?.map_err(at));
+                Ok(())
+            }
+            _ => skip(tokens).map_err(at),
+        }
+    }
+
+    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>) -> At<()> {
+        let at = |error: TextError| placed(file, error);
+        let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
+        let zone: Name = text.parse().map_err(|_| at(token.error(format!("`{text}` is no name"))))?;
+        let place = format!("{}:{}:{}", file.display(), token.line, token.column);
+        open(tokens).map_err(at)?;
+        let (mut rules, mut is_primary) = (None, true);
+        loop {
+            let token = tokens.expect("`}`").map_err(at)?;
+            let word = match &token.kind {
+                TokenKind::Close => break,
+                TokenKind::End => continue,
+                TokenKind::Word(word) => word.to_ascii_lowercase(),
+                TokenKind::Open => return Err(at(token.error("want a statement, found `{`"))),
+            };
+            match word.as_str() {
+                "type" => {
+                    let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
+                    is_primary = ["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
+                }
+                "update-policy" => rules = Some(update_policy(&token, tokens).map_err(at)?.map_err(at)),
+                // `update-policy` and `allow-update` exclude each other.
+                "allow-update" => rules = Some(acl(tokens).map_err(at)?.map_err(at)),
+                _ => skip(tokens).map_err(at)?,
+            }
+        }
+        if is_primary {
+            self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
+        }
+        Ok(())
+    }
+}
+
+fn placed(file: &Path, error: TextError) -> (String, String) {
+    (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
+}
+
+/// Goes behind the next opening brace: what stands before it is a name or a class.
+fn open(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
+    loop {
+        let token = tokens.expect("`{`")?;
+        match token.kind {
+            TokenKind::Open => return Ok(()),
+            TokenKind::Word(_) => {}
+            _ => return Err(token.error(format!("want `{{`, found `{}`", token.shown()))),
+        }
+    }
+}
+
+/// Passes over the rest of a statement, blocks and all.
+fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
+    let mut depth = 0usize;
+    loop {
+        let token = tokens.expect("`;`")?;
+        match token.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close if depth == 0 => return Err(token.error("want `;`, found `}`")),
+            TokenKind::Close => depth -= 1,
+            TokenKind::End if depth == 0 => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+/// The outer error is of the text; the inner is of this policy, and reading goes on behind it.
+fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, TextError>, TextError> {
+    let token = tokens.expect("`{` or `local`")?;
+    if token.shown().eq_ignore_ascii_case("local") {
+        skip(tokens)?;
+        return Ok(Err(word.error(
+            "`update-policy local` is for a key that named makes for itself: make one with `catamaran key add`",
+        )));
+    }
+    if token.kind != TokenKind::Open {
+        return Err(token.error(format!("want `{{` or `local`, found `{}`", token.shown())));
+    }
+    let (mut rules, mut fault) = (Vec::new(), None);
+    loop {
+        let token = tokens.expect("`}`")?;
+        match token.kind {
+            TokenKind::Close => break,
+            TokenKind::End => continue,
+            _ => {}
+        }
+        let before = tokens.clone();
+        match parse_rule(&token, tokens) {
+            Ok(rule) => rules.push(rule),
+            Err(error) => {
+                fault.get_or_insert(error);
+                // Behind the rule, wherever in it reading stopped.
+                *tokens = before;
+                skip(tokens)?;
+            }
+        }
+    }
+    skip(tokens)?;
+    Ok(fault.map_or(Ok(rules), Err))
+}
+
+/// `{ key NAME; ... }`: such keys may write everything.
+fn acl(tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, TextError>, TextError> {
+    open(tokens)?;
+    let (mut rules, mut fault) = (Vec::new(), None);
+    loop {
+        let token = tokens.expect("`}`")?;
+        let word = match &token.kind {
+            TokenKind::Close => break,
+            TokenKind::End => continue,
+            TokenKind::Word(word) => word.to_ascii_lowercase(),
+            TokenKind::Open => String::new(),
+        };
+        match word.as_str() {
+            "key" => {
+                let (token, text) = tokens.expect_word("the name of a key")?;
+                match text.parse::<Name>() {
+                    Ok(name) => rules.push(everything(&name)),
+                    Err(_) => drop(fault.get_or_insert(token.error(format!("`{text}` is no name")))),
+                }
+            }
+            // Whoever is not named may nothing.
+            "none" => {}
+            _ => {
+                fault.get_or_insert(token.error(
+                    "only `key NAME` and `none` can be taken over: an update needs a key here, addresses grant nothing",
+                ));
+                if token.kind == TokenKind::Open {
+                    // Up to its closing brace; the semicolon behind it ends it.
+                    let mut depth = 1;
+                    while depth > 0 {
+                        match tokens.expect("`}`")?.kind {
+                            TokenKind::Open => depth += 1,
+                            TokenKind::Close => depth -= 1,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+    skip(tokens)?;
+    Ok(fault.map_or(Ok(rules), Err))
+}
+
+fn everything(key: &Name) -> Rule {
+    Rule {
+        effect: Effect::Grant,
+        identity: Identity::of_name(key.as_ref()),
+        scope: Scope::ZoneSub,
+        types: vec![RuleType { rtype: Rtype::ANY, records_max: None }],
+    }
+}

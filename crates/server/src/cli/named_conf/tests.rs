@@ -1,0 +1,128 @@
+//! What comes out of a `named.conf`, and what is said of one that is wrong.
+
+use super::parse::parse;
+use super::{At, Sources, ZonePolicy};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Files in memory.
+struct Texts(BTreeMap<&'static str, String>);
+
+impl Sources for Texts {
+    fn text(&mut self, file: &Path) -> Result<String, String> {
+        self.0.get(file.to_str().unwrap_or_default()).cloned().ok_or_else(|| "there is no such file".to_owned())
+    }
+}
+
+fn read(files: &[(&'static str, &str)]) -> At<Vec<ZonePolicy>> {
+    let texts = files.iter().map(|(file, text)| (*file, (*text).to_owned())).collect();
+    parse(Path::new("etc/named.conf"), &mut Texts(texts))
+}
+
+/// Each zone with its rules or with what is wrong.
+fn shown(text: &str) -> Vec<String> {
+    let zones = read(&[("etc/named.conf", text)]).unwrap();
+    zones
+        .iter()
+        .map(|zone| match &zone.rules {
+            Ok(rules) => format!("{} {}", zone.zone, rules.to_string().trim_end().replace('\n', " ")),
+            Err((place, why)) => format!("{} {place} {why}", zone.zone),
+        })
+        .collect()
+}
+
+#[test]
+fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
+    let text = r#"
+        // what Debian ships, and more
+        acl "trusted" { 10.0.0.0/8; !192.0.2.1; { ::1; }; };
+        options { directory "/var/cache/bind"; listen-on-v6 { any; }; };
+        key "dhcp.key" { algorithm hmac-sha256; secret "AAEC/w=="; };
+        zone "example.org" IN {
+            type primary; file "/var/lib/bind/db.example;org";
+            update-policy {
+                deny host1.example.org. name WWW.example.org;
+                grant * self * A(1) AAAA;   # each its own
+                grant dhcp.key zonesub DHCID;
+            };
+            also-notify { 192.0.2.1 port 53 key k; };
+        };
+        zone "allowed.example" { type master; allow-update { key "a."; none; key b; }; };
+        zone "silent.example" { type primary; };
+        zone "second.example" { type secondary; allow-update-forwarding { any; }; allow-update { key a; }; };
+    "#;
+    assert_eq!(
+        shown(text),
+        [
+            "example.org. deny \"host1.example.org.\" name \"www.example.org.\"; grant \"*.\" self . A(1) AAAA; \
+             grant \"dhcp.key.\" zonesub DHCID;",
+            "allowed.example. grant \"a.\" zonesub ANY; grant \"b.\" zonesub ANY;",
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
+    let text = "zone a { update-policy local; };\n\
+                zone b { allow-update { 192.0.2.1; key k; }; };\n\
+                zone c { update-policy {\n  grant k zonesub;\n  grant * external local:x A;\n grant k zonesub X;\
+                }; };\n\
+                zone d { allow-update { { key a; }; }; };\n\
+                zone e { update-policy { grant k zonesub; }; };\n";
+    let shown = shown(text);
+    let starts = [
+        "a. etc/named.conf:1:10 `update-policy local`",
+        "b. etc/named.conf:2:25 only `key NAME`",
+        "c. etc/named.conf:5:11 `external` asks a daemon",
+        "d. etc/named.conf:7:25 only `key NAME`",
+        "e. grant \"k.\" zonesub;",
+    ];
+    assert_eq!(shown.len(), starts.len());
+    for (shown, start) in shown.iter().zip(starts) {
+        assert!(shown.starts_with(start), "{shown}");
+    }
+}
+
+#[test]
+fn views_and_options_and_included_files_are_looked_into() {
+    let zones = read(&[
+        ("etc/named.conf", "include \"more/a.conf\"; options { allow-update { key all; }; };"),
+        ("etc/more/a.conf", "view v { match-clients { any; }; zone x { }; include \"b.conf\"; };"),
+        ("etc/more/b.conf", "zone y { update-policy { grant k zonesub A; }; }; zone x { allow-update { none; }; };"),
+    ]);
+    let zones = zones.unwrap();
+    let shown: Vec<_> =
+        zones.iter().map(|zone| (zone.place.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
+    assert_eq!(shown[1], ("etc/more/b.conf:1:6", Ok("grant \"k.\" zonesub A;\n".to_owned())));
+    // The same zone twice: only one can be meant.
+    let (place, why) = zones[0].rules.as_ref().unwrap_err();
+    assert_eq!(place, "etc/more/b.conf:1:56");
+    assert!(why.contains("etc/more/a.conf:1:39"), "{why}");
+}
+
+#[test]
+fn errors_of_the_text_name_file_line_and_column() {
+    for (text, place, why) in [
+        ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),
+        ("options {\n", "etc/named.conf:2:1", "not closed"),
+        ("}", "etc/named.conf:1:1", "found `}`"),
+        ("zone a..b {};", "etc/named.conf:1:6", "no name"),
+        ("key k { secret \"x; };", "etc/named.conf:1:16", "not closed"),
+        ("include \"none\";", "etc/none", "no such file"),
+        ("include \"named.conf\";", "etc/named.conf:1:1", "too deep"),
+    ] {
+        let error = read(&[("etc/named.conf", text)]).unwrap_err();
+        assert!(error.0 == place && error.1.contains(why), "{text}: {error:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(words in prop::collection::vec(prop::sample::select(&[
+        "zone", "a", "{", "}", ";", "update-policy", "allow-update", "grant", "deny", "key", "zonesub", "view",
+        "options", "include", "\"named.conf\"", "local", "none", "A(3)", "type", "primary",
+    ][..]), 0..40)) {
+        let _ = read(&[("etc/named.conf", &words.join(" "))]);
+    }
+}

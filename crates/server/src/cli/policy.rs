@@ -1,0 +1,198 @@
+//! `policy`: set, show, check, import.
+
+use super::client::{Client, query};
+use super::named_conf::{self, ZonePolicy};
+use super::{PolicyCommand, Target};
+use crate::api::types::{DecisionJson, DoneJson, ZoneJson};
+use crate::files::read_bounded;
+use crate::limits::API_POLICY_BYTES_MAX;
+use crate::problem::{Exit, Problem};
+use replica::policy::text::parse_policy;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use wire::Name;
+
+pub(crate) fn run(command: &PolicyCommand) -> Result<(), Problem> {
+    match command {
+        PolicyCommand::Set { zone, file, target, .. } => set(zone.as_deref(), file, target),
+        PolicyCommand::Show { zone, target } => show(zone.as_deref(), target),
+        PolicyCommand::Check { key, name, rtype, source, tcp, target } => {
+            check([key, name, rtype], source.as_ref(), *tcp, target)
+        }
+        PolicyCommand::Import { file, zones, dry_run, target } => import(file, zones, *dry_run, target),
+    }
+}
+
+fn set(zone: Option<&str>, file: &Path, target: &Target) -> Result<(), Problem> {
+    let zone = zone.map(parse_name).transpose()?;
+    let text = read(file)?;
+    // Said with the file's name, and before any node is asked.
+    parse_policy(&text).map_err(|error| {
+        let (line, column) = (error.line, error.column);
+        Problem::new(Exit::Input, "the rules cannot be read", error.what)
+            .at(format!("{}:{line}:{column}", file.display()))
+            .hint("see `catamaran policy set --help`")
+    })?;
+    let changed = put(&Client::find(target)?, zone.as_ref(), &text)?;
+    print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
+}
+
+fn read(file: &Path) -> Result<String, Problem> {
+    let cannot = |why: String| Problem::new(Exit::Input, "the rules cannot be read", why).at(file.display());
+    let max = API_POLICY_BYTES_MAX as u64;
+    let octets = if file == Path::new("-") {
+        let mut octets = Vec::new();
+        let read = std::io::stdin().lock().take(max + 1).read_to_end(&mut octets);
+        read.map_err(|error| cannot(error.to_string()))?;
+        octets
+    } else {
+        read_bounded(file, max).map_err(|error| cannot(error.to_string()))?
+    };
+    String::from_utf8(octets).map_err(|_| cannot("they are not UTF-8".to_owned()))
+}
+
+fn put(client: &Client, zone: Option<&Name>, text: &str) -> Result<bool, Problem> {
+    let answer = client
+        .change("PUT", &path(zone), text.as_bytes())
+        .map_err(|problem| Problem { what: format!("{} were not set", of(zone)), ..problem })?;
+    let done: DoneJson = serde_json::from_slice(&answer.body)
+        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+    Ok(done.changed)
+}
+
+fn path(zone: Option<&Name>) -> String {
+    zone.map_or_else(|| "/v1/policy".to_owned(), |zone| format!("/v1/policy?{}", query("zone", &zone.to_string())))
+}
+
+fn of(zone: Option<&Name>) -> String {
+    zone.map_or_else(|| "the rules for all zones".to_owned(), |zone| format!("the rules of {zone}"))
+}
+
+fn show(zone: Option<&str>, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let zones: Vec<Option<Name>> = match zone {
+        Some(zone) => vec![Some(parse_name(zone)?)],
+        None => {
+            let zones: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+            let named: Result<Vec<_>, _> = zones.iter().map(|zone| parse_name(&zone.zone).map(Some)).collect();
+            [named?, vec![None]].concat()
+        }
+    };
+    let mut shown = false;
+    for zone in &zones {
+        let text = String::from_utf8_lossy(&client.get(&path(zone.as_ref()))?.body).into_owned();
+        if !text.is_empty() {
+            shown = true;
+            print(&format!("# {}\n{}", of(zone.as_ref()), text.trim_end()))?;
+        }
+    }
+    if shown { Ok(()) } else { print("# there are no rules: only what `key list` shows is granted") }
+}
+
+fn check(asked: [&String; 3], source: Option<&IpAddr>, tcp: bool, target: &Target) -> Result<(), Problem> {
+    let mut parts = vec![query("key", asked[0]), query("name", asked[1]), query("type", asked[2])];
+    parts.extend(source.map(|source| query("source", &source.to_string())));
+    parts.extend(tcp.then(|| query("tcp", "1")));
+    let decision: DecisionJson = Client::find(target)?.get_json(&format!("/v1/policy/check?{}", parts.join("&")))?;
+    print(&explanation(&decision))
+}
+
+/// What is decided, by which rule, and what else the key has to keep to.
+fn explanation(decision: &DecisionJson) -> String {
+    let mut lines = vec![decision.why.clone(), format!("zone: {}", decision.zone)];
+    lines.extend(decision.rule.as_ref().map(|rule| format!("rule: {rule}")));
+    if decision.granted {
+        let limits: Vec<_> = decision.limits.iter().map(|(word, max)| format!("{word} {max}")).collect();
+        lines.extend((!limits.is_empty()).then(|| format!("limits of the key: {}", limits.join(", "))));
+    }
+    if !decision.key_known {
+        lines.push("the cluster knows no key of this name: nothing that it signs is taken".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Result<(), Problem> {
+    let only = only.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
+    let read = named_conf::read(file).map_err(|(place, why)| {
+        Problem::new(Exit::Input, "the policies cannot be taken over; nothing was changed", why)
+            .at(place)
+            .hint("write what cannot be taken over in another way, or leave its zone out with --zone")
+    });
+    let policies: Vec<ZonePolicy> = read?;
+    let is_wanted = |policy: &&ZonePolicy| only.is_empty() || only.contains(&policy.zone);
+    let wanted: Vec<_> = policies.iter().filter(is_wanted).collect();
+    // All errors before the first change.
+    let mut texts = Vec::new();
+    for policy in &wanted {
+        let text = policy.rules.as_ref().map_err(|(place, why)| {
+            Problem::new(
+                Exit::Input,
+                format!("the policy of {} cannot be taken over; nothing was changed", policy.zone),
+                why,
+            )
+            .at(place)
+            .hint("write it in another way, or leave the zone out: name those that you want with --zone")
+        })?;
+        texts.push(text.to_string());
+    }
+    if let Some(missing) = only.iter().find(|zone| !wanted.iter().any(|policy| policy.zone == **zone)) {
+        return Err(Problem::new(Exit::Input, format!("zone {missing} has no policy"), "there is none in the file")
+            .at(file.display()));
+    }
+    if dry_run {
+        for (policy, text) in wanted.iter().zip(&texts) {
+            print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.place, text.trim_end()))?;
+        }
+        return Ok(());
+    }
+    let client = Client::find(target)?;
+    let served: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    for (policy, text) in wanted.iter().zip(&texts) {
+        if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
+            eprintln!("warning: {}: zone {} is not served here and was left out", policy.place, policy.zone);
+            continue;
+        }
+        let changed = put(&client, Some(&policy.zone), text)?;
+        print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;
+    }
+    Ok(())
+}
+
+fn parse_name(text: &str) -> Result<Name, Problem> {
+    let name: Result<Name, _> = text.parse();
+    name.map(|name| name.as_ref().to_canonical())
+        .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
+}
+
+fn print(text: &str) -> Result<(), Problem> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_names_rule_and_limits() {
+        let mut decision = DecisionJson {
+            zone: "example.".to_owned(),
+            granted: true,
+            why: "granted by rule 2 of the zone, up to 4 records".to_owned(),
+            rule: Some("grant \"k.\" zonesub A(4);".to_owned()),
+            list: Some("zone".to_owned()),
+            number: Some(2),
+            records_max: Some(4),
+            limits: [("update-records".to_owned(), 10)].into(),
+            key_known: true,
+        };
+        let shown = "granted by rule 2 of the zone, up to 4 records\nzone: example.\nrule: grant \"k.\" zonesub A(4);\n\
+                     limits of the key: update-records 10";
+        assert_eq!(explanation(&decision), shown);
+        (decision.granted, decision.rule, decision.key_known) = (false, None, false);
+        assert_eq!(
+            explanation(&decision).lines().next_back(),
+            Some("the cluster knows no key of this name: nothing that it signs is taken")
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The audit log of a node: one line of JSON for each update that changed a zone, in files that are rotated.
+//!
+//! ```text
+//!   {"index":812,"time_ms":1700000000123,"key":"dhcp.","source":"192.0.2.7","zone":"example.org.",
+//!    "serial_from":41,"serial_to":42,"deleted":1,"added":2}
+//!   {"gap_after":900,"gap_to":1000}
+//!   {"through":1012}
+//! ```
+//! Every node writes the same lines, each once and in order of their index, over restarts too; what a node did not
+//! apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files of the others.
+//! `through` says that nothing is missing up to there. A thread of its own writes: nothing waits for this disk.
+
+mod file;
+
+use file::AuditFile;
+pub(crate) use file::{last_index, read_last};
+
+use crate::limits::{AUDIT_MARK_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
+use crate::metrics::text::{Kind, Page};
+use crate::metrics::{Counter, Gauge};
+use replica::io::AuditRecord;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// What is written down.
+#[derive(Debug)]
+pub(crate) enum AuditWork {
+    /// Updates, in order.
+    Records(Vec<AuditRecord>),
+    /// Behind this index nothing is known up to that one, which is in it.
+    Gap { after: u64, to: u64 },
+}
+
+/// What is counted of the audit log.
+#[derive(Default, Debug)]
+pub(crate) struct AuditCounters {
+    written: Counter,
+    /// Records that had no room, or could not be written.
+    lost: Counter,
+    waiting: Gauge,
+    /// Everything up to this index was handed over.
+    through: AtomicU64,
+}
+
+impl AuditCounters {
+    pub(crate) fn write(&self, page: &mut Page) {
+        let (written, lost) = (self.written.get(), self.lost.get());
+        page.single("catamaran_audit_records_total", Kind::Counter, "Updates that the audit log has.", written);
+        page.single(
+            "catamaran_audit_records_lost_total",
+            Kind::Counter,
+            "Updates that the audit log of this node has not, for want of room or of a disk that takes them.",
+            lost,
+        );
+    }
+}
+
+/// Hands records to the thread that writes them. Never waits.
+pub(crate) struct AuditQueue {
+    work: Sender<AuditWork>,
+    counters: Arc<AuditCounters>,
+    /// The last index that was handed over or given up.
+    seen: u64,
+    /// Indexes after the first up to the second were given up, and that was not yet said.
+    gap: Option<(u64, u64)>,
+}
+
+impl AuditQueue {
+    /// A queue behind an audit log whose last index is `last`, and what its thread works off.
+    pub(crate) fn new(last: u64, counters: Arc<AuditCounters>) -> (Self, Receiver<AuditWork>) {
+        let (work, receiver) = channel();
+        (Self { work, counters, seen: last, gap: None }, receiver)
+    }
+
+    /// Takes records that follow those before.
+    pub(crate) fn put(&mut self, records: Vec<AuditRecord>) {
+        let Some(last) = records.last().map(|record| record.index) else { return };
+        let count = records.len();
+        // A gap that must be said takes a place too.
+        let places = count + usize::from(self.gap.is_some());
+        if self.counters.waiting.put(places, AUDIT_WAITING_MAX) {
+            if let Some((after, to)) = self.gap.take() {
+                self.send(AuditWork::Gap { after, to });
+            }
+            self.send(AuditWork::Records(records));
+        } else {
+            self.counters.lost.add(count as u64);
+            let after = self.gap.map_or(self.seen, |(after, _)| after);
+            self.gap = Some((after, last));
+        }
+        self.seen = last;
+    }
+
+    /// The replica did not apply these one by one.
+    pub(crate) fn put_gap(&mut self, after: u64, to: u64) {
+        let after = self.gap.map_or(after, |(earlier, _)| earlier);
+        if self.counters.waiting.enter(AUDIT_WAITING_MAX) {
+            self.gap = None;
+            self.send(AuditWork::Gap { after, to });
+        } else {
+            self.gap = Some((after, to));
+        }
+        self.seen = self.seen.max(to);
+    }
+
+    /// All records up to this index were put.
+    pub(crate) fn through(&mut self, index: u64) {
+        if let Some((after, to)) = self.gap
+            && self.counters.waiting.enter(AUDIT_WAITING_MAX)
+        {
+            self.gap = None;
+            self.send(AuditWork::Gap { after, to });
+        }
+        if self.gap.is_none() {
+            // What was sent before is seen before.
+            self.counters.through.store(index, Release);
+        }
+    }
+
+    fn send(&self, work: AuditWork) {
+        // The thread ends when this queue does, not before.
+        let _ = self.work.send(work);
+    }
+}
+
+/// Writes until the queue is gone. Lines are with the kernel at once, and on the disk a second later at most.
+pub(crate) fn run(path: &Path, work: &Receiver<AuditWork>, counters: &AuditCounters) {
+    let mut file = AuditFile::open(path);
+    let mut is_dirty = false;
+    let (mut synced_at, mut marked_at) = (Instant::now(), Instant::now());
+    loop {
+        // Before the queue is found empty: what was put before it is written by then.
+        let through = counters.through.load(Acquire);
+        let next = work.recv_timeout(Duration::from_millis(AUDIT_SYNC_MS));
+        match next {
+            Ok(first) => {
+                for work in std::iter::once(first).chain(work.try_iter().take(64)) {
+                    write(&mut file, work, counters);
+                }
+                file.flush();
+                is_dirty = true;
+            }
+            Err(RecvTimeoutError::Timeout) if marked_at.elapsed() >= Duration::from_millis(AUDIT_MARK_MS) => {
+                file.through(through);
+                file.flush();
+                (is_dirty, marked_at) = (true, Instant::now());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                file.through(counters.through.load(Acquire));
+                return file.sync();
+            }
+        }
+        if is_dirty && synced_at.elapsed() >= Duration::from_millis(AUDIT_SYNC_MS) {
+            file.sync();
+            (is_dirty, synced_at) = (false, Instant::now());
+        }
+    }
+}
+
+fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
+    match work {
+        AuditWork::Records(records) => {
+            counters.waiting.take(records.len());
+            for record in &records {
+                match file.record(record) {
+                    true => counters.written.one(),
+                    false => counters.lost.one_shared(),
+                }
+            }
+        }
+        AuditWork::Gap { after, to } => {
+            counters.waiting.leave();
+            file.gap(after, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

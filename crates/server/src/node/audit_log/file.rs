@@ -1,0 +1,250 @@
+//! The files: `PATH`, and `PATH.1` to `PATH.7`, the newest first.
+
+use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_LINE_BYTES_MAX};
+use replica::io::AuditRecord;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// One line.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Gap {
+        gap_after: u64,
+        gap_to: u64,
+    },
+    Through {
+        through: u64,
+    },
+    Update {
+        index: u64,
+        time_ms: u64,
+        key: String,
+        source: String,
+        zone: String,
+        serial_from: Option<u32>,
+        serial_to: u32,
+        deleted: usize,
+        added: usize,
+    },
+}
+
+impl Line {
+    const fn last_index(&self) -> u64 {
+        match self {
+            Self::Gap { gap_to, .. } => *gap_to,
+            Self::Through { through } => *through,
+            Self::Update { index, .. } => *index,
+        }
+    }
+
+    fn of(record: &AuditRecord) -> Self {
+        Self::Update {
+            index: record.index,
+            time_ms: record.time_ms,
+            key: record.key.to_string(),
+            source: record.source.to_canonical().to_string(),
+            zone: record.zone.apex.to_string(),
+            serial_from: record.serial_from.map(|serial| serial.0),
+            serial_to: record.serial_to.0,
+            deleted: record.deleted_count,
+            added: record.added_count,
+        }
+    }
+}
+
+/// The files as they are written.
+pub(super) struct AuditFile {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    octets: u64,
+    /// The last index that a line tells of.
+    last: u64,
+    /// The last index that a line should tell of, and does not.
+    lost_to: Option<u64>,
+    is_broken: bool,
+}
+
+impl AuditFile {
+    pub(super) fn open(path: &Path) -> Self {
+        let mut audit = Self { path: path.to_owned(), file: None, octets: 0, last: 0, lost_to: None, is_broken: false };
+        audit.attempt(Self::append);
+        audit
+    }
+
+    /// Writes the line of a record that is not there yet; false when it could not be written.
+    pub(super) fn record(&mut self, record: &AuditRecord) -> bool {
+        self.line(&Line::of(record))
+    }
+
+    /// What is not known after one index, up to another.
+    pub(super) fn gap(&mut self, after: u64, to: u64) {
+        self.line(&Line::Gap { gap_after: after.max(self.last), gap_to: to });
+    }
+
+    /// There is nothing more up to this index.
+    pub(super) fn through(&mut self, index: u64) {
+        self.line(&Line::Through { through: index });
+    }
+
+    fn line(&mut self, line: &Line) -> bool {
+        let done = self.attempt(|audit| audit.try_line(line));
+        if !done {
+            self.lost_to = self.lost_to.max(Some(line.last_index()));
+        }
+        done
+    }
+
+    fn try_line(&mut self, line: &Line) -> io::Result<()> {
+        if self.file.is_none() {
+            self.append()?;
+        }
+        // Applied again after a restart.
+        if line.last_index() <= self.last {
+            return Ok(());
+        }
+        if let Some(lost_to) = self.lost_to.take_if(|lost_to| *lost_to > self.last) {
+            self.put(&Line::Gap { gap_after: self.last, gap_to: lost_to })?;
+        }
+        self.put(line)
+    }
+
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        if self.octets >= AUDIT_FILE_BYTES_MAX {
+            self.rotate()?;
+        }
+        let mut octets = serde_json::to_vec(line)?;
+        octets.push(b'\n');
+        self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(&octets)?;
+        self.octets += octets.len() as u64;
+        self.last = self.last.max(line.last_index());
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.attempt(|audit| audit.file.as_mut().map_or(Ok(()), Write::flush));
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.attempt(|audit| {
+            let Some(file) = audit.file.as_mut() else { return Ok(()) };
+            file.flush()?;
+            file.get_ref().sync_data()
+        });
+    }
+
+    /// A node goes on without its audit log; that is said once, and counted.
+    fn attempt(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
+        match work(self) {
+            Ok(()) => {
+                self.is_broken = false;
+                true
+            }
+            Err(error) => {
+                if !self.is_broken {
+                    tracing::error!(%error, path = %self.path.display(), "the audit log cannot be written");
+                }
+                self.is_broken = true;
+                // What was not written is lost; how much was is seen when the file is opened again.
+                self.file = None;
+                self.lost_to = self.lost_to.max(Some(self.last));
+                false
+            }
+        }
+    }
+
+    /// Goes on behind the last whole line.
+    fn append(&mut self) -> io::Result<()> {
+        // Who updates what is not for everybody.
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
+        let mut file = options.open(&self.path)?;
+        let whole = whole_octets(&mut file)?;
+        file.set_len(whole)?;
+        file.seek(SeekFrom::Start(whole))?;
+        self.octets = whole;
+        self.last = last_index(&self.path);
+        self.file = Some(BufWriter::new(file));
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.sync();
+        self.file = None;
+        for number in (1..AUDIT_FILES_MAX).rev() {
+            let older = numbered(&self.path, number);
+            match std::fs::rename(numbered(&self.path, number - 1), older) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.append()
+    }
+}
+
+/// `PATH` itself, or `PATH.NUMBER`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    match number {
+        0 => path.to_owned(),
+        number => {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{number}"));
+            path.with_file_name(name)
+        }
+    }
+}
+
+/// Octets up to the end of the last line that is whole: a crash may leave part of one.
+fn whole_octets(file: &mut File) -> io::Result<u64> {
+    let len = file.seek(SeekFrom::End(0))?;
+    let tail = tail(file, len, AUDIT_LINE_BYTES_MAX as u64)?;
+    let cut = tail.iter().rev().position(|&octet| octet == b'\n').unwrap_or(tail.len());
+    Ok(len - cut as u64)
+}
+
+/// The last of the first `len` octets, at most so many.
+fn tail(file: &mut File, len: u64, octets_max: u64) -> io::Result<Vec<u8>> {
+    let start = len.saturating_sub(octets_max);
+    file.seek(SeekFrom::Start(start))?;
+    let mut tail = Vec::new();
+    file.take(len - start).read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+/// The last index that an audit log tells of; zero when there is none.
+pub(crate) fn last_index(path: &Path) -> u64 {
+    // A file that was just rotated away may have left an empty one.
+    (0..2).find_map(|number| last_line(&numbered(path, number))).map_or(0, |line| line.last_index())
+}
+
+fn last_line(path: &Path) -> Option<Line> {
+    let mut file = File::open(path).ok()?;
+    let whole = whole_octets(&mut file).ok()?;
+    let tail = tail(&mut file, whole, AUDIT_LINE_BYTES_MAX as u64).ok()?;
+    let lines = std::str::from_utf8(&tail).ok()?;
+    serde_json::from_str(lines.lines().next_back()?).ok()
+}
+
+/// The last `count` lines, the oldest first, as far as the two newest files have them.
+pub(crate) fn read_last(path: &Path, count: usize) -> io::Result<String> {
+    let octets_max = (count as u64).saturating_mul(AUDIT_LINE_BYTES_MAX as u64).min(AUDIT_FILE_BYTES_MAX);
+    let mut lines = Vec::new();
+    for number in [1, 0] {
+        match File::open(numbered(path, number)) {
+            Ok(mut file) => {
+                let whole = whole_octets(&mut file)?;
+                let tail = tail(&mut file, whole, octets_max)?;
+                let text = String::from_utf8_lossy(&tail).into_owned();
+                // The first may be the end of a line.
+                let cut = usize::from(whole > octets_max);
+                lines.extend(text.lines().skip(cut).map(str::to_owned));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let first = lines.len().saturating_sub(count);
+    Ok(lines[first..].iter().map(|line| format!("{line}\n")).collect())
+}

@@ -1,0 +1,140 @@
+//! The audit log over restarts, crashes, rotation, and a queue that is full.
+
+use super::file::{AuditFile, last_index, read_last};
+use super::{AuditCounters, AuditQueue, AuditWork, run};
+use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_WAITING_MAX};
+use replica::io::AuditRecord;
+use std::io::Write;
+use std::sync::Arc;
+use wire::Serial;
+use zone::record::ZoneId;
+
+fn record(index: u64) -> AuditRecord {
+    AuditRecord {
+        index,
+        time_ms: 1_700_000_000_123,
+        key: "dhcp.".parse().unwrap(),
+        source: "::ffff:192.0.2.7".parse().unwrap(),
+        zone: ZoneId { view: 0, apex: "example.org.".parse().unwrap() },
+        serial_from: Some(Serial(index as u32)),
+        serial_to: Serial(index as u32 + 1),
+        deleted_count: 1,
+        added_count: 2,
+    }
+}
+
+#[test]
+fn each_index_is_written_once_over_restarts_and_crashes() {
+    let dir = crate::test_dir("audit");
+    let path = dir.path().join("audit.log");
+    let mut file = AuditFile::open(&path);
+    for index in [5, 6, 9] {
+        assert!(file.record(&record(index)));
+    }
+    file.sync();
+    // A crash leaves part of a line.
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"index\":10,\"ti").unwrap();
+    assert_eq!(last_index(&path), 9);
+    let mut file = AuditFile::open(&path);
+    // Applied again after the start, and then something new.
+    for index in [6, 9, 10] {
+        assert!(file.record(&record(index)));
+    }
+    file.gap(10, 20);
+    file.gap(15, 18);
+    assert!(file.record(&record(21)));
+    file.sync();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let indexes: Vec<_> = text.lines().map(|line| line.split([':', ',', '}']).nth(1).unwrap()).collect();
+    assert_eq!(indexes, ["5", "6", "9", "10", "10", "21"]);
+    assert_eq!(text.lines().nth(4), Some("{\"gap_after\":10,\"gap_to\":20}"));
+    assert_eq!(
+        text.lines().next(),
+        Some(
+            "{\"index\":5,\"time_ms\":1700000000123,\"key\":\"dhcp.\",\"source\":\"192.0.2.7\",\
+             \"zone\":\"example.org.\",\"serial_from\":5,\"serial_to\":6,\"deleted\":1,\"added\":2}"
+        )
+    );
+    assert_eq!(read_last(&path, 2).unwrap().lines().count(), 2);
+    assert!(read_last(&path, 100).unwrap() == text);
+    assert_eq!(last_index(&dir.path().join("none")), 0);
+}
+
+#[test]
+fn files_are_rotated_and_the_oldest_goes() {
+    let dir = crate::test_dir("audit-rotated");
+    let path = dir.path().join("audit.log");
+    let line = "x".repeat(100) + "\n";
+    for round in 0..AUDIT_FILES_MAX as u64 + 3 {
+        // As if the file had been filled.
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
+        file.set_len(AUDIT_FILE_BYTES_MAX - line.len() as u64).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+        let mut file = AuditFile::open(&path);
+        assert!(file.record(&record(round + 1)));
+        file.sync();
+        assert_eq!(last_index(&path), round + 1);
+    }
+    let files = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(files, AUDIT_FILES_MAX);
+}
+
+#[test]
+fn what_has_no_room_is_a_gap_and_nobody_waits() {
+    let dir = crate::test_dir("audit-full");
+    let path = dir.path().join("audit.log");
+    let counters = Arc::<AuditCounters>::default();
+    let (mut queue, work) = AuditQueue::new(0, counters.clone());
+    queue.put((1..=AUDIT_WAITING_MAX as u64).map(record).collect());
+    let full = AUDIT_WAITING_MAX as u64;
+    queue.put(vec![record(full + 1), record(full + 3)]);
+    queue.put(vec![record(full + 4)]);
+    assert_eq!(counters.lost.get(), 3);
+    // There is room again.
+    let Ok(AuditWork::Records(records)) = work.recv() else { panic!() };
+    counters.waiting.take(records.len());
+    queue.put(vec![record(full + 5)]);
+    queue.put_gap(full + 5, full + 9);
+    queue.through(full + 12);
+    drop(queue);
+    run(&path, &work, &counters);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[3], format!("{{\"through\":{}}}", full + 12));
+    assert_eq!(lines[0], format!("{{\"gap_after\":{full},\"gap_to\":{}}}", full + 4));
+    assert!(lines[1].starts_with(&format!("{{\"index\":{},", full + 5)));
+    assert_eq!(lines[2], format!("{{\"gap_after\":{},\"gap_to\":{}}}", full + 5, full + 9));
+    assert_eq!(counters.waiting.get(), 0);
+}
+
+#[test]
+fn nothing_is_called_whole_while_a_gap_is_not_written() {
+    let dir = crate::test_dir("audit-through");
+    let path = dir.path().join("audit.log");
+    let counters = Arc::<AuditCounters>::default();
+    let (mut queue, work) = AuditQueue::new(0, counters.clone());
+    assert!(counters.waiting.put(AUDIT_WAITING_MAX, AUDIT_WAITING_MAX));
+    queue.put(vec![record(1)]);
+    queue.through(1);
+    assert_eq!(counters.through.load(std::sync::atomic::Ordering::Relaxed), 0);
+    counters.waiting.take(AUDIT_WAITING_MAX);
+    queue.through(2);
+    drop(queue);
+    run(&path, &work, &counters);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"gap_after\":0,\"gap_to\":1}\n{\"through\":2}\n");
+    assert_eq!(last_index(&path), 2);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
+    let dir = crate::test_dir("audit-broken");
+    let path = dir.path().join("missing").join("audit.log");
+    let mut file = AuditFile::open(&path);
+    assert!(!file.record(&record(1)));
+    std::fs::create_dir(dir.path().join("missing")).unwrap();
+    assert!(file.record(&record(2)));
+    file.sync();
+    let said = read_last(&path, 10).unwrap();
+    assert!(said.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{said}");
+}

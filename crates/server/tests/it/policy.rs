@@ -1,0 +1,170 @@
+//! Update policies by command and over the wire, through each node.
+
+use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::tools::{dig, has, nsupdate};
+use std::path::PathBuf;
+use std::process::Output;
+
+mod named;
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn done(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = cluster.run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes a key that is granted nothing, and its file.
+fn key(cluster: &Cluster, scratch: &Scratch, name: &str) -> PathBuf {
+    PathBuf::from(scratch.file(&format!("{name}.key"), &done(cluster, &["key", "add", name])))
+}
+
+#[test]
+fn what_rules_say_holds_through_each_node() {
+    if !has("nsupdate") {
+        return;
+    }
+    let scratch = Scratch::new("policy");
+    let cluster = Cluster::start("policy", 3, &[]);
+    let dhcp = key(&cluster, &scratch, "dhcp");
+    let host = key(&cluster, &scratch, "host.example.test");
+    let add = |id: u64, key: &PathBuf, line: &str| nsupdate(cluster.dns(id), key, line);
+    cluster.settle();
+    for id in cluster.ids() {
+        let said = add(id, &dhcp, "update add a.example.test 60 A 192.0.2.1").unwrap_err();
+        assert!(said.contains("REFUSED"), "{said}");
+    }
+    let rules = "grant dhcp zonesub A(2) TXT;\ngrant *.example.test self . AAAA;\nlimit dhcp update-records 3;\n";
+    let file = scratch.file("rules", rules);
+    assert_eq!(done(&cluster, &["policy", "set", "example.test", &file]), "the rules of example.test. set\n");
+    assert!(done(&cluster, &["policy", "set", "example.test", &file]).contains("are so already"));
+    let shown = done(&cluster, &["policy", "show"]);
+    assert!(shown.contains("# the rules of example.test.\ngrant \"dhcp.\" zonesub A(2) TXT;\n"), "{shown}");
+    // They count on every node at once, also on one that has not heard of them yet.
+    for id in cluster.ids() {
+        for (key, line, is_granted) in [
+            (&dhcp, format!("update add h{id}.example.test 60 A 192.0.2.1"), true),
+            (&dhcp, format!("update add h{id}.example.test 60 AAAA 2001:db8::1"), false),
+            (&dhcp, format!("update add h{id}.example.test 60 A 192.0.2.2"), true),
+            (&dhcp, format!("update add h{id}.example.test 60 A 192.0.2.3"), false),
+            (
+                &dhcp,
+                format!("update delete h{id}.example.test A 192.0.2.1\nupdate add h{id}.example.test 60 A 192.0.2.3"),
+                true,
+            ),
+            (&dhcp, "update add example.test 60 NS ns.example.".to_owned(), false),
+            (&dhcp, (1..=4).map(|n| format!("update add m{id}.example.test 60 TXT {n}\n")).collect(), false),
+            (&host, format!("update add host.example.test 60 AAAA 2001:db8::{id}"), true),
+            (&host, "update add ftp.example.test 60 AAAA 2001:db8::1".to_owned(), false),
+        ] {
+            let said = add(id, key, line.trim_end());
+            assert_eq!(said.is_ok(), is_granted, "node {id}: {line}: {said:?}");
+            assert!(said.is_ok() || said.as_ref().unwrap_err().contains("REFUSED"), "{said:?}");
+        }
+    }
+    cluster.settle();
+    for id in cluster.ids() {
+        assert_eq!(dig(cluster.dns(id), &["+short", "host.example.test", "AAAA"]).lines().count(), 3);
+        assert_eq!(dig(cluster.dns(id), &["+short", "h1.example.test", "A"]).lines().count(), 2);
+        assert_eq!(dig(cluster.dns(id), &["+short", "m1.example.test", "TXT"]), "");
+    }
+    // An empty file takes all of it back.
+    done(&cluster, &["policy", "set", "example.test", &scratch.file("nothing", "")]);
+    cluster.settle();
+    assert!(add(1, &dhcp, "update add z.example.test 60 A 192.0.2.1").is_err());
+    assert!(done(&cluster, &["policy", "show", "example.test"]).contains("there are no rules"));
+}
+
+#[test]
+fn a_decision_is_explained() {
+    let scratch = Scratch::new("policy-check");
+    let cluster = Cluster::start("policy-check", 1, &[]);
+    key(&cluster, &scratch, "dhcp");
+    let rules = "deny dhcp name www.example.test;\ngrant dhcp zonesub A(4);\nlimit dhcp name-records 9;\n\
+                 grant * tcp-self . PTR(1);";
+    done(&cluster, &["policy", "set", "example.test", &scratch.file("rules", rules)]);
+    done(&cluster, &["policy", "set", "--all-zones", &scratch.file("all", "grant dhcp zonesub TXT;")]);
+    for (asked, said) in [
+        (
+            ["dhcp", "a.example.test", "A"],
+            "granted by rule 2 of the zone, up to 4 records\nzone: example.test.\n\
+            rule: grant \"dhcp.\" zonesub A(4);\nlimits of the key: name-records 9\n",
+        ),
+        (
+            ["dhcp", "WWW.example.test", "A"],
+            "denied by rule 1 of the zone\nzone: example.test.\n\
+            rule: deny \"dhcp.\" name \"www.example.test.\";\n",
+        ),
+        (
+            ["dhcp", "a.example.test", "TXT"],
+            "granted by rule 1 of those for all zones\nzone: example.test.\n\
+            rule: grant \"dhcp.\" zonesub TXT;\nlimits of the key: name-records 9\n",
+        ),
+        (["dhcp", "a.example.test", "MX"], "denied: no rule grants it\nzone: example.test.\n"),
+        (
+            ["dhcp", "a.example.test", "RRSIG"],
+            "denied: records of DNSSEC are for who signs the zone, whatever rules \
+            say\nzone: example.test.\n",
+        ),
+        (
+            ["nobody", "a.example.test", "A"],
+            "denied: no rule grants it\nzone: example.test.\nthe cluster knows no key \
+            of this name: nothing that it signs is taken\n",
+        ),
+        (
+            ["update.catamaran", "example.test", "SOA"],
+            "granted by the grant of updates to the key\nzone: example.test.\n",
+        ),
+    ] {
+        assert_eq!(done(&cluster, &[&["policy", "check"][..], &asked].concat()), said, "{asked:?}");
+    }
+    for (asked, code, said) in [
+        (["dhcp", "a.elsewhere", "A"], 5, "is in no zone"),
+        (["dhcp", "a..b", "A"], 3, "is no name"),
+        (["dhcp", "a.example.test", "NONSENSE"], 3, "is no type"),
+    ] {
+        let output = cluster.run(&[&["policy", "check"][..], &asked].concat());
+        assert!(output.status.code() == Some(code) && text(&output).contains(said), "{asked:?}: {}", text(&output));
+    }
+    // Errors name file, line and column.
+    let wrong = scratch.file("wrong", "grant dhcp zonesub;\ngrant dhcp zonesub B;\n");
+    let output = cluster.run(&["policy", "set", "example.test", &wrong]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output).contains(&format!("{wrong}:2:20")), "{}", text(&output));
+    let output = cluster.run(&["policy", "set", "other.test", &scratch.file("r", "grant k zonesub;")]);
+    assert!(output.status.code() == Some(5) && text(&output).contains("no such zone"), "{}", text(&output));
+}
+
+#[test]
+fn a_key_is_rolled_without_a_moment_in_which_none_signs() {
+    if !has("nsupdate") {
+        return;
+    }
+    let scratch = Scratch::new("roll");
+    let cluster = Cluster::start("roll", 3, &[]);
+    let old = PathBuf::from(scratch.file("old.key", &done(&cluster, &["key", "add", "k", "--update"])));
+    cluster.settle();
+    let add = |id: u64, key: &PathBuf| nsupdate(cluster.dns(id), key, "update add r.example.test 60 TXT r");
+    add(1, &old).unwrap();
+    let new = PathBuf::from(scratch.file("new.key", &done(&cluster, &["key", "roll", "k"])));
+    cluster.settle();
+    for id in cluster.ids() {
+        add(id, &old).unwrap();
+        add(id, &new).unwrap();
+    }
+    assert!(done(&cluster, &["key", "list"]).contains("key k. hmac-sha256: update on all zones, two secrets"));
+    let again = cluster.run(&["key", "roll", "k"]);
+    assert!(again.status.code() == Some(5) && text(&again).contains("two secrets already"), "{}", text(&again));
+    assert_eq!(done(&cluster, &["key", "retire", "k"]), "key k. has one secret\n");
+    for id in cluster.ids() {
+        wait_for("the old secret to be void", || add(id, &old).err());
+        add(id, &new).unwrap();
+    }
+    // Secrets are shown to who makes them only.
+    let secrets = [&old, &new].map(|file| std::fs::read_to_string(file).unwrap().split('"').nth(3).unwrap().to_owned());
+    let listed = done(&cluster, &["key", "list"]);
+    assert!(secrets.iter().all(|secret| !listed.contains(secret)), "{listed}");
+}
