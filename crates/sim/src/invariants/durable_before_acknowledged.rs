@@ -1,5 +1,8 @@
-//! What a member applied, and so may acknowledge, a majority holds on stable storage: it is there even if all members
-//! lost their power at that moment and nothing arrived that was not synced.
+//! What a member applied, and so may acknowledge, a majority of the voters holds on stable storage: it is there even if
+//! all members lost their power at that moment and nothing arrived that was not synced.
+//!
+//! Who votes changes. Whoever committed an entry had applied all configurations up to it but for one at most, so the
+//! majority is one of the voters that some member knows now, or of those that were known at the last look.
 //!
 //! Looked at for a sample of the indexes, by opening the logs of copies of the disks.
 
@@ -7,30 +10,39 @@ use crate::disk::SimDisk;
 use crate::rng::Rng;
 use replica::io::NodeId;
 use replica::log::{Log, LogConfig};
+use std::collections::BTreeSet;
 
 /// One in so many indexes is looked at.
 const ONE_IN: u64 = 40;
 
+/// Voters.
+pub(crate) type Voters = Vec<NodeId>;
+
 /// Draws the sample.
 #[derive(Debug)]
-pub(crate) struct DurableBeforeAcknowledged(Rng);
+pub(crate) struct DurableBeforeAcknowledged {
+    rng: Rng,
+    /// Those that were known at the last look.
+    known: BTreeSet<Voters>,
+}
 
 impl DurableBeforeAcknowledged {
-    pub(crate) fn new(rng: Rng) -> Self {
-        Self(rng)
+    pub(crate) const fn new(rng: Rng) -> Self {
+        Self { rng, known: BTreeSet::new() }
     }
 
     /// Whether it is time to look.
     pub(crate) fn is_due(&mut self) -> bool {
-        self.0.below(ONE_IN) == 0
+        self.rng.below(ONE_IN) == 0
     }
 
     /// Somebody applied everything up to an index.
     pub(crate) fn on_applied(
-        &self,
+        &mut self,
         index: u64,
         config: &LogConfig,
         disks: &[(NodeId, &SimDisk)],
+        known: BTreeSet<Voters>,
     ) -> Result<(), String> {
         let mut held = Vec::new();
         for (id, disk) in disks {
@@ -38,10 +50,16 @@ impl DurableBeforeAcknowledged {
                 .map_err(|error| format!("the log of {id} would not open after a crash: {error}"))?;
             held.push((*id, log.last_index()));
         }
-        let count = held.iter().filter(|(_, last)| *last >= index).count();
-        if count <= disks.len() / 2 {
-            return Err(format!("{index} is applied, and on stable storage only where these reach it: {held:?}"));
+        let holds = |voter: &&NodeId| held.iter().any(|(id, last)| id == *voter && *last >= index);
+        let is_majority = |voters: &&Voters| voters.iter().filter(holds).count() > voters.len() / 2;
+        if !known.iter().chain(&self.known).any(|voters| is_majority(&voters)) {
+            return Err(format!(
+                "{index} is applied, and on stable storage only where these reach it: {held:?}; voters {known:?}, \
+                 before {:?}",
+                self.known
+            ));
         }
+        self.known = known;
         Ok(())
     }
 }
