@@ -133,6 +133,14 @@ fn level(cluster: &Cluster, id: u64) -> u32 {
     cluster.replica(id).status().feature_level
 }
 
+/// All three run software that knows this level, and the leader has heard so.
+fn all_know(cluster: &mut Cluster, level: u32) {
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).config.feature_level = level;
+    }
+    cluster.run(500);
+}
+
 fn raise(cluster: &mut Cluster, through: u64) -> Result<AdminReply, AdminError> {
     let command = cluster.admin(through, AdminCommand::RaiseFeatureLevel);
     cluster.run(500);
@@ -176,10 +184,7 @@ fn a_member_that_went_back_stops_where_the_level_rises() {
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
     let newer = FEATURE_LEVEL + 1;
-    for id in [1, 2, 3] {
-        cluster.replica_mut(id).config.feature_level = newer;
-    }
-    cluster.run(500);
+    all_know(&mut cluster, newer);
     // The leader heard of what it was before.
     cluster.replica_mut(follower).config.feature_level = FEATURE_LEVEL;
     assert_eq!(raise(&mut cluster, leader), Ok(AdminReply::Done));
@@ -194,10 +199,7 @@ fn software_of_the_level_before_does_not_start_once_it_rose() {
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
     let newer = FEATURE_LEVEL + 1;
-    for id in [1, 2, 3] {
-        cluster.replica_mut(id).config.feature_level = newer;
-    }
-    cluster.run(500);
+    all_know(&mut cluster, newer);
     assert_eq!(raise(&mut cluster, leader), Ok(AdminReply::Done));
     let request = cluster.add(leader, &address(1));
     cluster.assert_done(request);
