@@ -22,6 +22,7 @@ mod encrypted;
 // What clients of TCP are told.
 mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
+mod away;
 mod disks;
 // Very many zones on one node.
 mod many_zones;
