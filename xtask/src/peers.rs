@@ -31,8 +31,8 @@ const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatibl
 /// A client of QUIC that shares no code with ours, from PyPI.
 const AIOQUIC: &str = "aioquic==1.7.2";
 
-/// Where those two are installed, without root.
-fn folder() -> PathBuf {
+/// Where what is not Debian's is installed, without root.
+pub(crate) fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("peers")
 }
 
