@@ -12,9 +12,9 @@ use std::time::Duration;
 /// leader (DESIGN.md, Speed budgets).
 const KILLED_MS: [f64; 2] = [150.0, 600.0];
 const CUT_MS: [f64; 2] = [600.0, 1_200.0];
-/// What lines of a picture of one kind show.
+/// What lines of a picture of one kind show, in the order of the shares of an outcome: the last covers the others.
 const LINES: [&str; 4] =
-    ["updates, nodes that stay", "queries, nodes that stay", "updates, that node", "queries, that node"];
+    ["queries, that node", "queries, nodes that stay", "updates, that node", "updates, nodes that stay"];
 
 /// Outcomes by kind.
 #[derive(Default)]
