@@ -54,7 +54,7 @@ fn is_of_machine(skip: &str) -> bool {
 /// # Errors
 /// When a test fails or a program cannot be built.
 pub(crate) fn run(extent: Extent) -> Result<(), String> {
-    peers::ensure()?;
+    peers::ensure(extent)?;
     if extent == Extent::Full {
         previous::ensure();
     }

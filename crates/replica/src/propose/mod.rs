@@ -17,6 +17,9 @@ mod membership;
 // What waits, and who is next.
 mod queue;
 
+#[cfg(test)]
+pub(crate) use evaluate::LABEL_OF_DEATH;
+
 use crate::command::{Answer, Command};
 use crate::io::NodeId;
 use crate::limits::{PROPOSALS_IN_FLIGHT_MAX, PROPOSALS_IN_FLIGHT_OCTETS_MAX};

@@ -4,6 +4,8 @@
 mod disk;
 // The table of repeats, for figures.
 mod repeats;
+// What others' octets are thrown at.
+pub mod fuzz;
 
 pub use disk::MemoryDisk;
 pub use repeats::Repeats;
