@@ -352,9 +352,42 @@ pub enum AdminCommand {
     },
 }
 
-/// An update that changed a zone, for who asks later what happened.
+/// What an entry left for who asks later who did what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditRecord {
+pub enum AuditRecord {
+    /// An update changed a zone.
+    Update(UpdateRecord),
+    /// An administrator changed something, through the API of some node.
+    Action(ActionRecord),
+}
+
+impl AuditRecord {
+    /// Index of its entry: the same on all members, and rising.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index,
+            Self::Action(record) => record.index,
+        }
+    }
+}
+
+/// What an administrator changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRecord {
+    /// Index of its entry.
+    pub index: u64,
+    /// When the leader took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What was done, in words that do not change.
+    pub action: &'static str,
+    /// To what; never a secret.
+    pub subject: String,
+}
+
+/// An update that changed a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRecord {
     /// Index of its entry: the same on all members, and rising.
     pub index: u64,
     /// When the leader evaluated it, in milliseconds since 1970.

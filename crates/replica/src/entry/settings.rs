@@ -137,6 +137,11 @@ pub enum SettingsChange {
     },
 }
 
+/// Number of the node, and how often it was made anew.
+fn node_of(id: NodeId) -> String {
+    format!("{}.{}", id as u32, id >> 32)
+}
+
 impl SettingsEntry {
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.u64(self.epoch);
@@ -169,6 +174,30 @@ impl SettingsChange {
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
             Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
+        }
+    }
+
+    /// What it does and to what, for the audit log. No secret, no digest of one.
+    pub(crate) fn in_words(&self) -> (&'static str, String) {
+        let place = |zone: &Option<ZoneId>| zone.as_ref().map_or("all zones".to_owned(), |zone| zone.apex.to_string());
+        match self {
+            Self::ZoneOptions { zone, options } => ("zone set", format!("{} {options:?}", zone.apex)),
+            Self::ZoneRemove { zone } => ("zone remove", zone.apex.to_string()),
+            Self::KeyAdd { name, .. } => ("key add", name.to_string()),
+            Self::KeyRemove { name } => ("key remove", name.to_string()),
+            Self::KeyRoll { name, .. } => ("key roll", name.to_string()),
+            Self::KeyRetire { name } => ("key retire", name.to_string()),
+            Self::Grant { key, zone, right } => ("grant", format!("{key} {right:?} {}", place(zone))),
+            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {right:?} {}", place(zone))),
+            Self::PolicySet { zone, .. } => ("policy set", place(zone)),
+            Self::MemberAdd { id, address, .. } => ("node add", format!("{} {address}", node_of(*id))),
+            Self::MemberRemove { id } => ("node remove", node_of(*id)),
+            Self::MemberRole { id, votes: true } => ("node promote", node_of(*id)),
+            Self::MemberRole { id, votes: false } => ("node demote", node_of(*id)),
+            Self::MemberReplace { gone, new } => ("node replace", format!("{} by {}", node_of(*gone), node_of(*new))),
+            Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
+            Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
+            Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
         }
     }
 

@@ -65,6 +65,7 @@ fn frames() -> Vec<Frame> {
         Command::NodeRemove { id: 3 },
         Command::TransferLeader { to: None },
         Command::TransferLeader { to: Some(2) },
+        Command::Everywhere { index: 7 },
     ];
     let answers = [
         Answer::Proposed { index: 5, term: 2 },

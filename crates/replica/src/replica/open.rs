@@ -117,7 +117,7 @@ impl Replica {
         let mut audited = Vec::new();
         let audit_after = config.audit_after;
         let mut audit = |record: AuditRecord| {
-            if record.index > audit_after {
+            if record.index() > audit_after {
                 audited.push(record);
             }
         };

@@ -109,7 +109,7 @@ pub(super) enum Audited {
 impl Audited {
     pub(super) const fn last_index(&self) -> u64 {
         match self {
-            Self::Update(record) => record.index,
+            Self::Update(record) => record.index(),
             Self::Gap(_, to) => *to,
         }
     }

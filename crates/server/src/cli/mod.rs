@@ -334,6 +334,10 @@ const KEY_LIST_EXAMPLES: &str = "\
 Examples:
   catamaran key list";
 
+const KEY_SHOW_EXAMPLES: &str = "\
+Examples:
+  catamaran key show dhcp --secret > dhcp.key";
+
 const KEY_ROLL_EXAMPLES: &str = "\
 Examples:
   catamaran key roll dhcp > dhcp.key
@@ -506,6 +510,17 @@ pub(crate) enum KeyCommand {
         /// Take the new secret from this file instead of making one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a key file with the secret of a key in clear; that it was asked for stands in the audit log.
+    #[command(after_help = KEY_SHOW_EXAMPLES)]
+    Show {
+        /// The key's name.
+        name: String,
+        /// Say that the secret is what is wanted.
+        #[arg(long, required = true)]
+        secret: bool,
         #[command(flatten)]
         target: Target,
     },

@@ -39,6 +39,8 @@ mod consistent;
 mod refused_updates;
 // Who may write what: rules, and BIND under the same rules.
 mod policy;
+// Keys, and who is shown their secrets.
+mod keys;
 // What nodes write down of it.
 mod audit;
 // Debian's clients, through each node.
