@@ -156,7 +156,7 @@ impl Replica {
     fn tell_all(&mut self) {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
-        self.out.push_back(Output::KeysChanged);
+        self.out.push_back(Output::KeysChanged { keys: None });
         self.out.push_back(Output::PoliciesChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
@@ -218,10 +218,10 @@ impl Replica {
     /// Moves everything that can move.
     fn work(&mut self) {
         self.note_role();
-        self.propose_waiting();
-        self.work_raft();
-        // What was applied may have made room for what waits.
-        self.propose_waiting();
+        // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
+        while self.propose_waiting() && self.out.is_empty() {
+            self.work_raft();
+        }
         self.work_raft();
         self.drive_transfers();
         self.poll_log();

@@ -295,7 +295,7 @@ impl Cluster {
             | Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
-            | Output::KeysChanged
+            | Output::KeysChanged { .. }
             | Output::PoliciesChanged
             | Output::ZonesChanged { .. } => {}
         }

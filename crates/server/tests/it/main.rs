@@ -25,6 +25,8 @@ mod encrypted;
 mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
+// Two builds in one cluster.
+mod upgrade;
 // Very many zones on one node.
 mod many_zones;
 // Updates: visible everywhere and soon; bad ones leave no trace.
@@ -45,6 +47,8 @@ mod policy;
 mod audit;
 // Debian's clients, through each node.
 mod real_clients;
+// Theirs and others', each on its own: nsupdate, knsupdate, dnspython, Kea, certbot, external-dns.
+mod clients;
 // A client that checks signatures.
 mod validating;
 // Debian's servers that take a zone from a node.

@@ -10,13 +10,35 @@ use std::process::{Child, Command, Stdio};
 #[derive(Default)]
 pub(crate) struct Nodes(BTreeMap<u64, Child>);
 
+/// A cluster of three whose nodes the test runs itself.
+pub(crate) fn cluster_of_nodes(name: &str) -> (Cluster, Nodes) {
+    let mut cluster = Cluster::start(name, 3, &[]);
+    let nodes = Nodes::take_over(&mut cluster);
+    (cluster, nodes)
+}
+
 impl Nodes {
+    /// Ends `up`, and runs its nodes; all of them serve when this returns.
+    pub(crate) fn take_over(cluster: &mut Cluster) -> Self {
+        assert_eq!(cluster.end("TERM"), Some(0));
+        let mut nodes = Self::default();
+        cluster.ids().for_each(|id| nodes.start(cluster, id));
+        cluster.settle();
+        nodes
+    }
+
     pub(crate) fn start(&mut self, cluster: &Cluster, id: u64) {
         self.start_with(id, &config(cluster, id));
     }
 
     pub(crate) fn start_with(&mut self, id: u64, config: &Path) {
         let child = serve(config).stderr(Stdio::null()).spawn().unwrap();
+        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
+    /// As [`Nodes::start`], of another build.
+    pub(crate) fn start_program(&mut self, cluster: &Cluster, id: u64, program: &Path) {
+        let child = serve_program(program, &config(cluster, id)).stderr(Stdio::null()).spawn().unwrap();
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
@@ -60,7 +82,11 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
 }
 
 fn serve(config: &Path) -> Command {
-    let mut command = Command::new(CATAMARAN);
+    serve_program(Path::new(CATAMARAN), config)
+}
+
+fn serve_program(program: &Path, config: &Path) -> Command {
+    let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
