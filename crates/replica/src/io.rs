@@ -199,6 +199,16 @@ pub enum StaleOption {
     Expire,
 }
 
+/// Where an update of a zone has to be before its client is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AckOption {
+    /// On stable storage at a majority, and visible on the member that answers.
+    #[default]
+    Majority,
+    /// Visible on every member that answers queries, too.
+    AllLive,
+}
+
 /// Replicated options of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneOptions {
@@ -206,6 +216,8 @@ pub struct ZoneOptions {
     pub serial_policy: SerialPolicyOption,
     /// What it does without a leader.
     pub stale: StaleOption,
+    /// When its updates are acknowledged.
+    pub ack: AckOption,
 }
 
 /// A change of replicated state that an administrator asks for; any replica takes it.
@@ -640,6 +652,20 @@ pub enum Output {
     ServingChanged {
         /// The new state.
         serving: Serving,
+    },
+    /// Zones of [`AckOption::AllLive`] may be answered from until the clock of [`Now::monotonic_ms`] shows this, which
+    /// is to be looked at after a query came in; zero: not at all.
+    LeaseChanged {
+        /// Until when.
+        until_ms: u64,
+    },
+    /// Everything up to this index is shown by all members that count.
+    Everywhere {
+        /// The index.
+        index: u64,
+        /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader
+        /// heard of late.
+        of_rotation: bool,
     },
     /// This member was removed from the cluster: it never answers again.
     Removed {

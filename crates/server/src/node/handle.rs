@@ -77,13 +77,31 @@ pub(crate) struct Shared {
     pub(super) membership: watch::Sender<Arc<Membership>>,
     /// Changes whenever queries see something newer.
     pub(crate) published: watch::Sender<u64>,
+    /// How far others show it too, as far as this node was told.
+    pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// Whether this node does.
     pub(crate) removal: Removal,
 }
 
+/// Indexes up to which others show everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Everywhere {
+    /// All that may answer for zones of `ack = all-live`.
+    pub(crate) of_rotation: u64,
+    /// All that the leader heard of late, while there was no rotation.
+    pub(crate) heard: u64,
+}
+
 impl Shared {
+    pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {
+        self.everywhere.send_modify(|known| match of_rotation {
+            true => known.of_rotation = index,
+            false => known.heard = index,
+        });
+    }
+
     pub(super) fn set_rights(&self, rights: Rights) {
         *self.rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rights);
     }

@@ -205,11 +205,7 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            Output::Published { index } => {
-                self.counters.published.one();
-                self.shared.published.send_replace(index);
-                self.audit.through(index);
-            }
+            Output::Published { index } => self.published(index),
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
                 tracing::info!(?role, term, leader, "role changed");
@@ -242,6 +238,8 @@ impl ReplicaThread {
                 tracing::info!(?serving, "serving changed");
                 self.serving.set(serving);
             }
+            Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
+            Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             Output::Stopped => return Go::Stop,
             Output::Fatal { reason } => {
                 tracing::error!(?reason, "this replica cannot go on; aborting");
@@ -249,6 +247,12 @@ impl ReplicaThread {
             }
         }
         Go::On
+    }
+
+    fn published(&mut self, index: u64) {
+        self.counters.published.one();
+        self.shared.published.send_replace(index);
+        self.audit.through(index);
     }
 
     fn publish_keys(&self) {
