@@ -153,6 +153,10 @@ pub enum SettingsChange {
     },
 }
 
+fn nodes_of(ids: &[NodeId]) -> String {
+    ids.iter().map(|&id| node_of(id)).collect::<Vec<_>>().join(", ")
+}
+
 /// Number of the node, and how often it was made anew.
 fn node_of(id: NodeId) -> String {
     format!("{}.{}", id as u32, id >> 32)
@@ -215,6 +219,9 @@ impl SettingsChange {
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
+            Self::RotationIn { ids } => ("rotation in", nodes_of(ids)),
+            Self::RotationOut { ids } => ("rotation out", nodes_of(ids)),
+            Self::AllLiveKnown { index } => ("all-live known", format!("up to {index}")),
         }
     }
 
