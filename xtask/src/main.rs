@@ -33,6 +33,7 @@ cargo xtask COMMAND
                   answers a second over TCP, DoT, DoH and DoQ, beside our own UDP and the peers
   bench calm      whether the slowest queries are slower while zones change
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
+                  (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   fuzz [--seconds N] [TARGET]

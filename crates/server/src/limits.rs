@@ -201,6 +201,8 @@ pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
 pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
 /// Time a connection to a peer has to be set up, TLS and greeting included.
 pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
+/// Time without an acknowledgement after which a connection to or from a peer ends.
+pub(crate) const PEER_SILENT_MS: u64 = 5_000;
 /// Inbound connections from peers, those in their handshake included.
 pub(crate) const PEER_CONNECTIONS_MAX: usize = 256;
 /// Octets of what a joining node says and is told.

@@ -177,6 +177,8 @@ fn figures(label: &str, tools: &[Tool], turns: &[Turn]) -> Vec<Row> {
             server: of(|turn| turn.used.server).0,
             tool_core: of(|turn| turn.used.tool_core).0,
             server_core: of(|turn| turn.used.server_core).0,
+            others: of(|turn| turn.used.others).0,
+            idle: of(|turn| turn.used.idle).0,
         };
         Row {
             what: format!("{label}: {}", tool.name()),

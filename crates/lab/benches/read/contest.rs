@@ -174,6 +174,8 @@ fn figures(options: &Options, label: &str, turns: &[Turn], pace: Pace) -> Vec<Ro
             server: median(|turn| turn.used.server).0,
             tool_core: median(|turn| turn.used.tool_core).0,
             server_core: median(|turn| turn.used.server_core).0,
+            others: median(|turn| turn.used.others).0,
+            idle: median(|turn| turn.used.idle).0,
         };
         let (cost_us, offered) = (median(Turn::cost_us).0, median(|turn| turn.offered).0);
         let compared = of(name).map(|turn| turn.compared).sum::<u32>();

@@ -1,5 +1,8 @@
 //! A bench as a command: options that each have a value, a folder for what programs leave behind, an exit code.
 
+#[path = "ending.rs"]
+mod ending;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,6 +64,7 @@ pub(crate) fn folder(bench: &str) -> PathBuf {
 }
 
 /// Runs a bench with its options: 0 when every budget was met, 1 when not, 2 with the reason when it could not be run.
+/// A signal that ends it ends all that it has started.
 pub(crate) fn run<O>(
     bench: &str,
     options: Result<O, String>,
@@ -70,7 +74,9 @@ pub(crate) fn run<O>(
     let done = options.and_then(|options| {
         let folder = folder(&options);
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        ending::prepare(folder);
         let done = work(&options);
+        ending::wait_if_begun();
         // A folder that stays behind in the system's temporary folder harms nobody.
         let _removed = std::fs::remove_dir_all(folder);
         done

@@ -101,6 +101,10 @@ pub(crate) struct Used {
     pub(crate) tool_core: f64,
     /// The same of the server's core.
     pub(crate) server_core: f64,
+    /// Cores' worth of time that neither used: the kernel's own threads, the disk's, other programs.
+    pub(crate) others: f64,
+    /// Cores' worth of time in which nobody wanted to run.
+    pub(crate) idle: f64,
 }
 
 impl Used {
@@ -113,6 +117,11 @@ impl Used {
             // Others took what both would have used, or each waits for the other.
             (false, false) => "neither",
         }
+    }
+
+    /// Where the time of all cores went: the four are as much as there are cores.
+    pub(crate) fn account(&self) -> String {
+        format!("tool {:.2}, servers {:.2}, others {:.2}, idle {:.2}", self.tool, self.server, self.others, self.idle)
     }
 
     /// In words.
@@ -136,6 +145,7 @@ pub(crate) struct Meter {
     tool_ticks: f64,
     server_ticks: f64,
     cores: [(f64, f64); 2],
+    all: (f64, f64),
 }
 
 impl Meter {
@@ -146,6 +156,7 @@ impl Meter {
             tool_ticks: children_ticks(),
             server_ticks: server.iter().map(|&pid| ticks(pid)).sum(),
             cores: [TOOL_CORE, SERVER_CORE].map(core_ticks),
+            all: ticks_of("cpu"),
             server,
         }
     }
@@ -157,11 +168,19 @@ impl Meter {
             let ((busy, all), before) = (core_ticks(core), self.cores[index]);
             (busy - before.0) / (all - before.1).max(1.0)
         };
+        let tool = (children_ticks() - self.tool_ticks) / seconds;
+        let server = (self.server.iter().map(|&pid| ticks(pid)).sum::<f64>() - self.server_ticks) / seconds;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (all_busy, all) = ticks_of("cpu");
+        let idle = cores * (1.0 - (all_busy - self.all.0) / (all - self.all.1).max(1.0));
         Used {
-            tool: (children_ticks() - self.tool_ticks) / seconds,
-            server: (self.server.iter().map(|&pid| ticks(pid)).sum::<f64>() - self.server_ticks) / seconds,
+            tool,
+            server,
             tool_core: busy(0, TOOL_CORE),
             server_core: busy(1, SERVER_CORE),
+            // The kernel counts processes by the clock and cores by samples: what is left may come out below nothing.
+            others: (cores - idle - tool - server).max(0.0),
+            idle,
         }
     }
 }
@@ -185,10 +204,16 @@ fn stat_fields(path: &str, first: usize) -> f64 {
 
 /// Busy and all ticks of a core.
 fn core_ticks(core: usize) -> (f64, f64) {
+    ticks_of(&format!("cpu{core}"))
+}
+
+/// The same of a line of /proc/stat: a core, or all.
+fn ticks_of(name: &str) -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let name = format!("cpu{core}");
-    let line = text.lines().find(|line| line.split(' ').next() == Some(&name)).unwrap_or_default();
-    let fields: Vec<f64> = line.split(' ').skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_default();
+    // Behind the name of all of them there are two blanks.
+    let fields: Vec<f64> =
+        line.split_ascii_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
     let all = fields.iter().sum::<f64>();
     // Idle, and idle with something on its way to a disk.
     (all - fields.iter().skip(3).take(2).sum::<f64>(), all)

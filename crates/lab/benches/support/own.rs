@@ -61,6 +61,7 @@ impl Own {
     /// When it does not start.
     pub(crate) fn start_nodes(folder: &Path, zones: &[(&str, &Path)], nodes: u64) -> Result<Self, String> {
         let program = Kind::Catamaran.program().ok_or("catamaran is neither beside this program nor in the path")?;
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::up((&program, folder, free_ports()?, nodes), zones, &(0..cores).collect::<Vec<_>>())
     }
@@ -141,10 +142,16 @@ impl Own {
 
     /// The sum of all series of the metrics that begin so.
     pub(crate) fn metric(&self, series: &str) -> Result<f64, String> {
+        self.metric_of(1, series)
+    }
+
+    /// The same of a node, counted from one.
+    pub(crate) fn metric_of(&self, node: u64, series: &str) -> Result<f64, String> {
         let wrong = |error: std::io::Error| format!("metrics: {error}");
-        let mut stream = TcpStream::connect(self.at(20)).map_err(wrong)?;
+        let address = self.at(20 + node as u16 - 1);
+        let mut stream = TcpStream::connect(address).map_err(wrong)?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(wrong)?;
-        let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.at(20));
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).map_err(wrong)?;
         let mut text = String::new();
         stream.read_to_string(&mut text).map_err(wrong)?;

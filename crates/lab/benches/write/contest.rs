@@ -149,8 +149,7 @@ fn turn(
     turns: &mut Turns,
 ) -> Result<(), String> {
     let mut command = Command::new(&options.catlab);
-    let servers: Vec<String> = running.nodes.iter().map(ToString::to_string).collect();
-    command.args(["load", "--quiet", "--workers", "1", "--server", &servers.join(",")]);
+    command.args(["load", "--quiet", "--workers", "1", "--server", &running.servers()]);
     command.arg("--tsig").arg(&running.key).args(["--update-zone", APEX, "--name", &format!("{PREFIX}{{n}}.{APEX}")]);
     command.args(["--names", &NAMES.to_string(), "--popularity", "sequential", "--types", "A"]);
     command.args(["--seed", &(round + 1).to_string(), "--duration", &format!("{seconds}s"), "--timeout", TIMEOUT]);
@@ -188,13 +187,18 @@ impl Turns {
     /// What a figure rests on.
     fn note(&self) -> String {
         let median = |of: fn(&Used) -> f64| spread(&self.used.iter().map(of).collect::<Vec<_>>()).0;
-        let (tool, server) = (median(|used| used.tool), median(|used| used.server));
+        let [tool, server, others, idle] = [
+            median(|used| used.tool),
+            median(|used| used.server),
+            median(|used| used.others),
+            median(|used| used.idle),
+        ];
         let acknowledged = thousands(self.acknowledged as f64);
         let mut note = format!("{acknowledged} acknowledged, {} lost, {} unanswered", self.lost, self.unanswered);
         for (rcode, count) in &self.refused {
             note.push_str(&format!(", {count} {rcode}"));
         }
-        note.push_str(&format!("; cores: tool {tool:.2}, servers {server:.2}"));
+        note.push_str(&format!("; cores: tool {tool:.2}, servers {server:.2}, others {others:.2}, idle {idle:.2}"));
         note
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn count_lost(running: &Running, prefix: &str, acknowledged: u64, una
     loop {
         let mut on_all: Option<BTreeSet<String>> = None;
         for &node in &running.nodes {
-            let names = names(node, &running.key, prefix)?;
+            let names = names(node, &running.key, APEX, prefix)?;
             on_all = Some(match on_all {
                 Some(on_all) => on_all.intersection(&names).cloned().collect(),
                 None => names,
@@ -39,10 +39,10 @@ pub(crate) fn count_lost(running: &Running, prefix: &str, acknowledged: u64, una
 }
 
 /// The names of a zone that begin so.
-fn names(node: SocketAddr, key: &Path, prefix: &str) -> Result<BTreeSet<String>, String> {
+pub(crate) fn names(node: SocketAddr, key: &Path, apex: &str, prefix: &str) -> Result<BTreeSet<String>, String> {
     let mut dig = Command::new("dig");
     dig.arg(format!("@{}", node.ip())).args(["-p", &node.port().to_string(), "-k"]).arg(key);
-    dig.args([APEX, "AXFR", "+noall", "+answer", "+time=60", "+onesoa"]).stdin(Stdio::null());
+    dig.args([apex, "AXFR", "+noall", "+answer", "+time=60", "+onesoa"]).stdin(Stdio::null());
     let output = dig.output().map_err(|error| format!("dig: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !text.contains("SOA") {

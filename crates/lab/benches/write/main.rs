@@ -2,10 +2,21 @@
 //! (docs/experiments/write-path.md).
 //!
 //! ```text
+//!   closed, open
 //!   catlab load  --signed updates, each of a new name-->  catamaran with 1, 3, 5 nodes | bind | knot | powerdns
 //!   dig AXFR of every node: each update that was acknowledged is there
+//!
+//!   queries, quiet
+//!   catlab load  --queries-->              catamaran with 3 nodes
+//!   catlab load  --updates, closed loop--> the same
+//!
+//!   kills, partitions, one-way, away
+//!   clients at every node  --queries, updates-->  catamaran, each node in a network namespace of its own
+//!   kill -9 | nftables
 //! ```
 
+mod away;
+mod clients;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/conclusion.rs"]
@@ -13,21 +24,30 @@ mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
+mod faults;
+mod hosts;
 #[path = "../support/load.rs"]
 mod load;
 mod lost;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
+mod net;
 #[path = "../support/own.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod own;
+mod queries;
+mod quiet;
 mod rivals;
 mod sides;
-#[path = "../support/table.rs"]
+#[path = "../support/sockets.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
+mod sockets;
+#[path = "../support/table.rs"]
 mod table;
+mod tally;
 
+use command::Given;
 use conclusion::Beginning;
 use sides::Side;
 use std::path::PathBuf;
@@ -35,21 +55,43 @@ use std::process::ExitCode;
 use table::Row;
 
 const HELP: &str = "\
-cargo xtask bench write [--rounds N] [--seconds N] [--in-flight N] [--rates N,N..] [--samples N] [--names N]
-                        [--only closed,open] [--servers NAME,NAME..] [--write DOCUMENT]
+cargo xtask bench write [--only PARTS] [--rounds N] [--seconds N] [--names N] [--write DOCUMENT]
+                        [--in-flight N] [--rates N,N..] [--samples N] [--servers NAME,NAME..]
+                        [--query-rate N] [--faults N] [--update-rate N] [--minutes N] [--pictures FOLDER]
 
+  --only PARTS    some of closed (updates a second), open (how long each takes), queries (at a fixed rate, during the
+                  closed loop), kills (kill -9), partitions (a node and the others do not reach each other), one-way
+                  (in one direction), away (nodes that miss 100,000 entries), quiet (no election with all cores
+                  saturated); closed,open unless given. kills, partitions, one-way and away take root and nftables
   --rounds N      turns of each server, in one order and then in the other (4)
   --seconds N     length of a turn of the closed loop (10)
+  --names N       names that the zone has before (10000)
+  --write FILE    put the tables between the marks of this document
+of closed and open:
   --in-flight N   updates that wait at one time in the closed loop (512)
   --rates LIST    updates a second of the open loop, each a contest of its own (16,32,64,128)
   --samples N     updates of each server at 128 a second and above, over all of its turns; a tenth of it below (20000)
-  --names N       names that the zone has before (10000)
-  --only PARTS    not both of closed (updates a second) and open (how long each takes)
   --servers LIST  not all of catamaran-1, catamaran-3, catamaran-5, bind, knot, powerdns
-  --write FILE    put the table between the marks of this document
+of queries:
+  --query-rate N  queries a second (5000)
+of kills, partitions and one-way:
+  --faults N      of each kind, of the leader and of a follower (10); each takes 8 seconds
+  --update-rate N updates a second at each node (200), and 500 queries
+  --pictures DIR  draw what happened around the faults; a relative path counts from the root of the workspace
+of away and quiet:
+  --minutes N     how long (1)
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
 Exit code 1: a budget is missed, or an acknowledged update is not on every node.
 ";
+
+/// Parts of the bench, by the marks in the document between which their figures stand.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("cargo xtask bench write", &["closed", "open"]),
+    ("cargo xtask bench write --only queries", &["queries"]),
+    ("cargo xtask bench write --only kills,partitions,one-way", &["kills", "partitions", "one-way"]),
+    ("cargo xtask bench write --only away", &["away"]),
+    ("cargo xtask bench write --only quiet", &["quiet"]),
+];
 
 /// What the command line says.
 pub(crate) struct Options {
@@ -59,8 +101,15 @@ pub(crate) struct Options {
     rates: Vec<u64>,
     samples: u64,
     names: u64,
+    query_rate: u64,
+    faults: u64,
+    update_rate: u64,
+    /// At each node, beside the updates.
+    query_rate_each: u64,
+    minutes: u64,
     parts: Vec<String>,
     sides: Vec<Side>,
+    pictures: Option<PathBuf>,
     document: Option<PathBuf>,
     /// For what programs leave behind.
     folder: PathBuf,
@@ -76,33 +125,58 @@ impl Options {
             rates: vec![16, 32, 64, 128],
             samples: 20_000,
             names: 10_000,
+            query_rate: 5_000,
+            faults: 10,
+            update_rate: 200,
+            query_rate_each: 500,
+            minutes: 1,
             parts: ["closed", "open"].map(str::to_owned).into(),
             sides: Side::ALL.into(),
+            pictures: None,
             document: None,
             folder: command::folder("write"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
         for given in command::options(words, HELP)? {
-            match given.word.as_str() {
-                "--rounds" => options.rounds = given.number()?.max(1),
-                "--seconds" => options.seconds = given.number()?.max(2),
-                "--in-flight" => options.in_flight = given.number()?.max(1),
-                "--rates" => options.rates = given.numbers()?,
-                "--samples" => options.samples = given.number()?.max(10),
-                "--names" => options.names = given.number()?,
-                "--only" => options.parts = given.some_of(&["closed", "open"])?,
-                "--servers" => {
-                    let names = Side::ALL.map(Side::name);
-                    let names = given.some_of(&names)?;
-                    options.sides =
-                        Side::ALL.into_iter().filter(|side| names.iter().any(|name| name == side.name())).collect();
-                }
-                "--write" => options.document = Some(given.value.into()),
-                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
-            }
+            options.take(&given)?;
         }
         Ok(options)
     }
+
+    fn take(&mut self, given: &Given) -> Result<(), String> {
+        match given.word.as_str() {
+            "--rounds" => self.rounds = given.number()?.max(1),
+            "--seconds" => self.seconds = given.number()?.max(2),
+            "--in-flight" => self.in_flight = given.number()?.max(1),
+            "--rates" => self.rates = given.numbers()?,
+            "--samples" => self.samples = given.number()?.max(10),
+            "--names" => self.names = given.number()?.max(1),
+            "--query-rate" => self.query_rate = given.number()?.max(1),
+            "--faults" => self.faults = given.number()?.max(1),
+            // A client has an ID for each of its messages.
+            "--update-rate" => self.update_rate = given.number()?.clamp(1, 2_000),
+            "--minutes" => self.minutes = given.number()?.clamp(1, 600),
+            "--only" => self.parts = given.some_of(&GROUPS.map(|(_, parts)| parts).concat())?,
+            "--servers" => {
+                let names = given.some_of(&Side::ALL.map(Side::name))?;
+                self.sides =
+                    Side::ALL.into_iter().filter(|side| names.iter().any(|name| name == side.name())).collect();
+            }
+            "--pictures" => self.pictures = Some(root().join(&given.value)),
+            "--write" => self.document = Some((&*given.value).into()),
+            _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
+        }
+        Ok(())
+    }
+
+    fn has(&self, part: &str) -> bool {
+        self.parts.iter().any(|one| one == part)
+    }
+}
+
+/// Of the workspace: cargo runs benches in the directory of their crate.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn main() -> ExitCode {
@@ -111,15 +185,33 @@ fn main() -> ExitCode {
 
 /// Gives whether every budget was met.
 fn bench(options: &Options) -> Result<bool, String> {
-    let beginning = Beginning::now();
-    let mut rows: Vec<Row> = Vec::new();
-    if options.parts.iter().any(|part| part == "closed") {
+    let mut is_met = true;
+    for (marks, parts) in GROUPS {
+        if !parts.iter().any(|part| options.has(part)) {
+            continue;
+        }
+        let beginning = Beginning::now();
+        let rows: Vec<Row> = match parts[0] {
+            "closed" => contests(options)?,
+            "queries" => queries::during_updates(options)?,
+            "kills" => faults::of_parts(options)?,
+            "away" => away::away(options)?,
+            _ => quiet::saturated(options)?,
+        };
+        is_met &= beginning.conclude(marks, &rows, options.document.as_deref())?;
+    }
+    Ok(is_met)
+}
+
+fn contests(options: &Options) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    if options.has("closed") {
         rows.extend(contest::closed(options)?);
     }
-    if options.parts.iter().any(|part| part == "open") {
+    if options.has("open") {
         for &rate in &options.rates {
             rows.extend(contest::open(options, rate)?);
         }
     }
-    beginning.conclude("cargo xtask bench write", &rows, options.document.as_deref())
+    Ok(rows)
 }

@@ -77,6 +77,11 @@ impl Running {
         Ok(Some(Self { nodes, key: own.cluster().join("update.key"), process: Process::Own(own) }))
     }
 
+    /// Where its nodes answer, as the tool takes them.
+    pub(crate) fn servers(&self) -> String {
+        self.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
     /// Its processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
@@ -94,7 +99,8 @@ impl Drop for Running {
     }
 }
 
-fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
+/// A zone file with so many names.
+pub(crate) fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
     let file = folder.join("zone");
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
     let mut out = BufWriter::new(File::create(&file).map_err(wrong)?);

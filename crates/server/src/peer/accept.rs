@@ -2,7 +2,7 @@
 
 use super::frame::{Hello, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
-use super::{PeerCounters, PeerEvents, lane_octet, node_number};
+use super::{PeerCounters, PeerEvents, lane_octet, node_number, silence};
 use crate::limits::{
     ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
 };
@@ -107,7 +107,7 @@ impl<E: PeerEvents> Acceptor<E> {
 
     /// TLS and the greeting; no hello from one who asks to join.
     async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<Hello>)> {
-        stream.set_nodelay(true)?;
+        silence::prepare(&stream)?;
         let mut stream = self.acceptor.accept(stream).await?;
         let Some(hello) = Hello::read(&mut stream).await? else { return Ok((stream, None)) };
         let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));

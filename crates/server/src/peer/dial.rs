@@ -1,7 +1,7 @@
 //! One lane to one peer: dials, greets, sends what the replica gives, dials again.
 
 use super::frame::{Hello, REMOVED, Welcome, append};
-use super::{PeerCounters, PeerEvents, node_number};
+use super::{PeerCounters, PeerEvents, node_number, silence};
 use crate::limits::{PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::metrics::Gauge;
 use crate::tls::session;
@@ -87,7 +87,7 @@ impl<E: PeerEvents> Dialler<E> {
 
     async fn connect(&self) -> io::Result<(TlsStream<TcpStream>, Welcome)> {
         let stream = TcpStream::connect(&self.address).await?;
-        stream.set_nodelay(true)?;
+        silence::prepare(&stream)?;
         let mut stream = self.connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
         self.hello.write(&mut stream).await?;
         let welcome = Welcome::read(&mut stream).await?;

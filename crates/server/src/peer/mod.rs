@@ -9,6 +9,7 @@ pub(crate) mod dial;
 pub(crate) mod frame;
 pub(crate) mod join;
 pub(crate) mod links;
+mod silence;
 
 use crate::metrics::Counter;
 use replica::io::{Lane, Membership, NodeId};

@@ -24,6 +24,7 @@ mod encrypted;
 // What clients of TCP are told.
 mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
+mod away;
 mod disks;
 // Two builds in one cluster.
 mod upgrade;

@@ -52,6 +52,11 @@ impl Colour {
         Self { opacity: 0.35, ..self }
     }
 
+    /// For what lies behind lines of others.
+    pub(super) fn faint(self) -> Self {
+        Self { opacity: 0.15, ..self }
+    }
+
     /// From nearly white, 0, to dark blue, 1.
     pub(super) fn heat(strength: f64) -> Self {
         let part = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * strength) as u8;
@@ -176,9 +181,14 @@ impl Chart {
         for (index, run) in runs.iter().enumerate() {
             let colour = if runs.len() > 1 { Colour::of(index) } else { Colour::hex(palette::BAD) };
             for event in &run.recording.events {
-                self.marks.push(Mark::Event(event.at, shortened(&format!("{}: {}", event.kind, event.text)), colour));
+                self.event(event.at, &format!("{}: {}", event.kind, event.text), colour);
             }
         }
+    }
+
+    /// Marks what happened at this time.
+    pub(super) fn event(&mut self, at: f64, what: &str, colour: Colour) {
+        self.marks.push(Mark::Event(at, shortened(what), colour));
     }
 
     /// The octets of its file.

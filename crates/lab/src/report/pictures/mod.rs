@@ -8,9 +8,12 @@ mod bitmap;
 mod clients;
 mod connections;
 mod server;
+// What clients saw around faults.
+mod faults;
 
 use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
+pub use faults::{Around, TimesOf, around, times};
 use std::path::{Path, PathBuf};
 
 /// Bars of boxes and answers; longer runs have several seconds in one.

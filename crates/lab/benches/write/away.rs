@@ -1,0 +1,80 @@
+//! Nodes that were away: one cut off, one killed, while the others took very many updates; how soon they are like the
+//! others again, and whether anybody lost the leader by it.
+
+use super::Options;
+use super::hosts::Hosts;
+use super::load;
+use super::lost::names;
+use super::net::Cut;
+use super::sides::{APEX, make_zone};
+use super::table::{Row, Verdict, thousands};
+use std::process::Command;
+use std::time::Duration;
+
+/// Two may be away of five.
+const NODES: u64 = 5;
+/// Entries that they miss.
+const ENTRIES: u64 = 100_000;
+/// How soon they must be like the others.
+const BACK_MAX: Duration = Duration::from_secs(10);
+/// A term that begins late counts as well.
+const AFTER: Duration = Duration::from_secs(3);
+
+pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
+    let zone = make_zone(&options.folder, options.names)?;
+    let mut hosts = Hosts::start(&options.folder, &zone, NODES)?;
+    let before = hosts.settle()?;
+    let mut others = hosts.ids().filter(|&id| id != before.node);
+    let (cut, killed) = (others.next().ok_or("no node")?, others.next().ok_or("no node")?);
+    let stay: Vec<u64> = hosts.ids().filter(|&id| id != cut && id != killed).collect();
+    hosts.cut(cut, Cut::Both)?;
+    hosts.kill(killed)?;
+    let index = |id: u64| hosts.status(id).and_then(|status| status["applied_index"].as_u64());
+    let from = index(before.node).ok_or("the leader does not answer")?;
+    let seconds = options.minutes * 60;
+    let servers: Vec<String> = stay.iter().map(|&id| hosts.dns(id).to_string()).collect();
+    let mut command = Command::new(&options.catlab);
+    command.args(["load", "--quiet", "--workers", "1", "--i-own-this-target", "--server", &servers.join(",")]);
+    command.arg("--tsig").arg(&hosts.key).args(["--update-zone", APEX, "--name", &format!("u{{n}}.{APEX}")]);
+    command.args(["--names", "1000000000", "--popularity", "sequential", "--types", "A", "--timeout", "5s"]);
+    let rate = ENTRIES.div_ceil(seconds) + 1;
+    command.args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
+    let (run, _) = load::run(&mut command, &options.folder.join("run"), Vec::new())?;
+    let acknowledged = run.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
+    let missed = index(before.node).ok_or("the leader does not answer")? - from;
+    hosts.heal()?;
+    let times = [(cut, "cut off"), (killed, "killed")].map(|(id, how)| {
+        if id == killed {
+            hosts.restart(id)?;
+        }
+        Ok::<_, String>((how, hosts.catch_up(id, before.node)?))
+    });
+    std::thread::sleep(AFTER);
+    let after = hosts.settle()?;
+    let mut lost = 0;
+    for id in hosts.ids() {
+        let there = names(hosts.dns(id), &hosts.key, APEX, "u")?.len() as u64;
+        lost = lost.max(acknowledged.saturating_sub(there));
+    }
+    let terms = after.term - before.term;
+    let mut rows = Vec::new();
+    for time in times {
+        let (how, time) = time?;
+        rows.push(Row {
+            what: format!("{how} for {} min: like the others again", options.minutes),
+            figure: format!("{:.2} s, {terms} new terms", time.as_secs_f64()),
+            budget: format!("<= {:.0} s, 0", BACK_MAX.as_secs_f64()),
+            verdict: match missed {
+                _ if lost > 0 => Verdict::Missed,
+                _ if missed < ENTRIES => Verdict::Absent,
+                _ => Verdict::of(time <= BACK_MAX && terms == 0),
+            },
+            note: format!(
+                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost",
+                thousands(missed as f64),
+                thousands(acknowledged as f64)
+            ),
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,177 @@
+//! Clients that ask, or update, one node at a steady rate, whatever becomes of what they send.
+
+use super::sides::APEX;
+use super::sockets::wait;
+use lab::workload::{Signer, TsigKey};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wire::builder::MessageBuilder;
+use wire::name::Name;
+use wire::number::Rtype;
+
+/// Messages of one client: each has an ID of its own.
+const MESSAGES_MAX: usize = 60_000;
+/// Octets of a message that is kept.
+const MESSAGE_OCTETS: usize = 4_096;
+
+/// What a client sends.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// Updates of this zone, each with a name of its own that begins so.
+    Updates { apex: String, prefix: String, key: Box<TsigKey> },
+    /// Queries for so many names of the zone that was there before, one after the other.
+    Queries { names: u64 },
+}
+
+/// One message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    /// When NOERROR came.
+    pub(crate) done: Option<Instant>,
+    /// Another RCODE came.
+    pub(crate) is_refused: bool,
+}
+
+/// What became of all.
+pub(crate) struct Seen {
+    pub(crate) node: u64,
+    pub(crate) messages: Vec<Sent>,
+    prefix: String,
+}
+
+impl Seen {
+    /// Whether its messages were updates.
+    pub(crate) fn is_of_updates(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// When the first was acknowledged that was sent from then on.
+    pub(crate) fn first_done(&self, since: Instant) -> Option<Instant> {
+        self.messages.iter().filter(|sent| sent.at >= since).filter_map(|sent| sent.done).min()
+    }
+
+    /// The first labels of updates that were acknowledged.
+    pub(crate) fn acknowledged(&self) -> BTreeSet<String> {
+        let done = self.messages.iter().enumerate().filter(|(_, sent)| sent.done.is_some());
+        done.map(|(number, _)| format!("{}{number}", self.prefix)).collect()
+    }
+
+    /// When answers came, in this order, from one point in time to another, both among them.
+    fn answers(&self, from: Instant, to: Instant) -> Vec<Instant> {
+        let mut all: Vec<Instant> = self.messages.iter().filter_map(|sent| sent.done).collect();
+        all.retain(|at| (from..to).contains(at));
+        all.extend([from, to]);
+        all.sort();
+        all
+    }
+
+    /// The longest time between two answers.
+    pub(crate) fn gap(&self, from: Instant, to: Instant) -> Duration {
+        self.answers(from, to).windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+    }
+}
+
+/// One that runs.
+pub(crate) struct Client {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Seen, String>>,
+}
+
+impl Client {
+    /// Begins at once, with so many a second.
+    pub(crate) fn start(node: u64, to: SocketAddr, rate: u64, work: Work) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let its_stop = Arc::clone(&stop);
+        let pause = Duration::from_secs(1) / rate.max(1) as u32;
+        let thread = std::thread::spawn(move || run(node, to, pause, work, &its_stop));
+        Self { stop, thread }
+    }
+
+    /// Tells it to stop, and waits.
+    pub(crate) fn finish(self) -> Result<Seen, String> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| "a client panicked".to_owned())?
+    }
+}
+
+fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool) -> Result<Seen, String> {
+    let wrong = |error: std::io::Error| format!("a client of {to}: {error}");
+    // Not connected: what a node that is gone has the kernel say ends nobody's reading.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(wrong)?;
+    socket.set_nonblocking(true).map_err(wrong)?;
+    let mut writer = Writer::new(work)?;
+    let mut messages: Vec<Sent> = Vec::new();
+    let mut next = Instant::now();
+    let mut octets = vec![0; MESSAGE_OCTETS];
+    while !stop.load(Ordering::Relaxed) && messages.len() < MESSAGES_MAX {
+        while Instant::now() >= next && messages.len() < MESSAGES_MAX {
+            next += pause;
+            let message = writer.write(messages.len(), &mut octets);
+            messages.push(Sent { at: Instant::now(), done: None, is_refused: false });
+            // A queue that is full loses it, as the network may.
+            let _sent = socket.send_to(message, to);
+        }
+        let left = next.saturating_duration_since(Instant::now());
+        wait(std::slice::from_ref(&socket), left.as_millis().max(1) as i32);
+        while let Ok((length, from)) = socket.recv_from(&mut octets) {
+            let number = usize::from(u16::from_be_bytes([octets[0], octets[1]]));
+            // IDs count from one.
+            let sent = number.checked_sub(1).and_then(|number| messages.get_mut(number));
+            if let Some(sent) = sent.filter(|_| from == to && length >= 12) {
+                match octets[3] & 0x0F {
+                    0 => _ = sent.done.get_or_insert_with(Instant::now),
+                    _ => sent.is_refused = true,
+                }
+            }
+        }
+    }
+    Ok(Seen { node, messages, prefix: writer.prefix })
+}
+
+/// Writes one message after the other.
+struct Writer {
+    apex: Name,
+    prefix: String,
+    names: u64,
+    signer: Option<Signer>,
+}
+
+impl Writer {
+    fn new(work: Work) -> Result<Self, String> {
+        let name = |text: &str| text.parse::<Name>().map_err(|error| format!("{text}: {error:?}"));
+        Ok(match work {
+            Work::Updates { apex, prefix, key } => {
+                Self { apex: name(&apex)?, prefix, names: 0, signer: Some(Signer::new(*key)) }
+            }
+            Work::Queries { names } => Self { apex: name(APEX)?, prefix: String::new(), names, signer: None },
+        })
+    }
+
+    /// The message with this number, counted from zero; its ID is one more.
+    fn write<'m>(&mut self, number: usize, octets: &'m mut [u8]) -> &'m [u8] {
+        let id = number as u16 + 1;
+        let Some(signer) = &mut self.signer else {
+            let owner = self.below(&format!("q{}", number as u64 % self.names.max(1)));
+            let message = MessageBuilder::query(id, owner.as_ref(), Rtype::A).build();
+            octets[..message.len()].copy_from_slice(&message);
+            return &octets[..message.len()];
+        };
+        let owner: Name = format!("{}{number}.{}", self.prefix, self.apex).parse().expect("a label and a name");
+        let message = MessageBuilder::update(id, self.apex.as_ref())
+            .add(owner.as_ref(), Rtype::A, 60, &Ipv4Addr::from(0x0A00_0000 | number as u32).octets())
+            .build();
+        octets[..message.len()].copy_from_slice(&message);
+        // It counts IDs itself, from one as well.
+        let length = signer.sign(octets, message.len());
+        &octets[..length]
+    }
+
+    fn below(&self, label: &str) -> Name {
+        format!("{label}.{}", self.apex).parse().expect("a label and a name")
+    }
+}

@@ -1,0 +1,169 @@
+//! Queries at a fixed rate while the cluster takes as many updates as it can, against the same when it takes none.
+
+use super::Options;
+use super::load;
+use super::lost::count_lost;
+use super::sides::{APEX, Running, Side};
+use super::table::{Row, Verdict, spread, thousands};
+use lab::report::Run;
+use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use std::path::Path;
+use std::process::Command;
+
+/// Nodes of the cluster.
+const SIDE: Side = Side::Catamaran(3);
+/// Updates begin so much before the queries and end so much after them.
+const MARGIN_SECONDS: u64 = 1;
+/// Names of updates: more than a turn can use.
+const NAMES: u64 = 1_000_000_000;
+const PREFIX: &str = "u";
+
+/// What one side did over all turns.
+#[derive(Default)]
+struct Turns {
+    runs: Vec<Run>,
+    /// Updates acknowledged a second, of each turn.
+    updates: Vec<f64>,
+    acknowledged: u64,
+    unanswered: u64,
+    lost: u64,
+    /// Share of both cores that was idle, of each turn.
+    idle: Vec<f64>,
+}
+
+/// Both by turns, each pair on a cluster of its own.
+pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
+    let [mut still, mut disturbed] = [Turns::default(), Turns::default()];
+    for round in 0..options.rounds {
+        let running = Running::start(SIDE, options)?.ok_or("catamaran is not there")?;
+        // Neither side always comes first.
+        let order = if round % 2 == 0 { [false, true] } else { [true, false] };
+        for is_disturbed in order {
+            let turns = if is_disturbed { &mut disturbed } else { &mut still };
+            turn(options, &running, is_disturbed, round, turns)?;
+        }
+    }
+    let mut rows = Vec::new();
+    for (name, quantile, since) in [
+        ("p50", 0.5, Since::Planned),
+        ("p99", 0.99, Since::Planned),
+        ("p99.9", 0.999, Since::Planned),
+        ("p99.9 from the sending on", 0.999, Since::Sent),
+    ] {
+        let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
+        let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
+        let is_first = rows.is_empty();
+        rows.push(Row {
+            what: format!("{}/s queries, {name}", thousands(options.query_rate as f64)),
+            figure: format!(
+                "{a_us:.0} us, {b_us:.0} us with updates: {ratio:.2} (95 % interval {low:.2} to {high:.2})"
+            ),
+            budget: String::new(),
+            verdict: if disturbed.lost == 0 { Verdict::Informs } else { Verdict::Missed },
+            note: if is_first { note(&still, &disturbed, queries) } else { String::new() },
+        });
+    }
+    Ok(rows)
+}
+
+/// What the figures rest on.
+fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
+    let (updates, low, high) = spread(&disturbed.updates);
+    let unanswered = |turns: &Turns| turns.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
+    let lag = |turns: &Turns| {
+        let of = turns.runs.iter().map(|run| run.total.send_lag.quantile(0.999) as f64 / 1e3);
+        spread(&of.collect::<Vec<_>>()).0
+    };
+    format!(
+        "{} and {} queries, {} and {} without an answer; {} updates/s ({} to {}) meanwhile, {} acknowledged, {} lost, \
+         {} unanswered; send lag p99.9 {:.0} and {:.0} us; cores idle {:.2} and {:.2} of {}",
+        thousands(queries[0] as f64),
+        thousands(queries[1] as f64),
+        unanswered(still),
+        unanswered(disturbed),
+        thousands(updates),
+        thousands(low),
+        thousands(high),
+        thousands(disturbed.acknowledged as f64),
+        disturbed.lost,
+        disturbed.unanswered,
+        lag(still),
+        lag(disturbed),
+        spread(&still.idle).0,
+        spread(&disturbed.idle).0,
+        std::thread::available_parallelism().map_or(1, usize::from)
+    )
+}
+
+fn turn(options: &Options, running: &Running, is_disturbed: bool, round: u64, turns: &mut Turns) -> Result<(), String> {
+    let (run, used, updates) = std::thread::scope(|scope| {
+        let writer = is_disturbed.then(|| {
+            scope.spawn(|| {
+                let seconds = options.seconds + 2 * MARGIN_SECONDS;
+                let mut command = updates(options, running, round, seconds);
+                load::run(&mut command, &options.folder.join("updates"), Vec::new()).map(|(run, _)| run)
+            })
+        });
+        if is_disturbed {
+            std::thread::sleep(std::time::Duration::from_secs(MARGIN_SECONDS));
+        }
+        let asked = load::run(&mut queries(options, running, round), &options.folder.join("queries"), running.pids());
+        let updates = writer.map(|writer| writer.join().expect("who updates does not panic")).transpose();
+        asked.and_then(|(run, used)| Ok((run, used, updates?)))
+    })?;
+    let figures = run.figures();
+    if figures.unexpected + figures.mismatched + figures.stray > 0 {
+        return Err(format!("wrong answers: {figures:?}"));
+    }
+    let rate = updates.as_ref().map_or(0.0, load::answers_a_second);
+    eprintln!(
+        "round {}, {}: p50 {:.0} us, p99.9 {:.0} us, {} without an answer, {} updates/s",
+        round + 1,
+        if is_disturbed { "with updates" } else { "still" },
+        run.total.latency.quantile(0.5) as f64 / 1e3,
+        run.total.latency.quantile(0.999) as f64 / 1e3,
+        figures.timed_out,
+        thousands(rate)
+    );
+    if let Some(updates) = updates {
+        let figures = updates.figures();
+        let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
+        let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+        turns.lost += count_lost(running, PREFIX, acknowledged, unanswered)?;
+        turns.updates.push(rate);
+        turns.acknowledged += acknowledged;
+        turns.unanswered += unanswered;
+    }
+    turns.idle.push(used.idle);
+    turns.runs.push(run);
+    Ok(())
+}
+
+/// Names all over the zone, of all nodes.
+fn queries(options: &Options, running: &Running, round: u64) -> Command {
+    let mut command = first(&options.catlab);
+    command.args(["load", "--quiet", "--workers", "1", "--server", &running.servers()]);
+    command.args(["--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string(), "--types", "A"]);
+    command.args(["--seed", &(round + 1).to_string(), "--rate", &options.query_rate.to_string()]);
+    command.args(["--duration", &format!("{}s", options.seconds), "--lag-limit", "10s"]);
+    command
+}
+
+/// As fast as they are acknowledged.
+fn updates(options: &Options, running: &Running, round: u64, seconds: u64) -> Command {
+    let mut command = Command::new(&options.catlab);
+    command.args(["load", "--quiet", "--workers", "1", "--server", &running.servers()]);
+    command.arg("--tsig").arg(&running.key).args(["--update-zone", APEX, "--name", &format!("{PREFIX}{{n}}.{APEX}")]);
+    command.args(["--names", &NAMES.to_string(), "--popularity", "sequential", "--types", "A"]);
+    command.args(["--seed", &(round + 1).to_string(), "--duration", &format!("{seconds}s"), "--timeout", "5s"]);
+    command.args(["--closed-loop", "--in-flight", &options.in_flight.to_string(), "--lag-limit", "10s"]);
+    command
+}
+
+/// A generator that is late measures itself: it comes before what it shares cores with, where that is allowed. Where it
+/// is not, `nice` says so and goes on.
+fn first(catlab: &Path) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "-10"]).arg(catlab);
+    command
+}

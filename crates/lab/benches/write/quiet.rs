@@ -1,0 +1,137 @@
+//! No election when nothing is wrong: queries and updates in closed loops keep every core busy, for minutes or an hour.
+
+use super::Options;
+use super::machine::Meter;
+use super::own::Own;
+use super::sides::{APEX, make_zone};
+use super::table::{Row, Verdict, thousands};
+use lab::report::Run;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nodes of the cluster.
+const NODES: u64 = 3;
+/// Names that are updated, again and again: the zone grows no further.
+const NAMES: u64 = 100_000;
+/// Cores that may be idle of all, for them to count as saturated.
+const IDLE_MAX: f64 = 0.1;
+/// Between two looks at the terms.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long nodes may take to answer and agree.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How much longer than told a tool may take.
+const END_MAX: Duration = Duration::from_secs(60);
+
+/// The terms of all nodes; `None` when one does not answer.
+fn terms(own: &Own) -> Option<Vec<f64>> {
+    (1..=NODES).map(|node| own.metric_of(node, "catamaran_raft_term ").ok()).collect()
+}
+
+/// Waits until all nodes are in the same term; gives it.
+fn term(own: &Own) -> Result<f64, String> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(terms) = terms(own)
+            && terms.iter().all(|term| term == &terms[0])
+        {
+            return Ok(terms[0]);
+        }
+        if Instant::now() > until {
+            return Err("the nodes are not in one term".into());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Gives whether the term has stayed.
+pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
+    let zone = make_zone(&options.folder, options.names)?;
+    let own = Own::start_nodes(&options.folder.join("quiet"), &[(APEX, &zone)], NODES)?;
+    let key = own.cluster().join("update.key");
+    let servers: Vec<String> = (1..=NODES).map(|node| own.dns_of(node).to_string()).collect();
+    let seconds = options.minutes * 60;
+    let load = |name: &str, words: &[&str]| -> Result<Tool, String> {
+        let mut command = Command::new(&options.catlab);
+        command.args(["load", "--quiet", "--workers", "1", "--server", &servers.join(","), "--closed-loop"]);
+        command.args(["--duration", &format!("{seconds}s"), "--lag-limit", "10s", "--types", "A"]).args(words);
+        Tool::start(command, &options.folder.join(name))
+    };
+    let before = term(&own)?;
+    let meter = Meter::start(own.pids());
+    let (in_flight, names, added) = (options.in_flight.to_string(), options.names.to_string(), NAMES.to_string());
+    let key = key.to_string_lossy();
+    let (of_queries, of_updates) = (format!("q{{n}}.{APEX}"), format!("u{{n}}.{APEX}"));
+    let mut queries = load("queries", &["--in-flight", "64", "--name", &of_queries, "--names", &names])?;
+    let update = ["--in-flight", &in_flight, "--name", &of_updates, "--names", &added, "--timeout", "5s"];
+    let mut updates = load("updates", &[&update[..], &["--tsig", &key, "--update-zone", APEX]].concat())?;
+    let until = Instant::now() + Duration::from_secs(seconds) + END_MAX;
+    let (mut highest, mut silent, mut looks) = (before, 0, 0);
+    while queries.is_running()? | updates.is_running()? {
+        match terms(&own) {
+            Some(terms) => highest = terms.into_iter().fold(highest, f64::max),
+            None => silent += 1,
+        }
+        looks += 1;
+        if Instant::now() > until {
+            return Err("the tools did not end".into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    let used = meter.stop();
+    let (queries, updates) = (queries.read()?, updates.read()?);
+    let after = term(&own)?;
+    let acknowledged = updates.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
+    let rate = |count: u64| thousands(count as f64 / seconds as f64);
+    // Cores that were not busy show nothing of what busy cores do.
+    let verdict = match after.max(highest) - before {
+        _ if used.idle > IDLE_MAX => Verdict::Absent,
+        terms => Verdict::of(terms == 0.0),
+    };
+    Ok(vec![Row {
+        what: format!("{} min with all cores saturated, {NODES} nodes: terms that began", options.minutes),
+        figure: format!("{:.0}", after.max(highest) - before),
+        budget: "0".into(),
+        verdict,
+        note: format!(
+            "{}/s updates acknowledged, {}/s queries answered; {looks} looks at the terms, {silent} of them without an \
+             answer of all nodes; cores: {}",
+            rate(acknowledged),
+            rate(queries.figures().rcodes.values().sum()),
+            used.account()
+        ),
+    }])
+}
+
+/// A run of `catlab load` that goes on.
+struct Tool {
+    child: Child,
+    out: std::path::PathBuf,
+}
+
+impl Tool {
+    fn start(mut command: Command, out: &Path) -> Result<Self, String> {
+        command.arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("catlab: {error}"))?;
+        Ok(Self { child, out: out.to_owned() })
+    }
+
+    fn is_running(&mut self) -> Result<bool, String> {
+        match self.child.try_wait().map_err(|error| format!("catlab: {error}"))? {
+            None => Ok(true),
+            Some(status) if matches!(status.code(), Some(0 | 1)) => Ok(false),
+            Some(status) => Err(format!("catlab: {status}")),
+        }
+    }
+
+    /// What it left.
+    fn read(&self) -> Result<Run, String> {
+        Run::read(&self.out).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        super::machine::end(&mut self.child);
+    }
+}

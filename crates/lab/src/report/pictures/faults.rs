@@ -1,0 +1,151 @@
+//! What clients saw around faults that were made on purpose: how much was answered, and how long nothing was.
+
+use super::Form;
+use super::chart::{Chart, Colour, Scale};
+use crate::report::palette;
+use std::path::Path;
+
+/// The share that an axis shows at least, and at most: after a pause what has waited comes all at once.
+const SHARE_LEAST: f64 = 1.2;
+const SHARE_MOST: f64 = 2.0;
+
+/// How much of what was sent in each step was answered in it, of one kind of message, over many faults.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// For the legend.
+    pub name: String,
+    /// Low, median and high share of each step; one is all.
+    pub shares: Vec<[f64; 3]>,
+}
+
+/// Times of one kind.
+#[derive(Clone, Debug)]
+pub struct TimesOf {
+    /// For the legend.
+    pub name: String,
+    /// Each of them.
+    pub seconds: Vec<f64>,
+}
+
+/// Draws shares over time, and marks at points in time; zero is when the fault came. Steps are so many seconds long,
+/// and begin so many before it.
+///
+/// # Errors
+/// When it cannot be drawn or written.
+pub fn around(
+    path: &Path,
+    title: &str,
+    (step_seconds, before_seconds): (f64, f64),
+    lines: &[Around],
+    marks: &[(f64, &str)],
+) -> Result<(), String> {
+    let steps = lines.iter().map(|line| line.shares.len()).max().unwrap_or_default();
+    let place = |step: usize| step as f64 * step_seconds - before_seconds;
+    let most = lines.iter().flat_map(|line| &line.shares).map(|[_, _, high]| *high).fold(SHARE_LEAST, f64::max);
+    let mut chart = Chart::new(title, "");
+    chart.x = Scale::linear(-before_seconds, place(steps).max(step_seconds), "time since the fault, s", None);
+    let most = most.min(SHARE_MOST) * 1.02;
+    let ticks = (0..=15).map(|fifth| (f64::from(fifth) / 5.0, format!("{} %", 20 * fifth)));
+    chart.y = Scale::linear(
+        0.0,
+        most,
+        "answered, of what is sent in a step",
+        Some(ticks.filter(|(at, _)| *at <= most).collect()),
+    );
+    for (index, line) in lines.iter().enumerate() {
+        for (step, [low, _, high]) in line.shares.iter().enumerate().filter(|(_, [low, _, high])| high > low) {
+            chart.area((place(step), *low), (place(step + 1), *high), Colour::of(index).faint());
+        }
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let corners = line.shares.iter().enumerate().flat_map(|(step, [_, median, _])| {
+            let (from, to) = (place(step), place(step + 1));
+            [(from, *median), (to, *median)]
+        });
+        chart.line(&line.name, corners.collect(), Colour::of(index));
+    }
+    for (index, &(at, what)) in marks.iter().enumerate() {
+        chart.event(at, what, Colour::hex(if index == 0 { palette::BAD } else { palette::GREY }));
+    }
+    write(&chart, path)
+}
+
+/// Draws how many of the times were as long or shorter.
+///
+/// # Errors
+/// When it cannot be drawn or written.
+pub fn times(path: &Path, title: &str, lines: &[TimesOf]) -> Result<(), String> {
+    let all = || lines.iter().flat_map(|line| &line.seconds).map(|seconds| seconds.max(1e-6));
+    let (low, high) = all().fold((f64::MAX, 1e-6_f64), |(low, high), seconds| (low.min(seconds), high.max(seconds)));
+    let mut chart = Chart::new(title, "");
+    chart.x = Scale::times(low.min(high), high, "time");
+    let ticks = (0..=10).map(|tenth| (f64::from(tenth) / 10.0, format!("{} %", 10 * tenth))).collect();
+    chart.y = Scale::linear(0.0, 1.0, "share of faults", Some(ticks));
+    for (index, line) in lines.iter().enumerate() {
+        let mut seconds: Vec<f64> = line.seconds.iter().map(|seconds| seconds.max(1e-6)).collect();
+        seconds.sort_by(f64::total_cmp);
+        let count = seconds.len() as f64;
+        // Up at each time, level between two.
+        let corners = seconds.iter().enumerate().flat_map(|(rank, &at)| {
+            let (below, above) = (rank as f64 / count, (rank + 1) as f64 / count);
+            [(at, below), (at, above)]
+        });
+        chart.line(&line.name, corners.collect(), Colour::of(index));
+    }
+    write(&chart, path)
+}
+
+fn write(chart: &Chart, path: &Path) -> Result<(), String> {
+    let wrong = |reason: String| format!("{}: {reason}", path.display());
+    let octets = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
+    std::fs::write(path, octets).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(draw: impl FnOnce(&Path) -> Result<(), String>) -> String {
+        let thread = std::thread::current().id();
+        let path = std::env::temp_dir().join(format!("catlab-faults-{}-{thread:?}.svg", std::process::id()));
+        draw(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_time_line_has_the_fault_and_a_line_for_each_kind() {
+        let step = |share: f64| [share * 0.9, share, share * 1.1];
+        let line = |name: &str, during: f64| Around {
+            name: name.into(),
+            shares: (0..7).map(|at| step(if at == 3 { during } else { 1.0 })).collect(),
+        };
+        let lines = [line("updates", 0.0), line("queries", 1.0)];
+        let text =
+            drawn(|path| around(path, "Around", (0.1, 0.2), &lines, &[(0.0, "leader <killed>"), (0.3, "again")]));
+        for part in ["Around", "updates", "queries", "leader &lt;killed&gt;", "again", "100 %", "time since the fault"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // An area where low and high differ: not in the pause.
+        let narrow = lines.map(|line| Around { shares: line.shares.iter().map(|of| [of[1]; 3]).collect(), ..line });
+        let without = drawn(|path| around(path, "Around", (0.1, 0.2), &narrow, &[]));
+        let areas = |text: &str| text.matches("<rect").count();
+        assert_eq!(areas(&text) - areas(&without), 6 + 7, "{text}");
+    }
+
+    #[test]
+    fn times_go_up_to_all_of_them() {
+        let lines = [
+            TimesOf { name: "killed".into(), seconds: vec![0.03, 0.02, 0.05] },
+            TimesOf { name: "cut off".into(), seconds: vec![0.5] },
+        ];
+        let text = drawn(|path| times(path, "Times", &lines));
+        for part in ["killed", "cut off", "100 %", "20 ms", "500 ms"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // No time at all is drawn as well.
+        drawn(|path| times(path, "None", &[TimesOf { name: "none".into(), seconds: Vec::new() }]));
+    }
+}

@@ -1,0 +1,147 @@
+//! Nodes that were away while very much was written: they take it from the log of the others, and nobody loses the
+//! leader by it.
+
+use crate::support::cluster::{Cluster, PATIENCE, kill, wait_for};
+use crate::support::nodes::Nodes;
+use crate::updates::{add, rcode};
+use replica::update::client::ClientKey;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Entries that a node misses; the log keeps twice as many.
+const ENTRIES: usize = 100_000;
+/// Entries where only the way back counts.
+const FEW: usize = 2_000;
+/// Updates that wait at one time.
+const IN_FLIGHT: usize = 256;
+/// After so long without an answer all that wait are sent again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// A campaign of who comes back would begin sooner.
+const CAMPAIGN: Duration = Duration::from_secs(2);
+/// On a machine that is busy with other tests a leader may be lost for want of time. That happens now and then; what a
+/// node does that comes back happens each time.
+const ATTEMPTS: usize = 3;
+
+/// Writes as fast as it is acknowledged.
+struct Writer {
+    socket: UdpSocket,
+    key: ClientKey,
+    /// Names so far.
+    count: usize,
+}
+
+impl Writer {
+    fn new(cluster: &Cluster) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_read_timeout(Some(AGAIN)).unwrap();
+        Self { socket, key: cluster.client_key(), count: 0 }
+    }
+
+    /// So many updates, each of a name of its own, all acknowledged.
+    fn write(&mut self, to: SocketAddr, count: usize) {
+        let mut waiting: BTreeMap<[u8; 2], (String, Vec<u8>)> = BTreeMap::new();
+        let (mut done, mut last) = (0, Instant::now());
+        let mut response = [0; 4_096];
+        let end = self.count + count;
+        while done < count {
+            while waiting.len() < IN_FLIGHT && self.count < end {
+                self.count += 1;
+                self.send(to, format!("away-{}.example.test.", self.count), &mut waiting);
+            }
+            let Ok((length, from)) = self.socket.recv_from(&mut response) else {
+                assert!(last.elapsed() < PATIENCE, "{done} of {count} are acknowledged, and no more");
+                // The same octets: whoever has executed them says so again.
+                waiting.values().for_each(|(_, message)| _ = self.socket.send_to(message, to).unwrap());
+                continue;
+            };
+            if from != to || length < 12 {
+                continue;
+            }
+            let Some((owner, message)) = waiting.remove(&[response[0], response[1]]) else { continue };
+            if rcode(&message, &response) == 0 {
+                (done, last) = (done + 1, Instant::now());
+            } else {
+                // It is certain that it was not executed.
+                self.send(to, owner, &mut waiting);
+            }
+        }
+    }
+
+    fn send(&self, to: SocketAddr, owner: String, waiting: &mut BTreeMap<[u8; 2], (String, Vec<u8>)>) {
+        let message = loop {
+            let message = add(&self.key, &owner);
+            // Tests beside this one take from the same IDs, and may have gone round.
+            if !waiting.contains_key(&[message[0], message[1]]) {
+                break message;
+            }
+        };
+        self.socket.send_to(&message, to).unwrap();
+        waiting.insert([message[0], message[1]], (owner, message));
+    }
+}
+
+/// The term, once all nodes are in the same.
+fn term(cluster: &Cluster) -> u64 {
+    wait_for("one term", || {
+        let mut terms = cluster.ids().map(|id| cluster.status(id)?["term"].as_u64());
+        let first = terms.next()??;
+        terms.all(|term| term == Some(first)).then_some(first)
+    })
+}
+
+/// Tries, with more than a few entries only the first time; one return of those must not have begun a term.
+fn without_an_election(entries: usize, mut one_return: impl FnMut(usize) -> (u64, u64)) {
+    let mut terms = Vec::new();
+    for attempt in 0..ATTEMPTS {
+        let (before, after) = one_return(if attempt == 0 { entries } else { FEW });
+        if before == after {
+            return;
+        }
+        terms.push((before, after));
+    }
+    panic!("each return began a term: {terms:?}");
+}
+
+#[test]
+fn nodes_that_missed_very_much_come_back_without_an_election() {
+    let mut cluster = Cluster::start("missed", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    let mut writer = Writer::new(&cluster);
+    nodes.leader(&cluster);
+    cluster.settle();
+    without_an_election(ENTRIES, |entries| {
+        let leader = nodes.leader(&cluster);
+        let away = leader % 3 + 1;
+        nodes.kill(away);
+        let start = Instant::now();
+        writer.write(cluster.dns(leader), entries);
+        println!("{entries} updates in {:?}", start.elapsed());
+        let before = cluster.status(leader).unwrap()["term"].as_u64().unwrap();
+        let start = Instant::now();
+        nodes.start(&cluster, away);
+        cluster.settle();
+        println!("the node has them {:?} after its start", start.elapsed());
+        assert_eq!(cluster.metric(away, "catamaran_checkpoints_installed_total"), 0, "from the log");
+        std::thread::sleep(CAMPAIGN);
+        (before, term(&cluster))
+    });
+    // One that stood still wakes up with all its time limits passed.
+    without_an_election(FEW, |entries| {
+        let leader = nodes.leader(&cluster);
+        let away = leader % 3 + 1;
+        let status = wait_for("its process", || cluster.status(away));
+        let pid = status["pid"].as_u64().unwrap() as u32;
+        kill("STOP", pid);
+        writer.write(cluster.dns(leader), entries);
+        std::thread::sleep(CAMPAIGN);
+        let before = cluster.status(leader).unwrap()["term"].as_u64().unwrap();
+        kill("CONT", pid);
+        std::thread::sleep(CAMPAIGN);
+        cluster.settle();
+        (before, term(&cluster))
+    });
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
