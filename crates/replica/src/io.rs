@@ -199,6 +199,16 @@ pub enum StaleOption {
     Expire,
 }
 
+/// Where an update of a zone has to be before its client is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AckOption {
+    /// On stable storage at a majority, and visible on the member that answers.
+    #[default]
+    Majority,
+    /// Visible on every member that answers queries, too.
+    AllLive,
+}
+
 /// Replicated options of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneOptions {
@@ -206,6 +216,8 @@ pub struct ZoneOptions {
     pub serial_policy: SerialPolicyOption,
     /// What it does without a leader.
     pub stale: StaleOption,
+    /// When its updates are acknowledged.
+    pub ack: AckOption,
 }
 
 /// A change of replicated state that an administrator asks for; any replica takes it.
@@ -331,6 +343,9 @@ pub enum AdminCommand {
     },
     /// Writes a checkpoint that holds all that is applied here now; the leader has no part in it.
     Checkpoint,
+    /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
+    /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
+    Everywhere,
     /// Registers a single-use token with which a node may join; the token itself stays with the caller.
     CreateToken {
         /// SHA-256 of the token.
@@ -349,9 +364,42 @@ pub enum AdminCommand {
     },
 }
 
-/// An update that changed a zone, for who asks later what happened.
+/// What an entry left for who asks later who did what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditRecord {
+pub enum AuditRecord {
+    /// An update changed a zone.
+    Update(UpdateRecord),
+    /// An administrator changed something, through the API of some node.
+    Action(ActionRecord),
+}
+
+impl AuditRecord {
+    /// Index of its entry: the same on all members, and rising.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index,
+            Self::Action(record) => record.index,
+        }
+    }
+}
+
+/// What an administrator changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRecord {
+    /// Index of its entry.
+    pub index: u64,
+    /// When the leader took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What was done, in words that do not change.
+    pub action: &'static str,
+    /// To what; never a secret.
+    pub subject: String,
+}
+
+/// An update that changed a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRecord {
     /// Index of its entry: the same on all members, and rising.
     pub index: u64,
     /// When the leader evaluated it, in milliseconds since 1970.
@@ -588,8 +636,11 @@ pub enum Output {
         /// All members, this one included, by id.
         members: Vec<Member>,
     },
-    /// Keys or grants changed: ask [`Replica`](crate) for them again.
-    KeysChanged,
+    /// Keys or grants changed: ask [`Replica`](crate::Replica) for them again.
+    KeysChanged {
+        /// Whose, sorted; `None`: perhaps all of them.
+        keys: Option<Vec<Name>>,
+    },
     /// Update policies changed: ask [`Replica`](crate) for them again.
     PoliciesChanged,
     /// Options of zones changed, or zones came, went or were replaced whole.
@@ -601,6 +652,20 @@ pub enum Output {
     ServingChanged {
         /// The new state.
         serving: Serving,
+    },
+    /// Zones of [`AckOption::AllLive`] may be answered from until the clock of [`Now::monotonic_ms`] shows this, which
+    /// is to be looked at after a query came in; zero: not at all.
+    LeaseChanged {
+        /// Until when.
+        until_ms: u64,
+    },
+    /// Everything up to this index is shown by all members that count.
+    Everywhere {
+        /// The index.
+        index: u64,
+        /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader
+        /// heard of late.
+        of_rotation: bool,
     },
     /// This member was removed from the cluster: it never answers again.
     Removed {

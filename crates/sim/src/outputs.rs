@@ -37,7 +37,7 @@ impl Simulation {
                     self.leads(id, term)?;
                 }
             }
-            Output::KeysChanged => {
+            Output::KeysChanged { .. } => {
                 let machine = self.machine(id);
                 machine.keys = machine.replica.as_ref().map(|replica| replica.key_table()).unwrap_or_default();
             }
@@ -62,6 +62,8 @@ impl Simulation {
             }
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
+            | Output::LeaseChanged { .. }
+            | Output::Everywhere { .. }
             | Output::PeersChanged { .. }
             | Output::PoliciesChanged
             | Output::Audited { .. }

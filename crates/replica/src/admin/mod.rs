@@ -8,8 +8,11 @@ mod import;
 use crate::command::Command;
 use crate::entry::SettingsChange;
 use crate::forward::Purpose;
-use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
-use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS};
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
+use crate::limits::{
+    ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, SECRET_OCTETS_MAX,
+    TRANSFER_WAIT_MS,
+};
 use crate::replica::Replica;
 use crate::state::secret_context;
 pub use contents::{Contents, Replacement};
@@ -30,6 +33,8 @@ enum StepKind {
     Single,
     /// What follows from it is waited for: raft's configuration, or another leader.
     Until(Goal),
+    /// Nothing changes, and members are waited for no longer than that takes.
+    Everywhere,
     ImportBegin,
     ImportChunk,
     ImportCommit,
@@ -48,11 +53,22 @@ enum Goal {
     Leads(NodeId),
     /// Another member leads than this one.
     LedByAnother(NodeId),
+    /// Every member knows which zones have `ack = all-live`.
+    AllLiveKnown,
 }
 
 impl Goal {
     const fn is_of_leader(self) -> bool {
         matches!(self, Self::Leads(_) | Self::LedByAnother(_))
+    }
+
+    /// What an administrator is told when it has not come about in time.
+    const fn failure(self) -> AdminError {
+        match self {
+            Self::Leads(_) | Self::LedByAnother(_) => AdminError::LeaderStayed,
+            Self::AllLiveKnown => AdminError::NodeBehind,
+            Self::Out(_) | Self::Votes(..) | Self::Replaced { .. } => AdminError::Unknown,
+        }
     }
 }
 
@@ -96,7 +112,11 @@ impl Replica {
                 return self.start_replace_zone(request_id, &zone, replacement);
             }
             AdminCommand::SetZoneOptions { zone, options } => {
-                Command::Settings(SettingsChange::ZoneOptions { zone, options })
+                let command = Command::Settings(SettingsChange::ZoneOptions { zone, options });
+                let is_waited_for = options.ack == AckOption::AllLive;
+                let kind = if is_waited_for { StepKind::Until(Goal::AllLiveKnown) } else { StepKind::Single };
+                self.start_step(AdminStep { request_id, kind }, command);
+                return Ok(());
             }
             AdminCommand::RemoveZone { zone } => Command::Settings(SettingsChange::ZoneRemove { zone }),
             AdminCommand::AddKey { name, algorithm, secret, nonce } => {
@@ -131,6 +151,11 @@ impl Replica {
             }
             AdminCommand::Checkpoint => {
                 self.ask_for_checkpoint(request_id);
+                return Ok(());
+            }
+            AdminCommand::Everywhere => {
+                let command = Command::Everywhere { index: self.machine.applied.0 };
+                self.start_step(AdminStep { request_id, kind: StepKind::Everywhere }, command);
                 return Ok(());
             }
             AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
@@ -181,10 +206,13 @@ impl Replica {
         if command.feature_level() > self.machine.settings.feature_level() {
             return self.admin_step_done(step, Err(AdminError::LevelTooLow));
         }
-        if matches!(step.kind, StepKind::Single | StepKind::Until(_)) {
+        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::Everywhere) {
             self.admin.single.insert(step.request_id);
         }
-        self.wait(command, Purpose::Admin(step), ADMIN_WAIT_MS);
+        let is_short = step.kind == StepKind::Everywhere;
+        // The leader's word has to arrive too.
+        let wait_ms = if is_short { EVERYWHERE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
+        self.wait(command, Purpose::Admin(step), wait_ms);
     }
 
     /// Seals the secret; a key that is there already with the same secret is no change, whatever seals it.
@@ -240,10 +268,9 @@ impl Replica {
             }
             // That a hand-over changed nothing yet is no news.
             StepKind::Until(goal) if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || goal.is_of_leader()) => {
-                let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
-                self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
+                self.wait_until(request_id, goal);
             }
-            StepKind::Single | StepKind::Until(_) => {
+            StepKind::Everywhere | StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
                     (_, Some(id)) => AdminReply::Joined { id },
                     (true, None) => AdminReply::Unchanged,
@@ -252,6 +279,11 @@ impl Replica {
                 self.admin_done(request_id, reply);
             }
         }
+    }
+
+    fn wait_until(&mut self, request_id: u64, goal: Goal) {
+        let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
+        self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
     }
 
     /// A step waited too long.
@@ -272,7 +304,7 @@ impl Replica {
             let result = if self.is_reached(goal) {
                 Ok(AdminReply::Done)
             } else if now >= until_ms {
-                Err(if goal.is_of_leader() { AdminError::LeaderStayed } else { AdminError::Unknown })
+                Err(goal.failure())
             } else {
                 return true;
             };
@@ -297,6 +329,7 @@ impl Replica {
             Goal::Replaced { gone, new } => !is_in(gone) && votes(new),
             Goal::Leads(id) => self.driver.leader() == Some(id),
             Goal::LedByAnother(id) => self.driver.leader().is_some_and(|leader| leader != id),
+            Goal::AllLiveKnown => self.machine.settings.all_live_unknown().is_none(),
         }
     }
 

@@ -54,6 +54,14 @@ impl Waiter {
         self.done_at
     }
 
+    /// When an update was signed, which its session is found by; zero for anything else.
+    pub(crate) const fn time_signed(&self) -> u64 {
+        match &self.command {
+            Command::Update(update) => update.time_signed,
+            _ => 0,
+        }
+    }
+
     /// The first index from which on it is to be looked at.
     fn due_at(&self) -> Option<u64> {
         let place = self.place.map(|(index, _)| index);
@@ -92,6 +100,7 @@ impl Waiter {
                     | SettingsChange::PolicySet { .. }
                     | SettingsChange::KeyRetire { .. }
             ),
+            Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }
     }
@@ -136,6 +145,11 @@ impl Waiters {
         let number = self.next_token;
         self.next_token = number.wrapping_add(1);
         number
+    }
+
+    /// The number of an attempt whose answer nobody waits for.
+    pub(crate) const fn unheard(&mut self) -> u64 {
+        self.draw()
     }
 
     /// The number of a new attempt for `token`, which its answer names.

@@ -19,6 +19,7 @@ pub(crate) use zones::{Misfit, carry_out, zone_work};
 
 use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
+use wire::name::Name;
 use wire::number::{Rcode, Serial};
 use zone::ZoneSet;
 use zone::record::ZoneId;
@@ -87,7 +88,10 @@ pub(crate) enum Applied {
 /// What a change of the settings touches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettingsEffect {
-    pub(crate) keys: bool,
+    /// Keys that came, went, or may do something else.
+    pub(crate) keys: Vec<Name>,
+    /// All keys may have.
+    pub(crate) all_keys: bool,
     pub(crate) policies: bool,
     /// Each of very many may come by itself: what is done then must not look at all of them.
     pub(crate) zones: Vec<ZoneId>,
@@ -164,7 +168,7 @@ impl Machine {
         match body {
             Body::Update(update) => {
                 update.policy_epoch == epoch
-                    && self.sessions.get(&update.identity).is_none()
+                    && self.sessions.get(&update.identity, update.time_signed).is_none()
                     && self.generation_fits(update)
                     && update.change.as_ref().is_none_or(|change| self.settings.zones().contains_key(&change.zone))
             }
@@ -217,20 +221,53 @@ impl Machine {
                     self.settings.retire(zone, serial, index);
                     self.history.clear(zone);
                 }
+                let effect = self.effect_of(&settings.change);
                 self.settings.apply(&settings.change, index, entry.time_ms);
-                Applied::Settings(effect_of(&settings.change))
+                Applied::Settings(effect)
             }
             Body::ImportCommit(_) => {
                 let Some(stage) = stage else { return Applied::Other };
                 // The history has no difference that leads here.
                 self.history.clear(&stage.zone);
                 if let ImportPurpose::Create { options } = stage.purpose {
-                    self.settings.add_zone(&stage.zone, options);
+                    self.settings.add_zone(&stage.zone, options, index);
                 }
                 Applied::Settings(SettingsEffect { zones: vec![stage.zone], ..SettingsEffect::default() })
             }
             Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportAbandon(_) => Applied::Other,
         }
+    }
+
+    /// What a change is about to touch.
+    fn effect_of(&self, change: &SettingsChange) -> SettingsEffect {
+        let mut effect = SettingsEffect::default();
+        match change {
+            SettingsChange::ZoneOptions { zone, .. } => effect.zones.push(zone.clone()),
+            SettingsChange::ZoneRemove { zone } => {
+                effect.zones.push(zone.clone());
+                effect.keys = self.settings.grantees(zone);
+                effect.policies = true;
+            }
+            SettingsChange::KeyAdd { name: key, .. }
+            | SettingsChange::KeyRemove { name: key }
+            | SettingsChange::KeyRoll { name: key, .. }
+            | SettingsChange::KeyRetire { name: key }
+            | SettingsChange::Grant { key, .. }
+            | SettingsChange::Revoke { key, .. } => effect.keys.push(key.clone()),
+            SettingsChange::MemberAdd { .. }
+            | SettingsChange::MemberRemove { .. }
+            | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberReplace { .. } => effect.members = true,
+            SettingsChange::PolicySet { .. } => effect.policies = true,
+            // It may change how far a grant goes.
+            SettingsChange::FeatureLevel { .. } => effect.policies = true,
+            SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
+            // The lease of this member follows by itself.
+            SettingsChange::RotationIn { .. }
+            | SettingsChange::RotationOut { .. }
+            | SettingsChange::AllLiveKnown { .. } => {}
+        }
+        effect
     }
 
     /// The serial of a zone that the entry removes, as it was before the entry.
@@ -260,33 +297,6 @@ impl Machine {
         self.publish();
         self.zones.rewind();
     }
-}
-
-fn effect_of(change: &SettingsChange) -> SettingsEffect {
-    let mut effect = SettingsEffect::default();
-    match change {
-        SettingsChange::ZoneOptions { zone, .. } => effect.zones.push(zone.clone()),
-        SettingsChange::ZoneRemove { zone } => {
-            effect.zones.push(zone.clone());
-            effect.keys = true;
-            effect.policies = true;
-        }
-        SettingsChange::KeyAdd { .. }
-        | SettingsChange::KeyRemove { .. }
-        | SettingsChange::KeyRoll { .. }
-        | SettingsChange::KeyRetire { .. }
-        | SettingsChange::Grant { .. }
-        | SettingsChange::Revoke { .. } => effect.keys = true,
-        SettingsChange::MemberAdd { .. }
-        | SettingsChange::MemberRemove { .. }
-        | SettingsChange::MemberRole { .. }
-        | SettingsChange::MemberReplace { .. } => effect.members = true,
-        SettingsChange::PolicySet { .. } => effect.policies = true,
-        // It may change how far a grant goes.
-        SettingsChange::FeatureLevel { .. } => effect.policies = true,
-        SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
-    }
-    effect
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use super::membership::has_caught_up;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
-use crate::io::{AdminError, NodeId, Transport};
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
+use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::policy::Requestor;
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
+use crate::rotation::Rotation;
 use crate::state::Known;
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
@@ -38,6 +39,7 @@ pub(super) struct Evaluator<'r> {
     pub(super) machine: &'r mut Machine,
     pub(super) driver: &'r mut Driver,
     pub(super) reports: &'r Reports,
+    pub(super) rotation: &'r mut Rotation,
     pub(super) now_ms: u64,
     pub(super) group: u16,
     pub(super) wall_ms: u64,
@@ -65,6 +67,7 @@ impl Evaluator<'_> {
             }
             Command::NodeRemove { id } => self.take_vote(origin, id, None, SettingsChange::MemberRemove { id }),
             Command::TransferLeader { to } => self.transfer(to),
+            Command::Everywhere { index } => self.everywhere(origin, index),
         }
     }
 
@@ -197,6 +200,11 @@ impl Evaluator<'_> {
             Body::ImportBegin(begin) => {
                 let exists = self.machine.settings.zones().contains_key(&begin.zone);
                 let creates = matches!(begin.purpose, crate::entry::ImportPurpose::Create { .. });
+                if let crate::entry::ImportPurpose::Create { options } = begin.purpose
+                    && let Some(step) = self.rotation_first(options)
+                {
+                    return step;
+                }
                 match (creates, exists) {
                     (true, true) => return Step::Answer(Answer::Refused(AdminError::ZoneExists)),
                     (false, false) => return Step::Answer(Answer::Refused(AdminError::ZoneUnknown)),
@@ -249,8 +257,30 @@ impl Evaluator<'_> {
                 Ok(_) => self.take_vote(origin, gone, Some(new), change),
                 Err(error) => Step::Answer(Answer::Refused(error)),
             },
+            SettingsChange::ZoneOptions { ref zone, options } => {
+                let before = self.machine.settings.zones().get(zone);
+                let is_new = before.is_some_and(|before| before.ack != options.ack);
+                match self.rotation_first(options).filter(|_| is_new) {
+                    Some(step) => step,
+                    None => self.settings(origin, change, None),
+                }
+            }
             change => self.settings(origin, change, None),
         }
+    }
+
+    /// Before a zone gets `ack = all-live` every member that answers holds a lease, so that none has to fall silent;
+    /// who asked asks again meanwhile. A member that is not there does not learn of it: nothing can be promised.
+    fn rotation_first(&mut self, options: ZoneOptions) -> Option<Step> {
+        let (settings, own) = (&self.machine.settings, self.driver.id());
+        if options.ack != AckOption::AllLive || self.rotation.is_ready(settings, own, self.now_ms) {
+            return None;
+        }
+        let is_there = |id: NodeId| id == own || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
+        if settings.members().iter().all(|member| is_there(member.id)) {
+            return Some(Step::Answer(Answer::NotProposed));
+        }
+        Some(self.not_yet(AdminError::NodeBehind))
     }
 
     /// Somebody's vote goes, to another or to nobody.
@@ -290,6 +320,15 @@ impl Evaluator<'_> {
 
     fn successor(&self) -> Option<NodeId> {
         successor(self.driver, self.reports, self.now_ms)
+    }
+
+    /// Answered when the reports of the members say so.
+    fn everywhere(&mut self, origin: Origin, index: u64) -> Step {
+        if self.head.everywhere.len() >= EVERYWHERE_WAITING_MAX {
+            return Step::Answer(Answer::Done { index: self.machine.applied.0 });
+        }
+        self.head.everywhere.push((origin, index, self.now_ms + EVERYWHERE_WAIT_MS));
+        Step::Attached
     }
 
     fn transfer(&mut self, to: Option<NodeId>) -> Step {
@@ -332,8 +371,11 @@ impl Evaluator<'_> {
         let prepared = Prepared { version, zones_hash: self.machine.zones.head().state_hash() };
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
+        let size = octets.len();
+        self.head.octets += size;
         let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
-        self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined, feature_level });
+        let evaluated = Evaluated { origin, identity, octets, size, prepared, is_barrier, joined, feature_level };
+        self.head.batch.push(evaluated);
         Ok(())
     }
 }

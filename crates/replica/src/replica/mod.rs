@@ -32,6 +32,7 @@ use crate::propose::Head;
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
 use crate::report::Reports;
+use crate::rotation::Rotation;
 use crate::transfer::Transfers;
 use raft::StateRole;
 use raft::eraftpb::ConfState;
@@ -72,6 +73,7 @@ pub struct Replica {
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
     pub(crate) reports: Reports,
+    pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
     pub(crate) counters: Counters,
@@ -125,6 +127,7 @@ impl Replica {
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
             reports: Reports::default(),
+            rotation: Rotation::default(),
             evidence: Evidence::default(),
             transfers: Transfers::default(),
             counters: Counters::default(),
@@ -153,7 +156,7 @@ impl Replica {
     fn tell_all(&mut self) {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
-        self.out.push_back(Output::KeysChanged);
+        self.out.push_back(Output::KeysChanged { keys: None });
         self.out.push_back(Output::PoliciesChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
@@ -215,10 +218,10 @@ impl Replica {
     /// Moves everything that can move.
     fn work(&mut self) {
         self.note_role();
-        self.propose_waiting();
-        self.work_raft();
-        // What was applied may have made room for what waits.
-        self.propose_waiting();
+        // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
+        while self.propose_waiting() && self.out.is_empty() {
+            self.work_raft();
+        }
         self.work_raft();
         self.drive_transfers();
         self.poll_log();
@@ -255,6 +258,7 @@ impl Replica {
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
             self.reset_reports();
+            self.reset_rotation();
             self.reset_reads();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });

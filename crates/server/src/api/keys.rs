@@ -24,7 +24,7 @@ pub(super) struct KeyQuery {
 
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
     let rights = api.handle.shared().rights();
-    let keys = rights.statuses().map(|key| KeyJson {
+    let keys = rights.statuses().into_iter().map(|key| KeyJson {
         name: key.name.to_string(),
         algorithm: mnemonic(key.algorithm).to_owned(),
         secret: None,
@@ -39,6 +39,29 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
             .collect(),
     });
     Json(keys.collect())
+}
+
+/// The secrets of a key in clear, the newest first: one object of the list's form for each. It is audited first.
+pub(super) async fn show_secret(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Result<Json<Vec<KeyJson>>, ApiError> {
+    let name = parse_name(&query?.name)?;
+    let rights = api.handle.shared().rights();
+    let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
+    let shown = api.handle.secrets(name.clone()).await.ok_or(AdminError::KeyUnknown)?;
+    if shown.written.await != Ok(true) {
+        let error = "it cannot be written down that the secret was asked for".to_owned();
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "look at the disk of the audit log"));
+    }
+    let of = |secret: &Vec<u8>| KeyJson {
+        name: name.to_string(),
+        algorithm: mnemonic(known.algorithm).to_owned(),
+        secret: Some(data_encoding::BASE64.encode(secret)),
+        grants: Vec::new(),
+        rolling: known.is_rolling,
+    };
+    Ok(Json(shown.secrets.iter().map(of).collect()))
 }
 
 /// Makes the key if it is not there, then each grant that is not there.
@@ -79,6 +102,9 @@ pub(super) async fn add(
             }
         }
     }
+    if changed {
+        api.handle.everywhere().await;
+    }
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }
 
@@ -89,7 +115,7 @@ pub(super) async fn roll(
 ) -> Result<Json<DoneJson>, ApiError> {
     let (key, name, algorithm) = parse_key(&body?)?;
     let rights = api.handle.shared().rights();
-    let known = rights.statuses().find(|known| known.name == name).ok_or(AdminError::KeyUnknown)?;
+    let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
     if known.algorithm != wire_algorithm(algorithm) {
         return Err(bad(
             format!("the key is one of {}", mnemonic(known.algorithm)),
@@ -101,7 +127,7 @@ pub(super) async fn roll(
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
     let (secret, nonce) = secret_and_nonce(secret)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RollKey { name, secret, nonce }).await?))
+    changed(&api, AdminCommand::RollKey { name, secret, nonce }).await
 }
 
 /// Makes the older of two secrets void.
@@ -110,7 +136,7 @@ pub(super) async fn retire(
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RetireKey { name }).await?))
+    changed(&api, AdminCommand::RetireKey { name }).await
 }
 
 pub(super) async fn remove(
@@ -118,7 +144,16 @@ pub(super) async fn remove(
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveKey { name }).await?))
+    changed(&api, AdminCommand::RemoveKey { name }).await
+}
+
+/// Has a command carried out, and waits for the other nodes.
+pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<DoneJson>, ApiError> {
+    let reply = api.handle.admin(command).await?;
+    if reply != AdminReply::Unchanged {
+        api.handle.everywhere().await;
+    }
+    Ok(super::zones::done(&reply))
 }
 
 fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {

@@ -39,7 +39,7 @@ pub(crate) mod disk;
 mod drops;
 pub(crate) mod metrics;
 // Clocks, limits and precedence, of the system.
-mod system;
+pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod zone_memory;
 
@@ -61,7 +61,7 @@ use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
 use crate::service::limiter::Limiter;
-use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
+use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
@@ -69,7 +69,7 @@ use crate::tls::public::PublicTls;
 use audit_log::AuditCounters;
 use drops::SocketDrops;
 use expiry::ExpiryClock;
-use handle::{Event, ReplicaHandle, Shared};
+use handle::{Event, ReplicaHandle};
 use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
@@ -214,17 +214,16 @@ impl Counters {
 impl Node {
     fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
         let (events, event_queue) = channel();
-        let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
+        let handle = ReplicaHandle::new(events, Arc::default());
         let (desk, desk_queues) = Desk::new(update_threads());
-        let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
         let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
+        let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
-        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
-        let cookies = cookie_secrets(config, identity)?;
+        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
+        let (count, cookies) = (sockets::worker_count(config), cookie_secrets(config, identity)?);
+        let limiter = limiters(config, count)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
         let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
-        let count = sockets::worker_count(config);
-        let limiter = limiters(config, count)?;
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
@@ -244,21 +243,22 @@ impl Node {
             desk: desk.clone(),
             serving: serving.clone(),
             readers,
-            expiry: ExpiryClock::new(expired),
+            expiry: ExpiryClock::new(limits.clone()),
             stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
             asking: Default::default(),
             zones_changed: None,
             checkpoints_written: 0,
         };
-        let replica_ended = threads::replica(thread, event_queue)?;
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let api = Api {
             node: u64::from(config.id),
             started_at,
+            has_dns: config.answers_queries(),
             token: identity.token.clone(),
             handle: handle.clone(),
             serving: serving.clone(),
+            limits,
             metrics: counters.into_metrics(desk, transfers),
             zones: Mutex::new(api_reader),
             backups: Backups::new(&config.dir),
@@ -277,7 +277,7 @@ impl Node {
             started_at,
             handle,
             stop_workers,
-            replica_ended,
+            replica_ended: threads::replica(thread, event_queue)?,
             writers,
             runtimes: vec![peers, threads::api(sockets.api, api)?],
         })
@@ -297,6 +297,10 @@ impl Node {
 
     /// Begins to answer clients.
     fn listen(&mut self) -> Result<(), Problem> {
+        if !self.config.answers_queries() {
+            tracing::info!("no address for DNS: this node votes and stores, and answers nobody");
+            return Ok(());
+        }
         let sockets = ClientSockets::bind(&self.config)?;
         self.drops.watch(&sockets);
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;

@@ -59,6 +59,11 @@ impl Settings {
             SettingsChange::KeyRoll { .. } => Ok(true),
             SettingsChange::KeyRetire { name } => self.is_rolling(name),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+            SettingsChange::RotationIn { ids } => {
+                Ok(ids.iter().any(|id| self.is_member(*id) && !self.rotation().contains_key(id)))
+            }
+            SettingsChange::RotationOut { ids } => Ok(ids.iter().any(|id| self.rotation().contains_key(id))),
+            SettingsChange::AllLiveKnown { index } => Ok(*index > self.all_live_known()),
         }
     }
 

@@ -76,9 +76,8 @@ impl Settings {
         for &id in &self.learners {
             each(15, &|out| out.u64(id));
         }
-        for digest in &self.learner_tokens {
-            each(16, &|out| out.fixed(digest));
-        }
+        self.learner_tokens.iter().for_each(|digest| each(16, &|out| out.fixed(digest)));
+        self.encode_rotation(&mut each);
         for (zone, policy) in &self.policies {
             each(9, &|out| encode_policy(zone.as_ref(), policy, out));
         }
@@ -132,6 +131,7 @@ impl Settings {
                 let digest = from.array()?;
                 self.put_learner_token(digest);
             }
+            kind @ 17..=19 => self.restore_rotation(kind, from)?,
             9 => {
                 let (zone, policy) = decode_policy(from)?;
                 self.put_policy(zone, Arc::new(policy));

@@ -2,13 +2,14 @@
 
 mod check;
 mod items;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
 use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options, encode_policy};
-use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::io::{AckOption, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
 use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::Sealed;
@@ -64,6 +65,12 @@ pub(crate) struct Settings {
     tokens: BTreeMap<[u8; 32], u64>,
     /// Those of them whose bearers become learners.
     learner_tokens: BTreeSet<[u8; 32]>,
+    /// Members whose answers updates of [`AckOption::AllLive`] wait for, and the index of the entry that took each in.
+    rotation: BTreeMap<NodeId, u64>,
+    /// Zones of [`AckOption::AllLive`], and the index of the entry that made each so.
+    all_live: BTreeMap<ZoneId, u64>,
+    /// Every member knows of those that are so up to this index.
+    all_live_known: u64,
     hash: u128,
 }
 
@@ -95,6 +102,9 @@ impl Settings {
             learners: BTreeSet::new(),
             tokens: BTreeMap::new(),
             learner_tokens: BTreeSet::new(),
+            rotation: BTreeMap::new(),
+            all_live: BTreeMap::new(),
+            all_live_known: 0,
             hash: 0,
         };
         settings.hash = settings.scalars_hash();
@@ -160,6 +170,7 @@ impl Settings {
             || self.grants.contains(&(key.clone(), Some(zone.clone()), right))
     }
 
+    #[cfg(test)]
     pub(crate) const fn grants(&self) -> &BTreeSet<(Name, Option<ZoneId>, Right)> {
         &self.grants
     }
@@ -199,11 +210,7 @@ impl Settings {
     /// the same on every replica.
     pub(crate) fn apply(&mut self, change: &SettingsChange, index: u64, time_ms: u64) {
         match change {
-            SettingsChange::ZoneOptions { zone, options } => {
-                if self.zones.contains_key(zone) {
-                    self.put_zone(zone, *options);
-                }
-            }
+            SettingsChange::ZoneOptions { zone, options } => self.set_options(zone, *options, index),
             SettingsChange::ZoneRemove { zone } => self.remove_zone(zone),
             SettingsChange::KeyAdd { name, algorithm, secret } => {
                 let (algorithm, secret) = (*algorithm, secret.clone());
@@ -263,13 +270,17 @@ impl Settings {
                 let level = self.feature_level.max(*level);
                 self.with_scalars(|settings| settings.feature_level = level);
             }
+            SettingsChange::RotationIn { .. }
+            | SettingsChange::RotationOut { .. }
+            | SettingsChange::AllLiveKnown { .. } => self.apply_rotation(change, index),
         }
         self.raise_epoch();
     }
 
-    /// Makes a zone known; its contents are the business of the zone set.
-    pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions) {
+    /// Makes a zone known, by the entry of this index; its contents are the business of the zone set.
+    pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions, index: u64) {
         self.put_zone(zone, options);
+        self.set_ack(zone, options.ack, index);
         self.forget_retired(zone);
         self.raise_epoch();
     }
@@ -314,6 +325,22 @@ impl Settings {
         Ok(())
     }
 
+    /// The grants of a key.
+    pub(crate) fn grants_of(&self, key: &Name) -> impl Iterator<Item = (Option<&ZoneId>, Right)> {
+        // The first that there can be.
+        let from = (key.clone(), None, Right::Update);
+        let of_key = self.grants.range(from..).map_while(move |(of, zone, right)| (of == key).then_some((zone, right)));
+        of_key.map(|(zone, right)| (zone.as_ref(), *right))
+    }
+
+    /// Keys that are granted something in this very zone.
+    pub(crate) fn grantees(&self, zone: &ZoneId) -> Vec<Name> {
+        let of_zone = self.grants.iter().filter(|(_, of, _)| of.as_ref() == Some(zone));
+        let mut keys: Vec<Name> = of_zone.map(|(key, ..)| key.clone()).collect();
+        keys.dedup();
+        keys
+    }
+
     pub(crate) fn has_room_for_zone(&self) -> bool {
         self.zones.len() < ZONES_MAX
     }
@@ -350,6 +377,7 @@ impl Settings {
 
     fn remove_zone(&mut self, zone: &ZoneId) {
         let Some(options) = self.zones.remove(zone) else { return };
+        self.set_ack(zone, AckOption::Majority, 0);
         self.sub(zone_hash(zone, options));
         let of_zone = |grant: &&(Name, Option<ZoneId>, Right)| grant.1.as_ref() == Some(zone);
         for grant in self.grants.iter().filter(of_zone).cloned().collect::<Vec<_>>() {
@@ -395,10 +423,8 @@ impl Settings {
     fn remove_key(&mut self, name: &Name) {
         let Some(key) = self.keys.remove(name) else { return };
         self.sub(key_hash(name, &key));
-        let of_key = |grant: &&(Name, Option<ZoneId>, Right)| grant.0 == *name;
-        for grant in self.grants.iter().filter(of_key).cloned().collect::<Vec<_>>() {
-            self.remove_grant(&grant);
-        }
+        let grants: Vec<_> = self.grants_of(name).map(|(zone, right)| (name.clone(), zone.cloned(), right)).collect();
+        grants.iter().for_each(|grant| self.remove_grant(grant));
     }
 
     fn put_grant(&mut self, grant: (Name, Option<ZoneId>, Right)) {
@@ -428,6 +454,7 @@ impl Settings {
         if let Some(address) = self.members.remove(&id) {
             self.sub(member_hash(id, &address));
             self.set_learner(id, false);
+            self.take_out_of_rotation(id);
         }
     }
 
