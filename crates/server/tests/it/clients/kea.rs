@@ -51,7 +51,7 @@ fn updater_config(cluster: &Cluster, servers: &[u64], port: u16, reverse: &str) 
     let domain =
         |apex: &str| format!("{{ \"name\": \"{apex}\", \"key-name\": \"{name}\", \"dns-servers\": [ {servers} ] }}");
     format!(
-        "{{ \"DhcpDdns\": {{ \"ip-address\": \"127.0.0.1\", \"port\": {port}, \"dns-server-timeout\": 500,
+        "{{ \"DhcpDdns\": {{ \"ip-address\": \"127.0.0.1\", \"port\": {port}, \"dns-server-timeout\": 1000,
           \"ncr-protocol\": \"UDP\", \"ncr-format\": \"JSON\",
           \"tsig-keys\": [ {{ \"name\": \"{name}\", \"algorithm\": \"{algorithm}\", \"secret\": \"{secret}\" }} ],
           \"forward-ddns\": {{ \"ddns-domains\": [ {} ] }},
