@@ -26,7 +26,7 @@ pub(crate) fn record_of(index: u64, entry: &Entry, applied: &Applied) -> Option<
             }))
         }
         (_, Body::Settings(settings)) => {
-            let (what, subject) = settings.change.in_words();
+            let (what, subject) = settings.change.in_words()?;
             Some(action(what, subject))
         }
         (_, Body::Change(change)) => Some(action("zone replace", change.zone.apex.to_string())),

@@ -153,10 +153,6 @@ pub enum SettingsChange {
     },
 }
 
-fn nodes_of(ids: &[NodeId]) -> String {
-    ids.iter().map(|&id| node_of(id)).collect::<Vec<_>>().join(", ")
-}
-
 /// Number of the node, and how often it was made anew.
 fn node_of(id: NodeId) -> String {
     format!("{}.{}", id as u32, id >> 32)
@@ -198,10 +194,11 @@ impl SettingsChange {
         }
     }
 
-    /// What it does and to what, for the audit log. No secret, no digest of one.
-    pub(crate) fn in_words(&self) -> (&'static str, String) {
+    /// What an administrator did by it and to what, for the audit log: no secret, no digest of one. `None` is what the
+    /// cluster does by itself.
+    pub(crate) fn in_words(&self) -> Option<(&'static str, String)> {
         let place = |zone: &Option<ZoneId>| zone.as_ref().map_or("all zones".to_owned(), |zone| zone.apex.to_string());
-        match self {
+        Some(match self {
             Self::ZoneOptions { zone, options } => ("zone set", format!("{} {options:?}", zone.apex)),
             Self::ZoneRemove { zone } => ("zone remove", zone.apex.to_string()),
             Self::KeyAdd { name, .. } => ("key add", name.to_string()),
@@ -219,10 +216,8 @@ impl SettingsChange {
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
-            Self::RotationIn { ids } => ("rotation in", nodes_of(ids)),
-            Self::RotationOut { ids } => ("rotation out", nodes_of(ids)),
-            Self::AllLiveKnown { index } => ("all-live known", format!("up to {index}")),
-        }
+            Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => return None,
+        })
     }
 
     /// Also the form in which a follower forwards a change to the leader.
