@@ -205,7 +205,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 24] = [
+const ERRORS: [AdminError; 26] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -230,6 +230,8 @@ const ERRORS: [AdminError; 24] = [
     AdminError::LeaderStayed,
     AdminError::Fenced,
     AdminError::KeyRolling,
+    AdminError::MembersBehind,
+    AdminError::RotationBusy,
 ];
 
 fn error_number(error: AdminError) -> u8 {

@@ -347,6 +347,69 @@ pub enum AdminCommand {
         /// Where peers connect to the new member.
         address: String,
     },
+    /// Changes what members know each other by.
+    Trust(TrustCommand),
+}
+
+/// A change of what members know each other by.
+#[derive(Clone)]
+pub enum TrustCommand {
+    /// Another authority is accepted; the first one issues.
+    AddAuthority {
+        /// Its number: one more than that of the last.
+        number: u32,
+        /// Its own certificate, DER.
+        certificate: Vec<u8>,
+        /// Its private key (PKCS #8); leaves this replica sealed only.
+        key: Vec<u8>,
+        /// Fresh random octets that seal the key.
+        nonce: [u8; 12],
+    },
+    /// This authority issues certificates from now on: every member has said that it accepts it.
+    UseAuthority {
+        /// Its number.
+        number: u32,
+    },
+    /// This authority is accepted no more: every member has said that its own certificate is of another.
+    RemoveAuthority {
+        /// Its number.
+        number: u32,
+    },
+    /// Every member is to get itself a new certificate.
+    Renew {
+        /// Which order this is: one more than the last.
+        number: u32,
+    },
+    /// How far the member that was asked is.
+    Stand {
+        /// What it says.
+        standing: Standing,
+    },
+}
+
+impl core::fmt::Debug for TrustCommand {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::AddAuthority { number, .. } => write!(f, "AddAuthority({number})"),
+            Self::UseAuthority { number } => write!(f, "UseAuthority({number})"),
+            Self::RemoveAuthority { number } => write!(f, "RemoveAuthority({number})"),
+            Self::Renew { number } => write!(f, "Renew({number})"),
+            Self::Stand { standing } => write!(f, "Stand({standing:?})"),
+        }
+    }
+}
+
+/// How far a member is with what members know each other by, in its own words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// It accepts certificates of all authorities up to this number, after a restart too.
+    pub accepts: u32,
+    /// Which authority issued the certificate that it shows.
+    pub issued_by: u32,
+    /// The last order to renew that it has followed.
+    pub renewal: u32,
+    /// When its certificate ends, in seconds since 1970.
+    pub expires_s: u64,
 }
 
 /// An update that changed a zone, for who asks later what happened.
@@ -414,6 +477,10 @@ pub enum AdminError {
     NodeUnknown,
     /// The node number is in use by a member.
     NodeExists,
+    /// Not every member has said that it is ready for it.
+    MembersBehind,
+    /// An authority is being replaced, by other steps than this one.
+    RotationBusy,
     /// Another change of membership is not finished yet.
     MembershipBusy,
     /// The leader would remove itself; it hands over, ask again.
@@ -592,6 +659,9 @@ pub enum Output {
     KeysChanged,
     /// Update policies changed: ask [`Replica`](crate) for them again.
     PoliciesChanged,
+    /// What members know each other by changed, or who they are, or the feature level: ask [`Replica`](crate) for it
+    /// again.
+    TrustChanged,
     /// Options of zones changed, or zones came, went or were replaced whole.
     ZonesChanged {
         /// Which; `None`: perhaps all of them.

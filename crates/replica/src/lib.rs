@@ -41,6 +41,7 @@ mod report;
 mod status;
 mod succession;
 mod transfer;
+mod trust;
 
 mod codec;
 mod octets;
@@ -59,3 +60,4 @@ pub use machine::Alarms;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
+pub use trust::{Authority, Trust};

@@ -64,6 +64,7 @@ impl Simulation {
             Output::Published { .. }
             | Output::PeersChanged { .. }
             | Output::PoliciesChanged
+            | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
             | Output::ZonesChanged { .. } => {}

@@ -6,12 +6,15 @@ mod difference;
 mod import;
 
 use crate::command::Command;
-use crate::entry::SettingsChange;
+use crate::entry::{SettingsChange, TrustChange};
 use crate::forward::Purpose;
-use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
-use crate::limits::{ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS};
+use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
+use crate::limits::{
+    ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
+    SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
+};
 use crate::replica::Replica;
-use crate::state::secret_context;
+use crate::state::{authority_context, secret_context};
 pub use contents::{Contents, Replacement};
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +132,7 @@ impl Replica {
             AdminCommand::RaiseFeatureLevel => {
                 Command::Settings(SettingsChange::FeatureLevel { level: self.config.feature_level })
             }
+            AdminCommand::Trust(command) => Command::Settings(SettingsChange::Trust(self.trust_change(command)?)),
             AdminCommand::Checkpoint => {
                 self.ask_for_checkpoint(request_id);
                 return Ok(());
@@ -224,6 +228,23 @@ impl Replica {
         }
         let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
         Ok(SettingsChange::KeyRoll { name, secret })
+    }
+
+    /// Seals the key of an authority.
+    fn trust_change(&self, command: TrustCommand) -> Result<TrustChange, Result<AdminReply, AdminError>> {
+        Ok(match command {
+            TrustCommand::AddAuthority { number, certificate, key, nonce } => {
+                if certificate.len() > CERTIFICATE_OCTETS_MAX || key.len() > AUTHORITY_KEY_OCTETS_MAX {
+                    return Err(Err(AdminError::TooLarge));
+                }
+                let key = self.config.data_key.seal(nonce, &authority_context(number), &key);
+                TrustChange::AuthorityAdd { number, certificate, key }
+            }
+            TrustCommand::UseAuthority { number } => TrustChange::AuthorityUse { number },
+            TrustCommand::RemoveAuthority { number } => TrustChange::AuthorityRemove { number },
+            TrustCommand::Renew { number } => TrustChange::Renew { number },
+            TrustCommand::Stand { standing } => TrustChange::Standing { id: self.driver.id(), standing },
+        })
     }
 
     pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Vec<u8>> {

@@ -1,9 +1,11 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
 //! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation, 30 to 39
-//! for membership. Items of a checkpoint: 9 to 14 for policy and keys, 15 to 19 for the others.
+//! for membership and what members know each other by (30 to 37 are in use). Items of a checkpoint: 9 to 14 for policy
+//! and keys, 15 to 19 for the others, 30 to 39 for what members know each other by (30 to 32 are in use).
 
 use super::import::{decode_options, encode_options};
+use super::trust::{self, TrustChange};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
@@ -135,6 +137,8 @@ pub enum SettingsChange {
         /// Who gets the vote.
         new: NodeId,
     },
+    /// What members know each other by.
+    Trust(TrustChange),
 }
 
 impl SettingsEntry {
@@ -168,7 +172,7 @@ impl SettingsChange {
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
-            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
+            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } | Self::Trust(_) => 2,
         }
     }
 
@@ -219,6 +223,7 @@ impl SettingsChange {
                 out.u8(13);
                 out.name(name);
             }
+            Self::Trust(change) => change.encode(out),
             Self::MemberAdd { .. }
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
@@ -301,6 +306,7 @@ impl SettingsChange {
             }
             12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
             13 => Self::KeyRetire { name: from.name()? },
+            kind @ trust::FIRST..=trust::LAST => Self::Trust(TrustChange::decode(kind, from)?),
             _ => return Err(DecodeError::Unknown),
         })
     }

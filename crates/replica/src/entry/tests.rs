@@ -1,7 +1,7 @@
 //! The encoding of entries is golden, and reads whatever comes.
 
 use super::*;
-use crate::io::{KeyAlgorithm, Right, SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::io::{KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneOptions};
 use crate::policy::Policy;
 use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
@@ -148,6 +148,22 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
         ),
         ("key_retire", settings(SettingsChange::KeyRetire { name: name("key.") })),
     ]
+    .into_iter()
+    .chain(trust_samples())
+    .collect()
+}
+
+fn trust_samples() -> Vec<(&'static str, Body)> {
+    let key = Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] };
+    let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000 };
+    let changes = vec![
+        ("authority_add", TrustChange::AuthorityAdd { number: 2, certificate: vec![0x30; 8], key }),
+        ("authority_use", TrustChange::AuthorityUse { number: 2 }),
+        ("authority_remove", TrustChange::AuthorityRemove { number: 1 }),
+        ("renew", TrustChange::Renew { number: 3 }),
+        ("standing", TrustChange::Standing { id: 4, standing }),
+    ];
+    changes.into_iter().map(|(label, change)| (label, settings(SettingsChange::Trust(change)))).collect()
 }
 
 fn hex(octets: &[u8]) -> String {
@@ -204,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..26, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..31, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

@@ -91,6 +91,7 @@ impl Waiter {
                     | SettingsChange::FeatureLevel { .. }
                     | SettingsChange::PolicySet { .. }
                     | SettingsChange::KeyRetire { .. }
+                    | SettingsChange::Trust(_)
             ),
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }

@@ -90,6 +90,8 @@ pub(crate) struct SettingsEffect {
     /// Each of very many may come by itself: what is done then must not look at all of them.
     pub(crate) zones: Vec<ZoneId>,
     pub(crate) members: bool,
+    /// What members know each other by.
+    pub(crate) trust: bool,
 }
 
 impl Machine {
@@ -278,10 +280,17 @@ fn effect_of(change: &SettingsChange) -> SettingsEffect {
         SettingsChange::MemberAdd { .. }
         | SettingsChange::MemberRemove { .. }
         | SettingsChange::MemberRole { .. }
-        | SettingsChange::MemberReplace { .. } => effect.members = true,
+        | SettingsChange::MemberReplace { .. } => {
+            effect.members = true;
+            effect.trust = true;
+        }
+        SettingsChange::Trust(_) => effect.trust = true,
         SettingsChange::PolicySet { .. } => effect.policies = true,
         // It may change how far a grant goes.
-        SettingsChange::FeatureLevel { .. } => effect.policies = true,
+        SettingsChange::FeatureLevel { .. } => {
+            effect.policies = true;
+            effect.trust = true;
+        }
         SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
     }
     effect

@@ -155,6 +155,7 @@ impl Replica {
         self.out.push_back(Output::PeersChanged { members });
         self.out.push_back(Output::KeysChanged);
         self.out.push_back(Output::PoliciesChanged);
+        self.out.push_back(Output::TrustChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
         self.note_removal();

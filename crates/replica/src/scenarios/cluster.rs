@@ -284,6 +284,7 @@ impl Cluster {
             | Output::PeersChanged { .. }
             | Output::KeysChanged
             | Output::PoliciesChanged
+            | Output::TrustChanged
             | Output::ZonesChanged { .. } => {}
         }
     }

@@ -12,4 +12,5 @@ mod persistence;
 mod policy;
 mod quarantine;
 mod transfers;
+mod trust;
 mod updates;

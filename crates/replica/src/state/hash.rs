@@ -23,6 +23,7 @@ pub(crate) enum Item {
     Policy = 13,
     Learner = 30,
     LearnerToken = 31,
+    Trust = 32,
 }
 
 // Not secret: the hash detects accidents. Those who could forge a state hold the cluster's keys already.

@@ -216,7 +216,7 @@ impl Replica {
         self.out.push_back(Output::ZonesReplaced);
         self.out.push_back(Output::Published { index });
         self.out.push_back(Output::ZonesChanged { zones: None });
-        self.tell_effect(SettingsEffect { keys: true, policies: true, zones: Vec::new(), members: true });
+        self.tell_effect(SettingsEffect { keys: true, policies: true, zones: Vec::new(), members: true, trust: true });
         self.settle_installed(index);
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {

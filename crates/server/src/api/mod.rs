@@ -23,6 +23,8 @@
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
 //! | `GET /v1/backup` | everything, as one file, for `catamaran cluster restore` | always |
 //! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
+//! | `POST /v1/certificates` | every node gets itself a new certificate for connections between nodes | always |
+//! | `POST /v1/authority`, `?begin=true` | the next step towards another authority, or the first one | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
 //! until it has it. Without a majority that is 503 after 2.5 s.
@@ -44,6 +46,7 @@ mod page;
 mod policy;
 mod status;
 mod tokens;
+mod trust;
 mod zones;
 
 use crate::files::token::Token;
@@ -100,6 +103,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/tokens", axum::routing::post(tokens::make))
+        .route("/v1/certificates", axum::routing::post(trust::renew))
+        .route("/v1/authority", axum::routing::post(trust::step))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
         .merge(policy)

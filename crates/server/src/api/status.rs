@@ -3,7 +3,7 @@
 use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{HealthJson, MemberJson, StatusJson};
+use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson};
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
@@ -84,6 +84,11 @@ pub(super) async fn status(
             heard_ms: of.heard_ms,
             applied_index: of.applied_index,
             feature_level: of.feature_level,
+            certificate: of.standing.map(|standing| CertificateJson {
+                expires_s: standing.expires_s,
+                authority: standing.issued_by,
+                renewal: standing.renewal,
+            }),
         })
         .collect();
     Ok(Json(StatusJson {
@@ -106,6 +111,7 @@ pub(super) async fn status(
         serving: label(api.serving.get()).to_owned(),
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),
+        authorities: api.handle.shared().trust.borrow().authorities.len(),
         members,
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),

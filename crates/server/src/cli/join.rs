@@ -4,8 +4,9 @@ use super::JoinArgs;
 use super::client::Client;
 use crate::api::types::TokenJson;
 use crate::config::Member;
+use crate::files::cluster_id;
 use crate::files::data_key::{self, DATA_KEY_OCTETS};
-use crate::files::layout::Layout;
+use crate::files::layout::{Layout, cluster_id_of};
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::ADMIN_WAIT_MS;
@@ -66,6 +67,9 @@ fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -
     data_key::save(&layout.data_key(), &key)?;
     Token::save(&layout.api_token(), &grant.api_token)?;
     write_atomic(&layout.ca_cert(), grant.ca_pem.as_bytes(), Readers::All)?;
+    if let Some(id) = &grant.cluster_id {
+        cluster_id::save(&cluster_id_of(&layout.ca_cert()), cluster_id::from_text(id.as_bytes())?)?;
+    }
     write_atomic(&files.key(), grant.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), grant.cert_pem.as_bytes(), Readers::All)?;
     let member =

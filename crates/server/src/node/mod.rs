@@ -32,7 +32,9 @@ pub(crate) mod replica_thread;
 // Who updated what.
 pub(crate) mod audit_log;
 pub(crate) mod rights;
+// What nodes know each other by.
 mod rounds;
+pub(crate) mod trust_keeper;
 // The disk of the replica.
 pub(crate) mod disk;
 // All metrics on one page, and what the kernel counts for them.
@@ -251,7 +253,6 @@ impl Node {
             zones_changed: None,
             checkpoints_written: 0,
         };
-        let replica_ended = threads::replica(thread, event_queue)?;
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let api = Api {
             node: u64::from(config.id),
@@ -265,6 +266,7 @@ impl Node {
             join: threads::join_offer(config, identity),
             audit: audit_of(&config.dir),
         };
+        let api = threads::api(sockets.api, api, threads::trust_keeper(config, identity, &handle))?;
         Ok(Self {
             config: config.clone(),
             serving,
@@ -277,9 +279,9 @@ impl Node {
             started_at,
             handle,
             stop_workers,
-            replica_ended,
+            replica_ended: threads::replica(thread, event_queue)?,
             writers,
-            runtimes: vec![peers, threads::api(sockets.api, api)?],
+            runtimes: vec![peers, api],
         })
     }
 

@@ -208,6 +208,7 @@ impl ReplicaThread {
             }
             Output::KeysChanged => self.publish_keys(),
             Output::PoliciesChanged => self.publish_policies(),
+            Output::TrustChanged => drop(self.shared.trust.send_replace(Arc::new(self.replica.trust()))),
             Output::Audited { records } => self.audit.put(records),
             Output::AuditGap { after, to } => self.audit.put_gap(after, to),
             Output::ZonesChanged { zones } => {

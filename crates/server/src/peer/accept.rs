@@ -6,7 +6,7 @@ use super::{PeerCounters, PeerEvents, lane_octet, node_number};
 use crate::limits::{
     ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
 };
-use crate::tls::session;
+use crate::tls::session::{self, CurrentTls};
 use replica::io::NodeId;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// What the accepting side needs.
 pub(crate) struct Acceptor<E> {
-    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) tls: Arc<CurrentTls>,
     /// This node.
     pub(crate) welcome: Welcome,
     pub(crate) events: Arc<E>,
@@ -35,7 +35,7 @@ pub(crate) struct Acceptor<E> {
 
 impl<E: PeerEvents> Acceptor<E> {
     pub(crate) fn new(
-        acceptor: TlsAcceptor,
+        tls: Arc<CurrentTls>,
         welcome: Welcome,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
@@ -43,7 +43,7 @@ impl<E: PeerEvents> Acceptor<E> {
     ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
-        Self { acceptor, welcome, events, counters, join, budgets }
+        Self { tls, welcome, events, counters, join, budgets }
     }
 
     /// Accepts for ever.
@@ -108,7 +108,7 @@ impl<E: PeerEvents> Acceptor<E> {
     /// TLS and the greeting; no hello from one who asks to join.
     async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<Hello>)> {
         stream.set_nodelay(true)?;
-        let mut stream = self.acceptor.accept(stream).await?;
+        let mut stream = TlsAcceptor::from(self.tls.get().server).accept(stream).await?;
         let Some(hello) = Hello::read(&mut stream).await? else { return Ok((stream, None)) };
         let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         if hello.to != self.welcome.id {

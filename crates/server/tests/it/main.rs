@@ -14,7 +14,8 @@ mod packets;
 mod steady;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
-// Nodes that are removed from their cluster, join it, vote or do not.
+// Nodes that are removed from their cluster, join it, vote or do not; what they know each other by.
+mod certificates;
 mod members;
 mod removed;
 // DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.

@@ -12,7 +12,7 @@ use wire::Rtype;
 use wire::builder::MessageBuilder;
 
 /// A node that joined a cluster, run by the test.
-struct Joined {
+pub(crate) struct Joined {
     child: Child,
     dns: SocketAddr,
     api: SocketAddr,
@@ -27,7 +27,7 @@ impl Drop for Joined {
 
 impl Joined {
     /// Joins with a token and runs.
-    fn start(cluster: &Cluster, id: u64, token: &str) -> Self {
+    pub(crate) fn start(cluster: &Cluster, id: u64, token: &str) -> Self {
         let port = free_ports(3);
         let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
         let dir: PathBuf = cluster.dir.join(format!("joined-{id}"));
@@ -49,13 +49,13 @@ impl Joined {
         Self { child, dns, api }
     }
 
-    fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
         let response = exchange(Transport::Udp, self.dns, &query, Duration::from_secs(2));
         response.is_some_and(|response| describe(&query, &response) == "NOERROR, question, answer 1")
     }
 
-    fn status(&self) -> Option<serde_json::Value> {
+    pub(crate) fn status(&self) -> Option<serde_json::Value> {
         http::get(self.api, "/v1/status").ok()?.json()
     }
 }

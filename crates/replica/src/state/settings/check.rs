@@ -58,6 +58,7 @@ impl Settings {
             SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),
             SettingsChange::KeyRoll { .. } => Ok(true),
             SettingsChange::KeyRetire { name } => self.is_rolling(name),
+            SettingsChange::Trust(change) => self.check_trust(change),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
         }
     }

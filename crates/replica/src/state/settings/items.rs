@@ -67,6 +67,14 @@ impl Settings {
                 out.u32(next);
             });
         }
+        self.encode_tokens_and_learners(&mut each);
+        self.trust.encode_items(&mut each);
+        for (zone, policy) in &self.policies {
+            each(9, &|out| encode_policy(zone.as_ref(), policy, out));
+        }
+    }
+
+    fn encode_tokens_and_learners(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (digest, &expires) in &self.tokens {
             each(8, &|out| {
                 out.fixed(digest);
@@ -78,9 +86,6 @@ impl Settings {
         }
         for digest in &self.learner_tokens {
             each(16, &|out| out.fixed(digest));
-        }
-        for (zone, policy) in &self.policies {
-            each(9, &|out| encode_policy(zone.as_ref(), policy, out));
         }
     }
 
@@ -141,6 +146,7 @@ impl Settings {
                 let key = self.keys.get(&name).cloned().ok_or(DecodeError::Unknown)?;
                 self.put_key(&name, KeyEntry { previous: Some(previous), ..key });
             }
+            kind @ 30..=39 => self.restore_trust(kind, from)?,
             _ => return Err(DecodeError::Unknown),
         }
         Ok(())

@@ -4,6 +4,10 @@ mod check;
 mod items;
 #[cfg(test)]
 mod tests;
+mod trust;
+
+use trust::Trust;
+pub(crate) use trust::authority_context;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
@@ -64,6 +68,8 @@ pub(crate) struct Settings {
     tokens: BTreeMap<[u8; 32], u64>,
     /// Those of them whose bearers become learners.
     learner_tokens: BTreeSet<[u8; 32]>,
+    /// What members know each other by.
+    trust: Trust,
     hash: u128,
 }
 
@@ -95,6 +101,7 @@ impl Settings {
             learners: BTreeSet::new(),
             tokens: BTreeMap::new(),
             learner_tokens: BTreeSet::new(),
+            trust: Trust::default(),
             hash: 0,
         };
         settings.hash = settings.scalars_hash();
@@ -259,6 +266,7 @@ impl Settings {
                     self.set_learner(*new, false);
                 }
             }
+            SettingsChange::Trust(change) => self.apply_trust(change),
             SettingsChange::FeatureLevel { level } => {
                 let level = self.feature_level.max(*level);
                 self.with_scalars(|settings| settings.feature_level = level);
@@ -306,6 +314,7 @@ impl Settings {
         for digest in self.tokens.keys().copied().collect::<Vec<_>>() {
             self.remove_token(&digest);
         }
+        self.forget_trust();
         self.put_member(founder.id, founder.address);
         self.with_scalars(|settings| {
             settings.cluster_id = cluster_id;
@@ -428,6 +437,7 @@ impl Settings {
         if let Some(address) = self.members.remove(&id) {
             self.sub(member_hash(id, &address));
             self.set_learner(id, false);
+            self.forget_standing(id);
         }
     }
 

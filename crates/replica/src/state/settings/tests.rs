@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::codec::Decoder;
-use crate::io::AdminError;
+use crate::entry::TrustChange;
+use crate::io::{AdminError, Standing};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -46,6 +47,14 @@ fn sample() -> Settings {
     settings.apply(&policy_set(Some(zone()), "grant other. zonesub A(4);\nlimit * name-records 3;"), 9, 0);
     settings.apply(&policy_set(None, "deny * zonesub;"), 10, 0);
     settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: sealed(9) }, 11, 0);
+    let standing = Standing { accepts: 1, issued_by: 1, renewal: 2, expires_s: 3 };
+    for change in [
+        TrustChange::AuthorityAdd { number: 1, certificate: vec![0x30, 0], key: sealed(8) },
+        TrustChange::Renew { number: 2 },
+        TrustChange::Standing { id: 9, standing },
+    ] {
+        settings.apply(&SettingsChange::Trust(change), 12, 0);
+    }
     settings
 }
 
@@ -67,6 +76,7 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!(copy.policies(), settings.policies());
     assert_eq!(copy.policies_octets, settings.policies_octets);
     assert_eq!(copy.keys(), settings.keys());
+    assert_eq!((copy.trust(), copy.trust().standings().len()), (settings.trust(), 1));
 }
 
 #[test]
