@@ -15,6 +15,7 @@ pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::Policy;
 pub use crate::replica::Membership;
+use crate::secrets::DataKey;
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::name::Name;
@@ -96,6 +97,11 @@ pub enum Input {
     ReadIndex {
         /// Comes back in [`Output::ReadIndexDone`].
         request_id: u64,
+    },
+    /// The data keys that this member holds from now on.
+    DataKeys {
+        /// All of them.
+        keys: DataKey,
     },
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
     Stop,
@@ -380,6 +386,23 @@ pub enum TrustCommand {
         /// Which order this is: one more than the last.
         number: u32,
     },
+    /// All members are to get another data key.
+    BeginDataKey {
+        /// Its number: one more than that of the last that was begun.
+        number: u32,
+        /// What it is told by from any other.
+        digest: [u8; 32],
+    },
+    /// Every member has said that it holds it: it seals from now on.
+    UseDataKey {
+        /// Its number.
+        number: u32,
+    },
+    /// Secrets that an older data key sealed are sealed anew, as many as there are nonces.
+    Reseal {
+        /// Fresh random octets, for each secret.
+        nonces: Vec<[u8; 12]>,
+    },
     /// How far the member that was asked is.
     Stand {
         /// What it says.
@@ -394,6 +417,9 @@ impl core::fmt::Debug for TrustCommand {
             Self::UseAuthority { number } => write!(f, "UseAuthority({number})"),
             Self::RemoveAuthority { number } => write!(f, "RemoveAuthority({number})"),
             Self::Renew { number } => write!(f, "Renew({number})"),
+            Self::BeginDataKey { number, .. } => write!(f, "BeginDataKey({number})"),
+            Self::UseDataKey { number } => write!(f, "UseDataKey({number})"),
+            Self::Reseal { nonces } => write!(f, "Reseal({})", nonces.len()),
             Self::Stand { standing } => write!(f, "Stand({standing:?})"),
         }
     }
@@ -410,6 +436,8 @@ pub struct Standing {
     pub renewal: u32,
     /// When its certificate ends, in seconds since 1970.
     pub expires_s: u64,
+    /// It holds the data keys up to this number, after a restart too.
+    pub data_key: u32,
 }
 
 /// An update that changed a zone, for who asks later what happened.
@@ -479,8 +507,10 @@ pub enum AdminError {
     NodeExists,
     /// Not every member has said that it is ready for it.
     MembersBehind,
-    /// An authority is being replaced, by other steps than this one.
+    /// An authority or a data key is being replaced, by other steps than this one.
     RotationBusy,
+    /// The data key has just been replaced, and the member that was asked does not know yet.
+    DataKeyOld,
     /// Another change of membership is not finished yet.
     MembershipBusy,
     /// The leader would remove itself; it hands over, ask again.

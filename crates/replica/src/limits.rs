@@ -34,6 +34,10 @@ pub const AUTHORITIES_MAX: usize = 2;
 pub const CERTIFICATE_OCTETS_MAX: usize = 8 << 10;
 /// Octets of an authority's private key.
 pub const AUTHORITY_KEY_OCTETS_MAX: usize = 4 << 10;
+/// Secrets that one entry seals anew.
+pub const RESEALED_MAX: usize = 1_024;
+/// Data keys that a member holds: the one in use, the next one, and those before that something is sealed by.
+pub const DATA_KEYS_MAX: usize = 16;
 /// Join tokens that wait for their use.
 pub const TOKENS_MAX: usize = 1_024;
 /// Zones.

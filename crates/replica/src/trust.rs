@@ -1,6 +1,6 @@
 //! What a replica tells its shell about the authorities and certificates that members know each other by.
 
-use crate::io::{NodeId, Standing};
+use crate::io::{Member, NodeId, Standing};
 use crate::replica::Replica;
 use crate::state::authority_context;
 use core::fmt;
@@ -12,7 +12,15 @@ pub struct Trust {
     /// The feature level of the cluster: below 2 there is no authority in its state.
     pub feature_level: u32,
     /// All members, by id.
-    pub members: Vec<NodeId>,
+    pub members: Vec<Member>,
+    /// The number of the data key that seals.
+    pub data_key: u32,
+    /// The one that is to, and its digest.
+    pub next_data_key: Option<(u32, [u8; 32])>,
+    /// A member is gone that had the one in use.
+    pub data_key_is_due: bool,
+    /// An older one sealed something that is not sealed anew yet.
+    pub is_sealed_before: bool,
     /// The authorities whose certificates are accepted, by number.
     pub authorities: Vec<Authority>,
     /// The number of the one that issues; zero while there is none.
@@ -32,7 +40,7 @@ pub struct Authority {
     pub number: u32,
     /// Its own certificate, DER.
     pub certificate: Vec<u8>,
-    /// Its private key (PKCS #8), opened; `None` when the data key of this replica does not open it.
+    /// Its private key (PKCS #8), opened; `None` when no data key of this replica opens it.
     pub key: Option<Vec<u8>>,
 }
 
@@ -64,7 +72,11 @@ impl Replica {
         });
         Trust {
             feature_level: settings.feature_level(),
-            members: settings.members().into_iter().map(|member| member.id).collect(),
+            members: settings.members(),
+            data_key: settings.data_key().current,
+            next_data_key: settings.data_key().next,
+            data_key_is_due: settings.data_key().is_due,
+            is_sealed_before: settings.sealed_before().next().is_some(),
             authorities: authorities.collect(),
             issuer: trust.issuer(),
             renewal: trust.renewal(),

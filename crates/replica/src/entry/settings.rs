@@ -1,8 +1,8 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
 //! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation, 30 to 39
-//! for membership and what members know each other by (30 to 37 are in use). Items of a checkpoint: 9 to 14 for policy
-//! and keys, 15 to 19 for the others, 30 to 39 for what members know each other by (30 to 32 are in use).
+//! for membership and what members know each other by (all are in use). Items of a checkpoint: 9 to 14 for policy
+//! and keys, 15 to 19 for the others, 30 to 39 for what members know each other by (30 to 33 are in use).
 
 use super::import::{decode_options, encode_options};
 use super::trust::{self, TrustChange};

@@ -17,7 +17,7 @@ pub(crate) use restore::{Restore, RestoreError, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 
-use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
+use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, TrustChange, UpdateEntry};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use wire::number::{Rcode, Serial};
 use zone::ZoneSet;
@@ -282,6 +282,10 @@ fn effect_of(change: &SettingsChange) -> SettingsEffect {
         | SettingsChange::MemberRole { .. }
         | SettingsChange::MemberReplace { .. } => {
             effect.members = true;
+            effect.trust = true;
+        }
+        SettingsChange::Trust(TrustChange::DataKey(_)) => {
+            effect.keys = true;
             effect.trust = true;
         }
         SettingsChange::Trust(_) => effect.trust = true,

@@ -197,6 +197,11 @@ impl Replica {
             Input::Update(request) => self.handle_update(request),
             Input::Admin { request_id, command } => self.handle_admin(request_id, command),
             Input::ReadIndex { request_id } => self.handle_read_index(request_id),
+            Input::DataKeys { keys } => {
+                self.config.data_key = keys;
+                self.out.push_back(Output::KeysChanged);
+                self.out.push_back(Output::TrustChanged);
+            }
             Input::Stop => self.handle_stop(),
         }
         self.note_role();

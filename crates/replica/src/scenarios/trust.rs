@@ -1,7 +1,7 @@
 //! What members know each other by: in the state of each, whatever becomes of the one that brought it.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminError, AdminReply, Standing, TrustCommand};
+use crate::io::{AdminCommand, AdminError, AdminReply, Input, Standing, TrustCommand};
 use crate::{Authority, DataKey, ReplicaConfig};
 
 fn add_authority(number: u32) -> AdminCommand {
@@ -10,7 +10,9 @@ fn add_authority(number: u32) -> AdminCommand {
 }
 
 fn stand(accepts: u32, issued_by: u32) -> AdminCommand {
-    AdminCommand::Trust(TrustCommand::Stand { standing: Standing { accepts, issued_by, renewal: 0, expires_s: 9 } })
+    AdminCommand::Trust(TrustCommand::Stand {
+        standing: Standing { accepts, issued_by, renewal: 0, expires_s: 9, data_key: 1 },
+    })
 }
 
 #[test]
@@ -69,6 +71,67 @@ fn an_authority_issues_once_all_members_have_said_that_they_accept_it() {
     cluster.assert_same();
 }
 
+/// A member holds these keys, of those that the test knows, and no others.
+fn hold(cluster: &mut Cluster, id: u64, numbers: &[u32]) {
+    let keys = [(1, [9; 32]), (2, [8; 32])].into_iter().filter(|(number, _)| numbers.contains(number));
+    let mut keys = keys.collect::<Vec<_>>().into_iter();
+    let (number, first) = keys.next().unwrap();
+    let keys = keys.fold(DataKey::new(number, &first), |all, (number, key)| all.with(number, &key));
+    cluster.input(id, Input::DataKeys { keys });
+    cluster.settle();
+}
+
+fn trust(command: TrustCommand) -> AdminCommand {
+    AdminCommand::Trust(command)
+}
+
+#[test]
+fn secrets_are_sealed_by_another_key_and_the_old_one_opens_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.admin_ok(leader, add_authority(1));
+    let can_open = |cluster: &Cluster, id: u64| {
+        let is_issuer = cluster.replica(id).trust().issuing().is_some_and(|issuing| issuing.key.is_some());
+        (cluster.replica(id).key_table().len(), is_issuer)
+    };
+    assert!([1, 2, 3].into_iter().all(|id| can_open(&cluster, id) == (1, true)));
+    cluster.admin_ok(2, trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] }));
+    assert_eq!(cluster.replica(3).trust().next_data_key, Some((2, [2; 32])));
+    for id in [1, 2, 3] {
+        let early = cluster.admin(leader, trust(TrustCommand::UseDataKey { number: 2 }));
+        cluster.run(500);
+        assert_eq!(cluster.admin[&early], Err(AdminError::MembersBehind), "before {id}");
+        hold(&mut cluster, id, &[1, 2]);
+        let standing = Standing { data_key: 2, ..Standing::default() };
+        cluster.admin_ok(id, trust(TrustCommand::Stand { standing }));
+    }
+    cluster.admin_ok(leader, trust(TrustCommand::UseDataKey { number: 2 }));
+    assert!(cluster.replica(leader).trust().is_sealed_before);
+    let reseal = || trust(TrustCommand::Reseal { nonces: vec![[5; 12], [6; 12], [7; 12]] });
+    assert_eq!(cluster.admin_ok(leader % 3 + 1, reseal()), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, reseal()), AdminReply::Unchanged);
+    assert!(!cluster.replica(leader).trust().is_sealed_before);
+    for id in [1, 2, 3] {
+        hold(&mut cluster, id, &[2]);
+        assert_eq!(can_open(&cluster, id), (1, true), "at {id}");
+    }
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.assert_same();
+    // Who has the old key only, as one that was removed, opens nothing, and what it would seal is not taken.
+    hold(&mut cluster, 3, &[1]);
+    assert_eq!(can_open(&cluster, 3), (0, false));
+    let add = AdminCommand::AddKey {
+        name: name("late."),
+        algorithm: crate::io::KeyAlgorithm::HmacSha256,
+        secret: vec![1; 32],
+        nonce: [4; 12],
+    };
+    let asked = cluster.admin(3, add);
+    cluster.run(500);
+    assert_eq!(cluster.admin[&asked], Err(AdminError::DataKeyOld));
+}
+
 #[test]
 fn below_its_feature_level_nobody_hears_of_it() {
     let mut cluster = Cluster::with_zone(3);
@@ -77,7 +140,8 @@ fn below_its_feature_level_nobody_hears_of_it() {
     for id in [1, 2, 3] {
         cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
     }
-    for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1))] {
+    let begin = trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] });
+    for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
         let asked = cluster.admin(id, command);
         assert_eq!(cluster.admin[&asked], Err(AdminError::LevelTooLow), "at once, at {id}");
     }

@@ -24,6 +24,7 @@
 //! | `GET /v1/backup` | everything, as one file, for `catamaran cluster restore` | always |
 //! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
 //! | `POST /v1/certificates` | every node gets itself a new certificate for connections between nodes | always |
+//! | `POST /v1/data-key` | another data key seals secrets, once every node has it | always |
 //! | `POST /v1/authority`, `?begin=true` | the next step towards another authority, or the first one | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
@@ -76,6 +77,8 @@ pub(crate) struct Api {
     pub(crate) backups: backup::Backups,
     /// Where the audit log is.
     pub(crate) audit: std::path::PathBuf,
+    /// Where this node's data keys are.
+    pub(crate) data_key_file: std::path::PathBuf,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }
@@ -105,6 +108,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/tokens", axum::routing::post(tokens::make))
         .route("/v1/certificates", axum::routing::post(trust::renew))
         .route("/v1/authority", axum::routing::post(trust::step))
+        .route("/v1/data-key", axum::routing::post(trust::begin_data_key))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
         .merge(policy)

@@ -68,6 +68,7 @@ pub(super) async fn status(
         zones,
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
+    let trust = api.handle.shared().trust.borrow().clone();
     let members = members
         .into_iter()
         .map(|of| MemberJson {
@@ -88,6 +89,7 @@ pub(super) async fn status(
                 expires_s: standing.expires_s,
                 authority: standing.issued_by,
                 renewal: standing.renewal,
+                data_key: standing.data_key,
             }),
         })
         .collect();
@@ -111,7 +113,9 @@ pub(super) async fn status(
         serving: label(api.serving.get()).to_owned(),
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),
-        authorities: api.handle.shared().trust.borrow().authorities.len(),
+        authorities: trust.authorities.len(),
+        data_key: trust.data_key,
+        data_key_changes: trust.next_data_key.is_some() || trust.data_key_is_due || trust.is_sealed_before,
         members,
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -1,10 +1,11 @@
 //! `POST /v1/certificates`: every node gets itself a new certificate. `POST /v1/authority`: the next step towards
-//! another authority.
+//! another authority. `POST /v1/data-key`: another data key.
 
 use super::Api;
 use super::error::ApiError;
 use super::types::{AuthorityStepJson, RenewalJson};
 use crate::files::token::fill_random;
+use crate::node::data_keys::begin;
 use crate::peer::node_number;
 use crate::tls::authority::Authority;
 use axum::Json;
@@ -27,6 +28,19 @@ pub(super) async fn renew(State(api): State<Arc<Api>>) -> Result<Json<RenewalJso
     let trust = api.trust()?;
     let number = trust.renewal + 1;
     api.handle.admin(AdminCommand::Trust(TrustCommand::Renew { number })).await?;
+    Ok(Json(RenewalJson { number }))
+}
+
+pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
+    let trust = api.trust()?;
+    // One that is under way is gone on with.
+    if let Some((number, _)) = trust.next_data_key {
+        return Ok(Json(RenewalJson { number }));
+    }
+    let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
+    let command = begin(&trust, &api.data_key_file).map_err(failed)?;
+    let number = trust.data_key + 1;
+    api.handle.admin(AdminCommand::Trust(command)).await?;
     Ok(Json(RenewalJson { number }))
 }
 
@@ -74,8 +88,8 @@ fn add(number: u32) -> Result<TrustCommand, ApiError> {
 
 /// The members that have not said this of themselves, by the numbers of their nodes.
 fn behind(trust: &Trust, is_so: impl Fn(&Standing) -> bool) -> Vec<u64> {
-    let behind = trust.members.iter().filter(|id| !trust.standings.get(id).is_some_and(&is_so));
-    behind.map(|&id| node_number(id)).collect()
+    let behind = trust.members.iter().filter(|member| !trust.standings.get(&member.id).is_some_and(&is_so));
+    behind.map(|member| node_number(member.id)).collect()
 }
 
 impl Api {

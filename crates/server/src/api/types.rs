@@ -31,6 +31,12 @@ pub(crate) struct StatusJson {
     /// 2.
     #[serde(default)]
     pub(crate) authorities: usize,
+    /// The data key that seals secrets; absent in what older software says.
+    #[serde(default)]
+    pub(crate) data_key: u32,
+    /// Another one is on its way, or not everything is sealed by it yet.
+    #[serde(default)]
+    pub(crate) data_key_changes: bool,
     pub(crate) members: Vec<MemberJson>,
     pub(crate) zones: Vec<ZoneJson>,
     pub(crate) uptime_ms: u64,
@@ -68,6 +74,9 @@ pub(crate) struct CertificateJson {
     pub(crate) authority: u32,
     /// The last `cluster rotate` that the node has followed.
     pub(crate) renewal: u32,
+    /// The data keys that it holds go up to this one.
+    #[serde(default)]
+    pub(crate) data_key: u32,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.
@@ -170,10 +179,10 @@ pub(crate) struct ErrorJson {
     pub(crate) hint: String,
 }
 
-/// `POST /v1/certificates`
+/// `POST /v1/certificates`, `POST /v1/data-key`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RenewalJson {
-    /// Number of the order; in `GET /v1/status` each node tells the last that it has followed.
+    /// Number of the order, or of the key; in `GET /v1/status` each node tells the last that it has followed.
     pub(crate) number: u32,
 }
 

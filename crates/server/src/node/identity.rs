@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) peer_files: PeerFiles,
     pub(crate) token: Token,
-    pub(crate) data_key_octets: [u8; data_key::DATA_KEY_OCTETS],
+    pub(crate) data_keys: data_key::DataKeys,
     /// The cluster, told by its first authority: nodes of two clusters never take each other for their own.
     pub(crate) cluster_id: [u8; 16],
     /// Drawn anew at each start: another one means another process.
@@ -47,7 +47,7 @@ impl Identity {
         let id_file = layout::cluster_id_of(&peer.ca_file);
         let cluster_id =
             cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
-        let data_key_octets =
+        let data_keys =
             data_key::load(&config.data_key_file).map_err(unreadable("the data key", &config.data_key_file))?;
         let random = || {
             let mut octets = [0; 8];
@@ -61,7 +61,7 @@ impl Identity {
                 .map_err(unreadable("certificate or key", &peer.cert_file))?,
             peer_files,
             token: Token::load(&config.api.token_file).map_err(unreadable("the API token", &config.api.token_file))?,
-            data_key_octets,
+            data_keys,
             cluster_id,
             boot_id: random()?,
             seed: random()?,

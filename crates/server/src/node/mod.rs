@@ -33,6 +33,7 @@ pub(crate) mod replica_thread;
 pub(crate) mod audit_log;
 pub(crate) mod rights;
 // What nodes know each other by.
+pub(crate) mod data_keys;
 mod rounds;
 pub(crate) mod trust_keeper;
 // The disk of the replica.
@@ -225,8 +226,7 @@ impl Node {
         let cookies = cookie_secrets(config, identity)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
         let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
-        let count = sockets::worker_count(config);
-        let limiter = limiters(config, count)?;
+        let limiter = limiters(config, sockets::worker_count(config))?;
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
@@ -234,7 +234,7 @@ impl Node {
             let responder = QueryResponder::new(service, zones, serving, counters, cookies, limiter(transport));
             Worker { responder, listen }
         };
-        let (udp, streams) = workers(count, tls.is_some(), worker);
+        let (udp, streams) = workers(sockets::worker_count(config), tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
@@ -265,6 +265,7 @@ impl Node {
             backups: Backups::new(&config.dir),
             join: threads::join_offer(config, identity),
             audit: audit_of(&config.dir),
+            data_key_file: config.data_key_file.clone(),
         };
         let api = threads::api(sockets.api, api, threads::trust_keeper(config, identity, &handle))?;
         Ok(Self {
@@ -358,7 +359,7 @@ fn workers(
 fn public_tls(config: &Config, identity: &Identity, counters: &Counters) -> Result<Option<Arc<PublicTls>>, Problem> {
     let Some(tls) = config.dns.tls.as_ref().filter(|tls| tls.is_open()) else { return Ok(None) };
     let idle = Duration::from_millis(config.dns.tcp.idle_ms);
-    let loaded = PublicTls::load(tls, &identity.data_key_octets, idle, counters.certificate.clone());
+    let loaded = PublicTls::load(tls, &identity.data_keys.clients, idle, counters.certificate.clone());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
         Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
             .at(tls.cert_file.display())
@@ -378,7 +379,7 @@ fn limiters(config: &Config, workers: usize) -> Result<impl Fn(Transport) -> Opt
 /// Those of the operator, or those of the cluster.
 fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
     let Some(file) = &config.dns.cookie_secrets_file else {
-        return Ok(SecretSource::cluster(&identity.data_key_octets));
+        return Ok(SecretSource::cluster(&identity.data_keys.clients));
     };
     let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
     loaded.map_err(|error| {

@@ -1,6 +1,7 @@
 //! Starts the threads of a node.
 
 use super::audit_log::{self, AuditQueue};
+use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
@@ -17,6 +18,7 @@ use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::metrics::DurationHistogram;
 use crate::peer::accept::Acceptor;
+use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
 use crate::peer::links::Links;
@@ -170,10 +172,12 @@ pub(super) fn peers(
         handle: handle.clone(),
         ca_cert: config.peer.ca_file.clone(),
         cluster_id: identity.cluster_id,
-        data_key: identity.data_key_octets,
+        data_key_file: config.data_key_file.clone(),
         api_token: identity.token.clone(),
     };
-    let acceptor = Acceptor::new(identity.tls.clone(), welcome, events.clone(), counters.peer.clone(), Some(join));
+    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key_file.clone() };
+    let acceptor =
+        Acceptor::new(identity.tls.clone(), welcome, events.clone(), counters.peer.clone(), Some((join, keys)));
     let entered = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
@@ -218,7 +222,8 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
 pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> TrustKeeper {
     let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
     let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
-    TrustKeeper::new(config.raft_id(), files, local, tls, handle.clone())
+    let keys = DataKeyKeeper::new(config.raft_id(), config.data_key_file.clone(), identity.data_keys.keys.clone());
+    TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 
 /// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.

@@ -1,10 +1,11 @@
-//! Keeps what nodes know each other by: what this node accepts follows the cluster's state, its own certificate is
-//! replaced in time, and the others are told how far it is.
+//! Keeps what nodes know each other by, and the data keys: what this node accepts follows the cluster's state, its own
+//! certificate is replaced in time, and the others are told how far it is.
 //!
 //! The key of the issuing authority is in the cluster's state, and every node can open it: a node issues its own
 //! certificate, also one that was away until its old one ended. New connections begin with what is new; those that are
 //! open go on, so nothing here ever ends one.
 
+use super::data_keys::DataKeyKeeper;
 use super::handle::ReplicaHandle;
 use crate::files::token::fill_random;
 use crate::files::watch::Watch;
@@ -36,6 +37,7 @@ pub(crate) struct TrustKeeper {
     /// What clients of encrypted DNS see, if there are any: certificate and key.
     local: Option<(PathBuf, PathBuf)>,
     tls: Arc<CurrentTls>,
+    keys: DataKeyKeeper,
     handle: ReplicaHandle,
     watch: Watch<3>,
     /// The last order to renew that was followed.
@@ -50,10 +52,11 @@ impl TrustKeeper {
         files: PeerFiles,
         local: Option<(PathBuf, PathBuf)>,
         tls: Arc<CurrentTls>,
+        keys: DataKeyKeeper,
         handle: ReplicaHandle,
     ) -> Self {
         let watch = Watch::new([files.ca.clone(), files.cert.clone(), files.key.clone()]);
-        Self { own, files, local, tls, handle, watch, renewal: 0, told: None }
+        Self { own, files, local, tls, keys, handle, watch, renewal: 0, told: None }
     }
 
     /// Works for ever.
@@ -83,6 +86,10 @@ impl TrustKeeper {
             self.follow_files();
             return self.bring_authority(trust).await;
         };
+        // The key of the authority may be sealed by a data key that is still to be got.
+        if issuing.key.is_none() {
+            self.keys.follow(trust, &self.tls, &self.handle).await?;
+        }
         let closed = || io::Error::other("the data key does not open the key of the cluster's authority");
         let key = issuing.key.as_ref().ok_or_else(closed)?;
         let issuer = Authority::from_der(&issuing.certificate, key)?;
@@ -97,7 +104,12 @@ impl TrustKeeper {
         self.renew_local(trust, &issuer)?;
         // Who could not write it does not say that it accepts it: it would not after a restart.
         written?;
-        self.stand(trust).await
+        let data_key = self.keys.follow(trust, &self.tls, &self.handle).await?;
+        self.stand(trust, data_key).await?;
+        match self.keys.lead(trust, &self.handle).await? {
+            Some(command) => self.command(command).await,
+            None => Ok(()),
+        }
     }
 
     /// Where the cluster has no authority in its state, an operator may exchange the files.
@@ -181,7 +193,7 @@ impl TrustKeeper {
     }
 
     /// Says how far this node is, if that is news.
-    async fn stand(&self, trust: &Trust) -> io::Result<()> {
+    async fn stand(&self, trust: &Trust, data_key: u32) -> io::Result<()> {
         let tls = self.tls.get();
         let numbers = trust.authorities.iter().map(|authority| authority.number);
         let issued_by = trust.authorities.iter().find(|of| tls.is_of(&CertificateDer::from(&of.certificate[..])));
@@ -190,8 +202,11 @@ impl TrustKeeper {
             issued_by: issued_by.map_or(0, |authority| authority.number),
             renewal: self.renewal,
             expires_s: tls.expires_s(),
+            data_key,
         };
-        if trust.standings.get(&self.own) == Some(&standing) || !trust.members.contains(&self.own) {
+        if trust.standings.get(&self.own) == Some(&standing)
+            || !trust.members.iter().any(|member| member.id == self.own)
+        {
             return Ok(());
         }
         self.command(TrustCommand::Stand { standing }).await
@@ -201,9 +216,16 @@ impl TrustKeeper {
         let asked = self.handle.admin(AdminCommand::Trust(command));
         match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
             // Another was first; or there is no leader now, and there will be.
-            Ok(Ok(_) | Err(AdminError::RotationBusy | AdminError::NotProposed | AdminError::Unknown)) | Err(_) => {
-                Ok(())
-            }
+            Ok(
+                Ok(_)
+                | Err(
+                    AdminError::RotationBusy
+                    | AdminError::MembersBehind
+                    | AdminError::NotProposed
+                    | AdminError::Unknown,
+                ),
+            )
+            | Err(_) => Ok(()),
             Ok(Err(error)) => Err(io::Error::other(format!("the leader refuses: {error:?}"))),
         }
     }

@@ -9,7 +9,7 @@
 use super::frame::{append, read_len};
 use crate::api::error::ApiError;
 use crate::files::cluster_id;
-use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::files::data_key;
 use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::node::handle::{ReplicaHandle, WithZones};
@@ -76,8 +76,13 @@ pub(crate) struct JoinGrant {
     /// the authority.
     #[serde(default)]
     pub(crate) cluster_id: Option<String>,
-    /// Base64.
+    /// The data key that seals, in base64.
     pub(crate) data_key: String,
+    /// All of them with their numbers, and what cookies and tickets follow from; older software says the one above.
+    #[serde(default)]
+    pub(crate) data_keys: Vec<(u32, String)>,
+    #[serde(default)]
+    pub(crate) clients: String,
     pub(crate) api_token: String,
     /// All members but itself: raft id and address.
     pub(crate) members: Vec<(u64, String)>,
@@ -114,7 +119,7 @@ pub(crate) struct JoinDesk {
     pub(crate) handle: ReplicaHandle,
     pub(crate) ca_cert: PathBuf,
     pub(crate) cluster_id: [u8; 16],
-    pub(crate) data_key: [u8; DATA_KEY_OCTETS],
+    pub(crate) data_key_file: PathBuf,
     pub(crate) api_token: Token,
 }
 
@@ -162,6 +167,9 @@ impl JoinDesk {
         let node = super::node_number(id);
         let issued = if is_renewed { authority.issue(node) } else { authority.issue_without_end(node) };
         let issued = issued.map_err(failed)?;
+        let keys = data_key::load(&self.data_key_file).map_err(failed)?;
+        let current = self.handle.shared().trust.borrow().data_key;
+        let base64 = |key: &data_key::Key| data_encoding::BASE64.encode(key);
         let members = self.handle.status(WithZones::No).await.ok_or(stopping)?.members;
         Ok(JoinGrant {
             id,
@@ -169,7 +177,9 @@ impl JoinDesk {
             key_pem: issued.key_pem,
             ca_pem,
             cluster_id: Some(cluster_id::to_text(self.cluster_id)),
-            data_key: data_encoding::BASE64.encode(&self.data_key),
+            data_key: keys.keys.get(&current).map(base64).ok_or("this node does not hold the data key")?,
+            data_keys: keys.keys.iter().map(|(number, key)| (*number, base64(key))).collect(),
+            clients: base64(&keys.clients),
             api_token: self.api_token.reveal().to_owned(),
             members: members
                 .into_iter()
@@ -208,14 +218,14 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
     tokio::time::timeout(wait, exchange).await.map_err(late)?.map_err(failed)?
 }
 
-async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
+pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let len = read_len(from).await?.filter(|len| *len <= JOIN_MESSAGE_BYTES_MAX);
     let mut octets = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
     from.read_exact(&mut octets).await?;
     Ok(serde_json::from_slice(&octets)?)
 }
 
-async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let mut octets = Vec::new();
     append(&serde_json::to_vec(message)?, &mut octets);
     to.write_all(&octets).await?;

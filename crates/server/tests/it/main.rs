@@ -16,6 +16,7 @@ mod steady;
 mod up;
 // Nodes that are removed from their cluster, join it, vote or do not; what they know each other by.
 mod certificates;
+mod data_key;
 mod members;
 mod removed;
 // DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.

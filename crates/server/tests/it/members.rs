@@ -5,7 +5,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use wire::Rtype;
@@ -14,7 +14,8 @@ use wire::builder::MessageBuilder;
 /// A node that joined a cluster, run by the test.
 pub(crate) struct Joined {
     child: Child,
-    dns: SocketAddr,
+    config: PathBuf,
+    pub(crate) dns: SocketAddr,
     api: SocketAddr,
 }
 
@@ -40,13 +41,23 @@ impl Joined {
         let said = String::from_utf8_lossy(&joined.stdout).into_owned();
         assert!(said.contains(&format!("joined as node {id}")), "{}", String::from_utf8_lossy(&joined.stderr));
         let config = dir.join(format!("node-{id}/catamaran.toml"));
-        let child = Command::new(CATAMARAN)
+        Self { child: Self::serve(&config), config, dns, api }
+    }
+
+    fn serve(config: &Path) -> Child {
+        Command::new(CATAMARAN)
             .args(["serve", "--config", config.to_str().unwrap()])
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        Self { child, dns, api }
+            .unwrap()
+    }
+
+    /// kill -9, and it starts again.
+    pub(crate) fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = Self::serve(&self.config);
     }
 
     pub(crate) fn answers(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The settings: zones and their options, keys, grants, members, join tokens, feature level.
 
 mod check;
+mod data_key;
 mod items;
 #[cfg(test)]
 mod tests;
@@ -292,13 +293,15 @@ impl Settings {
     }
 
     /// Belongs to another cluster from now on, of which this is the only member: nobody of the old one is known any
-    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context.
+    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context, under the
+    /// data key of that number.
     ///
     /// # Errors
     /// The key whose secret cannot be opened.
     pub(crate) fn move_to(
         &mut self,
         cluster_id: [u8; 16],
+        data_key: u32,
         founder: Member,
         mut reseal: impl FnMut(&[u8], &Sealed) -> Option<Sealed>,
     ) -> Result<(), Name> {
@@ -314,7 +317,7 @@ impl Settings {
         for digest in self.tokens.keys().copied().collect::<Vec<_>>() {
             self.remove_token(&digest);
         }
-        self.forget_trust();
+        self.forget_trust(data_key);
         self.put_member(founder.id, founder.address);
         self.with_scalars(|settings| {
             settings.cluster_id = cluster_id;
@@ -438,6 +441,7 @@ impl Settings {
             self.sub(member_hash(id, &address));
             self.set_learner(id, false);
             self.forget_standing(id);
+            self.data_key_is_known_outside();
         }
     }
 

@@ -6,6 +6,7 @@
 //! every member has said that it is done with the one before.
 
 use super::Settings;
+use super::data_key::DataKeyNumbers;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
@@ -32,6 +33,8 @@ pub(crate) struct Trust {
     /// The last order to renew certificates.
     renewal: u32,
     standings: BTreeMap<NodeId, Standing>,
+    /// Which data key seals.
+    pub(super) data_key: DataKeyNumbers,
 }
 
 impl Trust {
@@ -76,6 +79,8 @@ impl Trust {
                     self.authorities.remove(number);
                 }
             }
+            // Of the settings as a whole.
+            TrustChange::DataKey(_) => {}
             TrustChange::Renew { number } => self.renewal = self.renewal.max(*number),
             TrustChange::Standing { id, standing } => {
                 self.standings.insert(*id, *standing);
@@ -83,7 +88,13 @@ impl Trust {
         }
     }
 
-    /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members.
+    pub(super) fn reseal_authority(&mut self, number: u32, key: Sealed) {
+        if let Some(authority) = self.authorities.get_mut(&number) {
+            authority.key = key;
+        }
+    }
+
+    /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members, 33 the data keys.
     pub(super) fn encode_items(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (&number, authority) in &self.authorities {
             each(30, &|out| {
@@ -96,6 +107,18 @@ impl Trust {
             each(31, &|out| {
                 out.u32(self.issuer);
                 out.u32(self.renewal);
+            });
+        }
+        if self.data_key != DataKeyNumbers::default() {
+            let DataKeyNumbers { current, next, is_due } = self.data_key;
+            each(33, &|out| {
+                out.u32(current);
+                out.bool(is_due);
+                out.bool(next.is_some());
+                if let Some((number, digest)) = next {
+                    out.u32(number);
+                    out.fixed(&digest);
+                }
             });
         }
         for (&id, standing) in &self.standings {
@@ -117,6 +140,11 @@ impl Trust {
             32 => {
                 let (id, standing) = (from.u64()?, decode_standing(from)?);
                 self.standings.insert(id, standing);
+            }
+            33 => {
+                let (current, is_due) = (from.u32()?, from.bool()?);
+                let next = if from.bool()? { Some((from.u32()?, from.array()?)) } else { None };
+                self.data_key = DataKeyNumbers { current, next, is_due };
             }
             _ => return Err(DecodeError::Unknown),
         }
@@ -141,7 +169,7 @@ impl Settings {
         &self.trust
     }
 
-    fn with_trust<T>(&mut self, change: impl FnOnce(&mut Trust) -> T) -> T {
+    pub(super) fn with_trust<T>(&mut self, change: impl FnOnce(&mut Trust) -> T) -> T {
         self.sub(self.trust.hash());
         let result = change(&mut self.trust);
         self.add(self.trust.hash());
@@ -149,6 +177,9 @@ impl Settings {
     }
 
     pub(super) fn apply_trust(&mut self, change: &TrustChange) {
+        if let TrustChange::DataKey(change) = change {
+            return self.apply_data_key(change);
+        }
         if let TrustChange::Standing { id, .. } = change
             && !self.is_member(*id)
         {
@@ -161,9 +192,10 @@ impl Settings {
         self.with_trust(|trust| trust.standings.remove(&id));
     }
 
-    /// Of another cluster from now on, which makes its own.
-    pub(super) fn forget_trust(&mut self) {
-        self.with_trust(|trust| *trust = Trust::default());
+    /// Of another cluster from now on, which makes its own; this data key of it seals.
+    pub(super) fn forget_trust(&mut self, data_key: u32) {
+        let data_key = DataKeyNumbers { current: data_key, ..DataKeyNumbers::default() };
+        self.with_trust(|trust| *trust = Trust { data_key, ..Trust::default() });
     }
 
     pub(super) fn restore_trust(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
@@ -171,7 +203,7 @@ impl Settings {
     }
 
     /// Whether every member has said something of itself that satisfies.
-    fn all_stand(&self, is_so: impl Fn(&Standing) -> bool) -> bool {
+    pub(super) fn all_stand(&self, is_so: impl Fn(&Standing) -> bool) -> bool {
         self.members.keys().all(|id| self.trust.standings.get(id).is_some_and(&is_so))
     }
 
@@ -179,11 +211,12 @@ impl Settings {
         let trust = &self.trust;
         let when_ready = |ready: bool| if ready { Ok(true) } else { Err(AdminError::MembersBehind) };
         match change {
-            TrustChange::AuthorityAdd { number, certificate, .. } => match trust.authorities.get(number) {
+            TrustChange::DataKey(change) => self.check_data_key(change),
+            TrustChange::AuthorityAdd { number, certificate, key } => match trust.authorities.get(number) {
                 Some(there) if there.certificate == *certificate => Ok(false),
                 _ if trust.authorities.len() >= AUTHORITIES_MAX => Err(AdminError::RotationBusy),
                 _ if *number != trust.next_number() => Err(AdminError::RotationBusy),
-                _ => Ok(true),
+                _ => self.check_sealed(key).map(|()| true),
             },
             TrustChange::AuthorityUse { number } if *number <= trust.issuer => Ok(false),
             TrustChange::AuthorityUse { number } if !trust.authorities.contains_key(number) => {
@@ -217,7 +250,7 @@ mod tests {
     }
 
     fn stands(id: NodeId, accepts: u32, issued_by: u32) -> TrustChange {
-        TrustChange::Standing { id, standing: Standing { accepts, issued_by, renewal: 0, expires_s: 77 } }
+        TrustChange::Standing { id, standing: Standing { accepts, issued_by, renewal: 0, expires_s: 77, data_key: 1 } }
     }
 
     fn two() -> Settings {
@@ -274,7 +307,7 @@ mod tests {
         [add(1), stands(1, 1, 1)].into_iter().for_each(|change| done(&mut settings, change));
         let founder = || Member { id: 1, address: "x".to_owned() };
         for of in [&mut settings, &mut plain] {
-            of.move_to([2; 16], founder(), |_, _| None).unwrap();
+            of.move_to([2; 16], 1, founder(), |_, _| None).unwrap();
         }
         assert_eq!(settings.trust(), &Trust::default());
         // Their epochs differ by the two changes.

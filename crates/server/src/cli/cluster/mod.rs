@@ -82,10 +82,12 @@ const ROTATE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster rotate                every node gets itself a new certificate
   catamaran cluster rotate --authority    another authority issues them, and the old one is accepted no more
+  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups
 
 No node restarts, and open connections go on. A new authority comes in steps, each of which waits until every node is
-ready for it: where that breaks off, run the command again, and it goes on. After removing a node that is not trusted,
-rotate the authority: that node may have learned the key of the old one.";
+ready for it: where that breaks off, run the command again, and it goes on. The data key is replaced by itself when a
+node is removed; backups made before open with the one before: keep it with them. A node that is not trusted any more
+may know all of them: remove it, rotate the authority, then the data key.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
@@ -214,8 +216,11 @@ pub(crate) enum ClusterCommand {
     #[command(after_help = ROTATE_EXAMPLES)]
     Rotate {
         /// Let another authority issue them; those of the old one are refused from then on.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "data_key")]
         authority: bool,
+        /// Replace the key that seals secrets in log, checkpoints and backups.
+        #[arg(long)]
+        data_key: bool,
         /// How long nodes have for each step.
         #[arg(long, value_name = "SECONDS", default_value_t = 30)]
         wait: u64,
@@ -243,9 +248,13 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
         ClusterCommand::Restore { file, data_key, new } => restore::restore(file, data_key, new),
         ClusterCommand::Recover { config, accept_loss: _, new } => restore::recover(config, new),
-        ClusterCommand::Rotate { authority, wait, target } => {
-            let patience = Duration::from_secs(*wait);
-            if *authority { rotate::authority(patience, target) } else { rotate::certificates(patience, target) }
+        ClusterCommand::Rotate { authority, data_key, wait, target } => {
+            let rotate = match (authority, data_key) {
+                (true, _) => rotate::authority,
+                (_, true) => rotate::data_key,
+                _ => rotate::certificates,
+            };
+            rotate(Duration::from_secs(*wait), target)
         }
         ClusterCommand::Upgrade { target } => upgrade(target),
     }

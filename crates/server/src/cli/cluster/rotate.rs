@@ -1,4 +1,4 @@
-//! `cluster rotate`: other certificates between nodes, another authority, without a restart.
+//! `cluster rotate`: other certificates between nodes, another authority, another data key, without a restart.
 
 use super::super::Target;
 use super::super::client::Client;
@@ -53,6 +53,25 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
         // What was begun is gone on with; another one is not begun behind it.
         path = "/v1/authority";
     }
+}
+
+/// Another data key; every secret of the cluster is sealed by it in the end.
+pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let RenewalJson { number } = change(&client, "/v1/data-key")?;
+    let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
+    let mut behind = Vec::new();
+    let is_done = within(patience, || {
+        let Some(status) = newest(&client) else { return Ok(false) };
+        behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
+        Ok(status.data_key >= number && !status.data_key_changes)
+    })?;
+    if is_done {
+        return say(&format!("data key {number} seals every secret; backups made before need the one before it"));
+    }
+    let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
+    Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
+        .hint("start the node or remove it: it goes on by itself, as `catamaran cluster status --json` shows"))
 }
 
 fn waiting(nodes: &[u64]) -> String {

@@ -105,7 +105,12 @@ mod tests {
             applied_index,
             heard_ms,
             feature_level: applied_index.map(|_| 2),
-            certificate: applied_index.map(|_| CertificateJson { expires_s: 1_800_000_000, authority: 1, renewal: 0 }),
+            certificate: applied_index.map(|_| CertificateJson {
+                expires_s: 1_800_000_000,
+                authority: 1,
+                renewal: 0,
+                data_key: 1,
+            }),
         }
     }
 
@@ -126,6 +131,8 @@ mod tests {
             staleness_ms: 0,
             state_hash: "0".repeat(32),
             authorities: 1,
+            data_key: 1,
+            data_key_changes: false,
             members: vec![
                 member(1, "voter", Some(120), None),
                 member(2, "voter", Some(118), Some(40)),
