@@ -3,6 +3,7 @@
 
 mod bench;
 mod command;
+mod fuzz;
 mod memory;
 mod peers;
 mod sim;
@@ -18,9 +19,10 @@ cargo xtask COMMAND
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
                   missing peer is a failure), and 300 simulated clusters, each counted as a test.
-                  --full sends all of the recorded and generated queries, and simulates 3,000.
+                  --full sends all of the recorded and generated queries, simulates 3,000, and drives the clients
+                  that take long to fetch: certbot with Pebble, external-dns.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
-                  over the store, test, 60 s of simulation
+                  over the store, each fuzz target for a moment, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
@@ -31,6 +33,9 @@ cargo xtask COMMAND
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
+  fuzz [--seconds N] [TARGET]
+                  throws altered octets at what reads those of others, N seconds a target: by libFuzzer where
+                  cargo-fuzz and a nightly toolchain are, otherwise by our own means
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
+        ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
             what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "instructions"),

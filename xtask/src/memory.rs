@@ -43,7 +43,8 @@ fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
     cargo
 }
 
-fn is_there(arguments: &[&str]) -> bool {
+/// Whether cargo does this here.
+pub(crate) fn is_there(arguments: &[&str]) -> bool {
     let mut cargo = command("cargo", arguments);
     cargo.env_remove("RUSTUP_TOOLCHAIN").stdout(Stdio::null()).stderr(Stdio::null());
     cargo.status().is_ok_and(|status| status.success())

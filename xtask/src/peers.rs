@@ -1,6 +1,7 @@
-//! The programs that tests need beside our own: Debian's, and two that Debian does not have.
+//! The programs that tests need beside our own: Debian's, and some that Debian does not have, or not as new.
 
 use crate::command::{command, has, root, run};
+use crate::test::Extent;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -22,6 +23,10 @@ const PEERS: &[(&str, &str)] = &[
     // Namespaces, and what a thread asks of the kernel.
     ("ip", "iproute2"),
     ("strace", "strace"),
+    // A real lease, and who writes it down in DNS.
+    ("kea-dhcp4", "kea-dhcp4-server"),
+    ("kea-dhcp-ddns", "kea-dhcp-ddns-server"),
+    ("udhcpc", "udhcpc"),
     // Draws the laboratory's report, to see that it can be drawn.
     ("chromium", "chromium"),
 ];
@@ -30,8 +35,17 @@ const PEERS: &[(&str, &str)] = &[
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 /// A client of QUIC that shares no code with ours, from PyPI.
 const AIOQUIC: &str = "aioquic==1.7.2";
+/// A client of RFC 2136, from PyPI.
+const DNSPYTHON: &str = "dnspython==2.9.2";
+/// ACME's DNS challenge by RFC 2136, from PyPI.
+const CERTBOT: &[&str] = &["certbot==5.8.0", "certbot-dns-rfc2136==5.8.0"];
+/// An ACME server for tests, from the Go module proxy.
+const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
+/// The parts of external-dns that write to DNS, from the Go module proxy: all of it takes modules that the proxy does
+/// not hand out.
+const EXTERNAL_DNS: &str = "crates/server/tests/it/clients/external_dns";
 
-/// Where those two are installed, without root.
+/// Where those are installed, without root.
 fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("peers")
 }
@@ -44,6 +58,9 @@ struct Fetched {
     check: &'static [&'static str],
     install: fn() -> Result<(), String>,
     by_hand: &'static str,
+    /// Whether it is fetched only for `--full`, because it takes long to fetch or to build; without it a test is
+    /// skipped, under `CI=true` too.
+    is_heavy: bool,
 }
 
 const FETCHED: &[Fetched] = &[
@@ -51,32 +68,79 @@ const FETCHED: &[Fetched] = &[
         variable: "CATAMARAN_H2SPEC",
         path: "h2spec",
         check: &["--version"],
-        install: || {
-            let mut go = command("go", &["install", H2SPEC]);
-            go.env("GOBIN", folder());
-            run(go)
-        },
+        install: || go_install(H2SPEC),
         by_hand: "go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible",
+        is_heavy: false,
     },
     Fetched {
         variable: "CATAMARAN_AIOQUIC_PYTHON",
         path: "aioquic/bin/python3",
         check: &["-c", "import aioquic"],
-        install: || {
-            let venv = folder().join("aioquic");
-            let mut python = command("python3", &["-m", "venv"]);
-            python.arg(&venv);
-            run(python)?;
-            let mut pip = Command::new(venv.join("bin/pip"));
-            pip.args(["install", "--quiet", "--disable-pip-version-check", AIOQUIC]);
-            run(pip)
-        },
+        install: || pip_install("aioquic", &[AIOQUIC]),
         by_hand: "pip install aioquic",
+        is_heavy: false,
+    },
+    Fetched {
+        variable: "CATAMARAN_DNSPYTHON",
+        path: "dnspython/bin/python3",
+        check: &["-c", "import dns.update"],
+        install: || pip_install("dnspython", &[DNSPYTHON]),
+        by_hand: "pip install dnspython",
+        is_heavy: false,
+    },
+    Fetched {
+        variable: "CATAMARAN_CERTBOT",
+        path: "certbot/bin/certbot",
+        check: &["--version"],
+        install: || pip_install("certbot", CERTBOT),
+        by_hand: "pip install certbot certbot-dns-rfc2136",
+        is_heavy: true,
+    },
+    Fetched {
+        variable: "CATAMARAN_PEBBLE",
+        path: "pebble",
+        check: &["-version"],
+        install: || go_install(PEBBLE),
+        by_hand: "go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1",
+        is_heavy: true,
+    },
+    Fetched {
+        variable: "CATAMARAN_EXTERNAL_DNS",
+        path: "external-dns-rfc2136",
+        check: &[],
+        install: || {
+            let mut go = command("go", &["build", "-o"]);
+            go.arg(folder().join("external-dns-rfc2136")).arg(".");
+            go.current_dir(root().join(EXTERNAL_DNS)).env("GOTOOLCHAIN", "local");
+            run(go)
+        },
+        by_hand: "go build in crates/server/tests/it/clients/external_dns",
+        is_heavy: true,
     },
 ];
 
+/// With the toolchain that is there: none is fetched.
+fn go_install(module: &str) -> Result<(), String> {
+    let mut go = command("go", &["install", module]);
+    go.env("GOBIN", folder()).env("GOTOOLCHAIN", "local");
+    run(go)
+}
+
+fn pip_install(venv: &str, packages: &[&str]) -> Result<(), String> {
+    let venv = folder().join(venv);
+    let mut python = command("python3", &["-m", "venv"]);
+    python.arg(&venv);
+    run(python)?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    run(pip)
+}
+
 impl Fetched {
     fn is_there(&self) -> bool {
+        if self.check.is_empty() {
+            return folder().join(self.path).is_file();
+        }
         let mut check = Command::new(folder().join(self.path));
         check.args(self.check).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         check.status().is_ok_and(|status| status.success())
@@ -90,9 +154,14 @@ pub(crate) fn tell(tests: &mut Command) {
     }
 }
 
-/// Fetches what Debian does not have. A test that misses it all the same says so, and fails under `CI=true`.
-fn fetch() {
-    for fetched in FETCHED.iter().filter(|fetched| !fetched.is_there() && std::env::var_os(fetched.variable).is_none())
+/// Fetches what Debian does not have. A test that misses it all the same says so, and fails under `CI=true` unless it
+/// is heavy.
+fn fetch(extent: Extent) {
+    let is_wanted = |fetched: &&Fetched| !fetched.is_heavy || extent == Extent::Full;
+    for fetched in FETCHED
+        .iter()
+        .filter(is_wanted)
+        .filter(|fetched| !fetched.is_there() && std::env::var_os(fetched.variable).is_none())
     {
         if let Err(reason) = (fetched.install)() {
             println!("xtask: {reason}; a test that needs it will be skipped: {}", fetched.by_hand);
@@ -104,8 +173,8 @@ fn fetch() {
 ///
 /// # Errors
 /// Under `CI=true`, when a peer of Debian is missing after all.
-pub(crate) fn ensure() -> Result<(), String> {
-    fetch();
+pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
+    fetch(extent);
     let mut missing = missing();
     if !missing.is_empty() && is_root() && has("apt-get") {
         install(&missing);

@@ -53,7 +53,7 @@ fn is_of_machine(skip: &str) -> bool {
 /// # Errors
 /// When a test fails or a program cannot be built.
 pub(crate) fn run(extent: Extent) -> Result<(), String> {
-    peers::ensure()?;
+    peers::ensure(extent)?;
     cargo(&["build", "--profile", PROFILE, "--workspace", "--bins"])?;
     let mut count = Count::default();
     let mut failures = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::bench;
 use crate::command::{cargo, command, has, root, run};
+use crate::fuzz;
 use crate::memory;
 use crate::sim::{self, Length};
 use crate::test::{self, Extent};
@@ -20,6 +21,7 @@ pub(crate) fn verify() -> Result<(), String> {
     deny()?;
     memory::check()?;
     instructions()?;
+    fuzz::shortly()?;
     test::run(Extent::Subset)?;
     match sim::run(test::PROFILE, SIM)? {
         (_, 0) => Ok(()),

@@ -228,8 +228,9 @@ pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
 /// Octets of a configuration, key or token file.
 pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Time `up` gives its nodes to become ready.
+/// Time `up` gives its nodes to become ready, and what it adds for each so many octets that they have to read.
 pub(crate) const UP_READY_MS: u64 = 60_000;
+pub(crate) const UP_OCTETS_A_MS: u64 = 10_000;
 /// Time `up` gives its nodes to stop before it kills them.
 pub(crate) const UP_STOP_MS: u64 = 10_000;
 /// Octets of a zone from which on the memory that it leaves unused is given back at once.

@@ -13,6 +13,10 @@ pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 /// Octets of memory for applied and durable entries; those not applied or not durable stay anyway, those in a
 /// checkpoint leave.
 pub const TAIL_BYTES_MAX: usize = 64 << 20;
+/// Octets from which an entry is bulk: a part of an import, a large update.
+pub const BULK_ENTRY_BYTES: usize = 64 << 10;
+/// How many times an octet of bulk counts against [`TAIL_BYTES_MAX`].
+pub const BULK_WEIGHT: usize = 8;
 /// One part in so many of [`TAIL_BYTES_MAX`] is read into memory at start.
 pub const TAIL_LOADED_SHARE: usize = 16;
 /// Octets of adjacent records that one place of the index stands for.

@@ -1,5 +1,6 @@
 //! The newest entries, in memory: all that are not yet applied or not yet durable, and some before them.
 
+use super::limits::{BULK_ENTRY_BYTES, BULK_WEIGHT};
 use raft::eraftpb::Entry;
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ pub(crate) struct Tail {
     first: u64,
     /// Entries up to here may leave.
     released: u64,
-    /// What the entries that may leave take in memory.
+    /// What the entries that may leave count.
     released_bytes: usize,
     bytes_max: usize,
 }
@@ -45,7 +46,7 @@ impl Tail {
         self.entries.truncate((first - self.first) as usize);
         if self.released >= first {
             self.released = first - 1;
-            self.released_bytes = self.entries.iter().map(memory_bytes).sum();
+            self.released_bytes = self.entries.iter().map(counted_bytes).sum();
         }
     }
 
@@ -55,7 +56,7 @@ impl Tail {
         while self.released < end {
             self.released += 1;
             if let Some(place) = self.released.checked_sub(self.first) {
-                self.released_bytes += memory_bytes(&self.entries[place as usize]);
+                self.released_bytes += counted_bytes(&self.entries[place as usize]);
             }
         }
         while self.released_bytes > self.bytes_max && self.first <= self.released {
@@ -78,13 +79,16 @@ impl Tail {
 
     fn drop_first(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
-            self.released_bytes = self.released_bytes.saturating_sub(memory_bytes(&entry));
+            self.released_bytes = self.released_bytes.saturating_sub(counted_bytes(&entry));
             self.first += 1;
         }
     }
 }
 
-/// What an entry takes in memory: of small ones more than what it says.
-fn memory_bytes(entry: &Entry) -> usize {
-    size_of::<Entry>() + entry.context.len() + entry.data.len()
+/// What an entry takes in memory: of small ones more than what it says. A large one counts several times: it is read
+/// from the disk as fast as it is sent, and an import would otherwise fill the tail with what nobody asks for again.
+fn counted_bytes(entry: &Entry) -> usize {
+    let octets = entry.context.len() + entry.data.len();
+    let weight = if octets >= BULK_ENTRY_BYTES { BULK_WEIGHT } else { 1 };
+    size_of::<Entry>() + weight * octets
 }

@@ -50,6 +50,8 @@ pub struct Alarms {
     pub entries_misfit: u64,
     /// Outcomes that the leader evaluated and its own zones did not take.
     pub evaluations_misfit: u64,
+    /// Updates whose evaluation panicked: their clients were told SERVFAIL.
+    pub evaluations_panicked: u64,
     /// State hashes of other members that differed.
     pub hashes_differ: u64,
     /// Frames of peers that could not be read.

@@ -3,7 +3,7 @@
 use super::membership::has_caught_up;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::entry::{Body, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
+use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
 use crate::io::{AdminError, NodeId, Transport};
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
@@ -14,6 +14,7 @@ use crate::state::Known;
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
 use core::net::Ipv6Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -85,7 +86,7 @@ impl Evaluator<'_> {
             in_flight.origins.push(origin);
             return Step::Attached;
         }
-        let (rcode, change) = self.outcome(&update);
+        let (rcode, change) = self.guarded_outcome(&update);
         let identity = update.identity;
         let key = self.machine.settings.keys().get(&update.key_name);
         let body = Body::Update(UpdateEntry {
@@ -130,6 +131,17 @@ impl Evaluator<'_> {
         }
     }
 
+    /// As [`Evaluator::outcome`], also for a message that our own code panics at, which is a bug of ours. It must not
+    /// end this leader, because the next one would be sent it too. Evaluation reads and changes nothing, so everything
+    /// is as it was; and SERVFAIL goes into the log as any outcome does, so no leader evaluates the message again.
+    fn guarded_outcome(&mut self, update: &UpdateCommand) -> (Rcode, Option<ZoneChange>) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
+        outcome.unwrap_or_else(|_| {
+            self.machine.alarms.evaluations_panicked += 1;
+            (Rcode::SERVFAIL, None)
+        })
+    }
+
     /// What the client is told, and what changes.
     fn outcome(&self, update: &UpdateCommand) -> (Rcode, Option<ZoneChange>) {
         let Parsed::Request(request) = parse_request(&update.message) else { return (Rcode::FORMERR, None) };
@@ -137,6 +149,8 @@ impl Evaluator<'_> {
             Ok(parsed) => parsed,
             Err(rcode) => return (rcode, None),
         };
+        #[cfg(test)]
+        assert!(!is_of_death(&update.message), "a test asks for it");
         let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
         // RFC 2136 3.1.2: not an apex that is served here.
         let Some(&options) = self.machine.settings.zones().get(&id) else { return (Rcode::NOTAUTH, None) };
@@ -306,6 +320,8 @@ impl Evaluator<'_> {
         if octets.len() > ENTRY_OCTETS_MAX {
             return Err(Unfit::TooLarge);
         }
+        // Members end at an entry that they cannot read.
+        debug_assert_eq!(Entry::decode(&octets).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
         if let Some(work) = zone_work(body, &self.head.stages) {
             match carry_out(&mut self.machine.zones, work) {
@@ -320,6 +336,15 @@ impl Evaluator<'_> {
         self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined, feature_level });
         Ok(())
     }
+}
+
+/// The label that evaluation panics at, in tests of what becomes of that.
+#[cfg(test)]
+pub(crate) const LABEL_OF_DEATH: &[u8] = b"message-of-death";
+
+#[cfg(test)]
+fn is_of_death(message: &[u8]) -> bool {
+    message.windows(LABEL_OF_DEATH.len()).any(|octets| octets == LABEL_OF_DEATH)
 }
 
 /// Why something evaluated does not become an entry.

@@ -15,6 +15,9 @@ mod batch;
 mod evaluate;
 mod membership;
 
+#[cfg(test)]
+pub(crate) use evaluate::LABEL_OF_DEATH;
+
 use crate::command::{Answer, Command};
 use crate::io::NodeId;
 use crate::limits::{EVALUATION_QUEUE_MAX, PROPOSALS_IN_FLIGHT_MAX};

@@ -8,6 +8,7 @@ mod audit;
 mod elections;
 mod hostile;
 mod membership;
+mod message_of_death;
 mod persistence;
 mod policy;
 mod quarantine;

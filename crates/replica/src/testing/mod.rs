@@ -2,6 +2,8 @@
 
 // A disk that forgets what was not synced.
 mod disk;
+// What others' octets are thrown at.
+pub mod fuzz;
 
 pub use disk::MemoryDisk;
 

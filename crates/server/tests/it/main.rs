@@ -43,6 +43,8 @@ mod policy;
 mod audit;
 // Debian's clients, through each node.
 mod real_clients;
+// Theirs and others', each on its own: nsupdate, knsupdate, dnspython, Kea, certbot, external-dns.
+mod clients;
 // A client that checks signatures.
 mod validating;
 // Debian's servers that take a zone from a node.

@@ -4,7 +4,7 @@
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::message::{name, sign};
-use crate::support::nodes::Nodes;
+use crate::support::nodes::cluster_of_nodes;
 use crate::support::relay::Relay;
 use crate::support::tools::{has, update};
 use crate::updates::{is_there, rcode, socket};
@@ -22,16 +22,6 @@ fn outcome(to: SocketAddr, message: &[u8]) -> u8 {
     })
 }
 
-/// A cluster of three whose nodes the test runs itself, and its leader.
-fn cluster_of_nodes(name: &str) -> (Cluster, Nodes, u64) {
-    let mut cluster = Cluster::start(name, 3, &[]);
-    assert_eq!(cluster.end("TERM"), Some(0));
-    let mut nodes = Nodes::default();
-    cluster.ids().for_each(|id| nodes.start(&cluster, id));
-    let leader = nodes.leader(&cluster);
-    (cluster, nodes, leader)
-}
-
 fn serial(cluster: &Cluster, id: u64) -> u64 {
     wait_for("a serial", || cluster.status(id)?["zones"][0]["serial"].as_u64())
 }
@@ -42,7 +32,8 @@ fn what_real_clients_sent_has_one_outcome_across_the_death_of_the_leader() {
     if !TOOLS.into_iter().all(has) {
         return;
     }
-    let (cluster, mut nodes, mut leader) = cluster_of_nodes("clients");
+    let (cluster, mut nodes) = cluster_of_nodes("clients");
+    let mut leader = nodes.leader(&cluster);
     for tool in TOOLS {
         let survivors: Vec<u64> = cluster.ids().filter(|&id| id != leader).collect();
         let before = serial(&cluster, survivors[0]);
@@ -78,7 +69,8 @@ fn what_real_clients_sent_has_one_outcome_across_the_death_of_the_leader() {
 fn the_same_octets_to_two_nodes_have_one_outcome_while_the_leader_dies() {
     const COUNT: usize = 200;
     const KILLED_AT: usize = 80;
-    let (cluster, mut nodes, leader) = cluster_of_nodes("pairs");
+    let (cluster, mut nodes) = cluster_of_nodes("pairs");
+    let leader = nodes.leader(&cluster);
     let survivors: Vec<u64> = cluster.ids().filter(|&id| id != leader).collect();
     let before = serial(&cluster, survivors[0]);
     let key = cluster.client_key();

@@ -3,7 +3,7 @@
 use crate::support::cluster::{Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
-use crate::support::tools::{dig, has, transfer, update};
+use crate::support::tools::{TsigWords, dig, has, transfer, update};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -140,37 +140,25 @@ fn notify(server: SocketAddr) {
     exchange(Transport::Udp, server, &message.build(), Duration::from_millis(300));
 }
 
-#[test]
-fn bind_knot_and_nsd_follow_as_secondaries() {
-    if !has("dig") || !has("nsupdate") {
-        return;
-    }
-    let scratch = Scratch::new("secondaries");
-    let cluster = Cluster::start("secondaries", 3, &[]);
-    let text = std::fs::read_to_string(cluster.update_key()).unwrap();
-    let words: Vec<&str> = text.split('"').collect();
-    let key = (words[1].trim_end_matches('.'), words[3]);
-    let port = free_ports(3);
-    // Each takes it from another node.
-    let secondaries: Vec<Secondary> = (0..PROGRAMS.len())
-        .filter_map(|index| start(index, &scratch, cluster.dns(index as u64 + 1), key, port + index as u16))
-        .collect();
-    for round in 0..4_u32 {
+/// Changes the zone so many times, and looks each time whether the secondaries follow: from small changes to those that
+/// are larger than a datagram. `before` is how often it was changed before; gives how often by now.
+fn change_and_follow(cluster: &Cluster, secondaries: &[Secondary], before: u32, rounds: u32) -> u32 {
+    for round in 0..rounds {
+        let changes = before + round;
         if round > 0 {
-            // From small to larger than a datagram.
             let lines: String = (0..round * round * 20)
                 .map(|n| {
-                    format!("update add n{n}.r{round}.example.test. 60 TXT \"a text of some length, number {n}\"\n")
+                    format!("update add n{n}.r{changes}.example.test. 60 TXT \"a text of some length, number {n}\"\n")
                 })
                 .collect();
             let through = u64::from(round - 1) % 3 + 1;
-            let script = format!("zone example.test.\nupdate delete n0.r{}.example.test.\n{lines}", round - 1);
+            let script = format!("zone example.test.\nupdate delete n0.r{}.example.test.\n{lines}", changes - 1);
             update("nsupdate", cluster.dns(through), &cluster.update_key(), &script).unwrap();
         }
         cluster.settle();
         let wanted = serial(cluster.dns(1)).unwrap();
-        assert_eq!(wanted, 1 + round);
-        for Secondary { program, address, .. } in &secondaries {
+        assert_eq!(wanted, 1 + changes);
+        for Secondary { program, address, .. } in secondaries {
             wait_for(&format!("serial {wanted} on {program}"), || {
                 notify(*address);
                 (serial(*address) == Some(wanted)).then_some(())
@@ -178,6 +166,30 @@ fn bind_knot_and_nsd_follow_as_secondaries() {
             let ours = transfer(cluster.dns(2), Some(&cluster.update_key()), "example.test");
             assert_eq!(transfer(*address, None, "example.test"), ours, "{program}");
         }
+    }
+    before + rounds - 1
+}
+
+#[test]
+fn bind_knot_and_nsd_follow_as_secondaries_of_each_node() {
+    if !has("dig") || !has("nsupdate") {
+        return;
+    }
+    let cluster = Cluster::start("secondaries", 3, &[]);
+    let TsigWords { name, secret, .. } = TsigWords::of(&cluster.update_key());
+    let key = (name.trim_end_matches('.'), secret.as_str());
+    let mut changes = 0;
+    // Each takes it from another node; then from the next one, and from the last: all of it, and what changes.
+    for (shift, rounds) in [(0, 4), (1, 2), (2, 2)] {
+        let scratch = Scratch::new(&format!("secondaries-{shift}"));
+        let port = free_ports(3);
+        let secondaries: Vec<Secondary> = (0..PROGRAMS.len())
+            .filter_map(|index| {
+                let node = (index as u64 + shift) % cluster.nodes + 1;
+                start(index, &scratch, cluster.dns(node), key, port + index as u16)
+            })
+            .collect();
+        changes = change_and_follow(&cluster, &secondaries, changes, rounds);
     }
     assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
 }

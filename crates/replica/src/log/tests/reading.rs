@@ -62,6 +62,24 @@ fn applied_entries_leave_memory_and_are_read_back() {
 }
 
 #[test]
+fn of_bulk_less_stays_in_memory() {
+    let kept = |octets: usize, count: u64| {
+        let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
+        machine.settle();
+        for index in 1..=count {
+            machine.log.append(vec![entry(index, 2, octets)], Some(&hard_state(2, 1, index)), index);
+            machine.settle();
+            machine.log.set_applied(index);
+        }
+        (1..=count).filter(|&first| machine.log.entries(first, count + 1, u64::MAX).is_ok()).count()
+    };
+    // A mebibyte of small entries, and an eighth of one of large ones.
+    assert!((240..=256).contains(&kept(4 << 10, 300)), "{}", kept(4 << 10, 300));
+    assert_eq!(kept(60 << 10, 30), 17);
+    assert_eq!(kept(64 << 10, 30), 1);
+}
+
+#[test]
 fn what_is_in_a_checkpoint_leaves_memory() {
     let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
     machine.settle();

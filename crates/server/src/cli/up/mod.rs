@@ -56,7 +56,7 @@ fn bring_up(
     watch: &mut Watch,
     stop: &Stop,
 ) -> Result<(), Problem> {
-    let mut deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+    let mut deadline = Instant::now() + Duration::from_millis(plan.ready_ms());
     let (mut done, mut zones) = (None, Some(zones));
     while !stop.wait(Duration::from_millis(READY_LOOK_MS)) {
         let ended = children.look();

@@ -9,6 +9,7 @@ use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
+use crate::limits::{UP_OCTETS_A_MS, UP_READY_MS};
 use crate::listen::sockets::{self, Protocols};
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
@@ -76,6 +77,15 @@ impl Plan {
         let kept = plan.kept_settings()?;
         plan.write(old, &kept, has_ipv6).map_err(failed("the directory cannot be written"))?;
         Ok(plan)
+    }
+
+    /// How long its nodes may take until they answer: the more they have on disk, the longer.
+    pub(crate) fn ready_ms(&self) -> u64 {
+        let octets_of = |node: &PlannedNode| {
+            let files = std::fs::read_dir(self.layout.node(node.id).data()).into_iter().flatten().flatten();
+            files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum::<u64>()
+        };
+        UP_READY_MS + self.nodes.iter().map(octets_of).sum::<u64>() / UP_OCTETS_A_MS
     }
 
     /// What `cluster.json` says.

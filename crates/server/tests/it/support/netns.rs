@@ -6,11 +6,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Namespaces of one test process.
-const NAMESPACES_MAX: u8 = 8;
+const NAMESPACES_MAX: u8 = 16;
 
 /// A namespace with a link to this one; both go with it.
 pub(crate) struct Namespace {
     name: String,
+    /// The interface of our end of the link.
+    pub(crate) near: String,
+    /// That of the other end.
+    pub(crate) far: String,
     /// Our end of the link.
     pub(crate) here: Ipv4Addr,
     /// The other end.
@@ -24,10 +28,10 @@ impl Namespace {
         let id = std::process::id();
         let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
         // A /30 of the benchmarking network (RFC 2544: 198.18.0.0/15), another for each process and test.
-        let place = (id % 0x1000) * u32::from(NAMESPACES_MAX) + u32::from(which);
+        let place = (id % 0x800) * u32::from(NAMESPACES_MAX) + u32::from(which);
         let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + place * 4;
         let (here, there) = (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2));
-        let namespace = Self { name: name.clone(), here, there };
+        let namespace = Self { name: name.clone(), near: near.clone(), far: far.clone(), here, there };
         let made = ip(&["netns", "add", &name])
             && ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name])
             && ip(&["addr", "add", &format!("{here}/30"), "dev", &near])

@@ -10,7 +10,23 @@ use std::process::{Child, Command, Stdio};
 #[derive(Default)]
 pub(crate) struct Nodes(BTreeMap<u64, Child>);
 
+/// A cluster of three whose nodes the test runs itself.
+pub(crate) fn cluster_of_nodes(name: &str) -> (Cluster, Nodes) {
+    let mut cluster = Cluster::start(name, 3, &[]);
+    let nodes = Nodes::take_over(&mut cluster);
+    (cluster, nodes)
+}
+
 impl Nodes {
+    /// Ends `up`, and runs its nodes; all of them serve when this returns.
+    pub(crate) fn take_over(cluster: &mut Cluster) -> Self {
+        assert_eq!(cluster.end("TERM"), Some(0));
+        let mut nodes = Self::default();
+        cluster.ids().for_each(|id| nodes.start(cluster, id));
+        cluster.settle();
+        nodes
+    }
+
     pub(crate) fn start(&mut self, cluster: &Cluster, id: u64) {
         self.start_with(id, &config(cluster, id));
     }

@@ -4,7 +4,7 @@ use super::cluster::kill;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Whether `tool` is there.
 pub(crate) fn has(tool: &str) -> bool {
@@ -75,28 +75,78 @@ pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<St
 }
 
 /// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was
-/// done.
+/// done. It is given the key as `-k` or `-y` among the arguments says, otherwise nsupdate by `-k`, knsupdate by `-y`.
 pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     use std::io::Write;
-    let mut words = tool.split(' ');
-    let program = words.next().unwrap();
+    let mut words: Vec<&str> = tool.split(' ').collect();
+    let program = words.remove(0);
+    let own = words.iter().position(|word| ["-k", "-y"].contains(word)).map(|place| words.remove(place));
+    let way = own.unwrap_or(if program == "knsupdate" { "-y" } else { "-k" });
     let mut command = Command::new(program);
-    command.args(words);
-    if program == "knsupdate" {
-        // Its key files have another form.
-        let text = std::fs::read_to_string(key).unwrap();
-        let words: Vec<&str> = text.split('"').collect();
-        let algorithm = words[2].split_once("algorithm").unwrap().1.split(';').next().unwrap().trim();
-        command.arg("-y").arg(format!("{algorithm}:{}:{}", words[1], words[3]));
-    } else {
-        command.arg("-k").arg(key);
-    }
+    command.args(words).arg(way);
+    match (program, way) {
+        (_, "-y") => command.arg(TsigWords::of(key).joined()),
+        // Its key files hold what others take as an argument.
+        ("knsupdate", _) => {
+            let file = key.with_extension("knot");
+            std::fs::write(&file, TsigWords::of(key).joined()).unwrap();
+            command.arg(file)
+        }
+        _ => command.arg(key),
+    };
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let script = format!("server {} {}\n{lines}\nsend\n", server.ip(), server.port());
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    outcome(child.wait_with_output().unwrap())
+}
+
+/// What a client said, `Ok` when its exit code is 0.
+pub(crate) fn outcome(output: Output) -> Result<String, String> {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(said) } else { Err(said) }
+    if output.status.success() { Ok(said) } else { Err(format!("{}: {said}", output.status)) }
+}
+
+/// A TSIG key in words, as programs want it in their arguments or configurations.
+pub(crate) struct TsigWords {
+    /// As `hmac-sha256`.
+    pub(crate) algorithm: String,
+    pub(crate) name: String,
+    /// In base64.
+    pub(crate) secret: String,
+}
+
+impl TsigWords {
+    /// Reads a file of the form that `nsupdate -k` takes.
+    pub(crate) fn of(key: &Path) -> Self {
+        let text = std::fs::read_to_string(key).unwrap();
+        let words: Vec<&str> = text.split('"').collect();
+        let algorithm = words[2].split_once("algorithm").unwrap().1.split(';').next().unwrap().trim().to_owned();
+        Self { algorithm, name: words[1].to_owned(), secret: words[3].to_owned() }
+    }
+
+    pub(crate) fn joined(&self) -> String {
+        format!("{}:{}:{}", self.algorithm, self.name, self.secret)
+    }
+}
+
+/// Where a program is: in its folder of the system or on PATH; a test that misses it says so and is skipped.
+pub(crate) fn daemon(program: &str, package: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    let found = folders.map(|folder| Path::new(folder).join(program)).find(|file| file.is_file());
+    if found.is_none() {
+        missing(program, &format!("apt-get install {package}"));
+    }
+    found
+}
+
+/// Whether the clients that take long to fetch and to run are wanted: with `cargo xtask test --full`.
+pub(crate) fn is_full(who: &str) -> bool {
+    let is_full = std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1");
+    if !is_full {
+        println!("skipped: {who} is driven by `cargo xtask test --full`");
+    }
+    is_full
 }
 
 /// The records that `dig` gets by AXFR, sorted, each with single blanks and without its class.

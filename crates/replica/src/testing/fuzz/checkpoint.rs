@@ -1,0 +1,106 @@
+//! A state in a file: whatever the file holds, there is an error or a state, never a panic.
+
+use super::chunks::{join, split};
+use super::world::{CLUSTER, config, data_key, machine};
+use crate::checkpoint::{CheckpointHeader, CheckpointItems, CheckpointWriter, Section, Written};
+use crate::disk::{DiskOp, DiskRead, Tickets};
+use crate::testing::MemoryDisk;
+use crate::{Backup, DataKey, Founder, Replica, ReplicaConfig};
+use raft::eraftpb::ConfState;
+
+const FILE: &str = "backup";
+
+/// Items of any content, in a file whose checksums are right: each chunk is an item, its tag the section.
+///
+/// # Panics
+/// When a state that was restored cannot be started from.
+pub fn checkpoint(octets: &[u8]) {
+    let items = split(octets).into_iter().map(|(tag, item)| (Section(u16::from(tag)), item.to_vec())).collect();
+    let (disk, file) = written(Items(items));
+    restore(&disk, &file);
+}
+
+/// A file of any content.
+///
+/// # Panics
+/// When a state that was restored cannot be started from.
+pub fn backup(octets: &[u8]) {
+    let mut disk = MemoryDisk::default();
+    disk.execute(&DiskOp::Create { file: FILE.to_owned(), zeroed_bytes: 0 });
+    disk.execute(&DiskOp::Write { file: FILE.to_owned(), offset: 0, octets: octets.to_vec() });
+    restore(&disk, FILE);
+}
+
+/// Restores it, if it can be, and starts what came of it.
+fn restore(disk: &MemoryDisk, file: &str) {
+    let Ok(backup) = Backup::open(disk, file) else { return };
+    let is_whole = backup.verify(disk).is_ok();
+    let config = ReplicaConfig { cluster_id: [6; 16], data_key: DataKey::new(1, &[8; 32]), ..config(1) };
+    let (old_key, mut salt) = (data_key(), 0_u8);
+    let mut nonce = || {
+        salt = salt.wrapping_add(1);
+        [salt; 12]
+    };
+    let founder = Founder { config: &config, address: "[::1]:7101".to_owned(), old_key: &old_key, nonce: &mut nonce };
+    let Ok((_, founding)) = Replica::restore(disk, &backup, founder) else { return };
+    assert!(is_whole, "nothing is restored from a damaged file");
+    let mut new = MemoryDisk::default();
+    founding.flatten().for_each(|op| new.execute(&op));
+    let now = crate::io::Now { monotonic_ms: 1_000, wall_ms: super::world::TIME_MS };
+    assert!(Replica::open(&new, config, now).is_ok(), "what was restored is what a member starts from");
+}
+
+/// Items that are given.
+struct Items(Vec<(Section, Vec<u8>)>);
+
+impl CheckpointItems for Items {
+    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (section, item) = self.0.remove(0);
+        octets.extend_from_slice(&item);
+        Some(section)
+    }
+}
+
+/// Writes a checkpoint of these; gives its name.
+fn written(mut items: impl CheckpointItems) -> (MemoryDisk, String) {
+    let members = ConfState { voters: vec![1, 2, 3], ..ConfState::default() };
+    let header = CheckpointHeader { cluster: CLUSTER, group: 0, index: 11, term: 1, feature_level: 2, members };
+    let (mut disk, mut tickets, mut writer) =
+        (MemoryDisk::default(), Tickets::default(), CheckpointWriter::new(header));
+    while let Some(job) = writer.poll(&mut items, &mut tickets) {
+        job.ops.iter().for_each(|op| disk.execute(op));
+        if let Written::Whole(whole) = writer.persisted(job.ticket) {
+            return (disk, whole.0.file());
+        }
+    }
+    panic!("a checkpoint is written to its end");
+}
+
+fn state() -> Vec<(Section, Vec<u8>)> {
+    let mut machine = machine();
+    let mut frozen = machine.freeze();
+    let (mut items, mut octets) = (Vec::new(), Vec::new());
+    while let Some(section) = frozen.next_item(&mut octets) {
+        items.push((section, core::mem::take(&mut octets)));
+    }
+    items
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let items = state();
+    let tagged = || items.iter().map(|(section, item)| (section.0 as u8, &item[..]));
+    // All of it, and each item alone.
+    let mut seeds: Vec<Vec<u8>> = tagged().map(|item| join([item])).collect();
+    seeds.push(join(tagged()));
+    seeds
+}
+
+pub(super) fn backup_seeds() -> Vec<Vec<u8>> {
+    let (disk, file) = written(Items(state()));
+    let files = disk.list().expect("a disk in memory");
+    let bytes = files.iter().find(|(name, _)| *name == file).map_or(0, |(_, bytes)| *bytes);
+    vec![disk.read(&file, 0, bytes as usize).expect("it was written")]
+}

@@ -1,0 +1,169 @@
+//! Frames of peers: read and written alike, and no member ends by what another says.
+
+use super::chunks::{join, split};
+use super::limits::OUTPUTS_MAX;
+use super::world::{config, members};
+use crate::Replica;
+use crate::disk::DiskRead;
+use crate::io::{FatalReason, Input, Now, Output};
+use crate::peer::Frame;
+use crate::testing::MemoryDisk;
+use raft::eraftpb::{Entry, Message, MessageType};
+
+struct Member {
+    disk: MemoryDisk,
+    replica: Replica,
+    now: Now,
+    /// What it said to others.
+    said: Vec<Vec<u8>>,
+}
+
+impl Member {
+    fn new(id: u64) -> Self {
+        let mut disk = MemoryDisk::default();
+        for op in Replica::init(&config(id), &members()).expect("a founder") {
+            disk.execute(&op);
+        }
+        let now = Now { monotonic_ms: 1_000, wall_ms: super::world::TIME_MS };
+        let replica = Replica::open(&disk, config(id), now).expect("what was founded");
+        let mut member = Self { disk, replica, now, said: Vec::new() };
+        member.work();
+        member
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.replica.handle(input, self.now);
+        self.work();
+    }
+
+    /// Carries out what it asks for, until it rests.
+    fn work(&mut self) {
+        for _ in 0..OUTPUTS_MAX {
+            let Some(output) = self.replica.poll() else { return };
+            let input = match output {
+                Output::Disk(job) => {
+                    job.ops.iter().for_each(|op| self.disk.execute(op));
+                    Input::Persisted { queue: job.queue, ticket: job.ticket }
+                }
+                Output::ReadFile(read) => {
+                    let octets = self.disk.read(&read.file, read.offset, read.len).expect("a file of its own");
+                    Input::FileRead { ticket: read.ticket, octets }
+                }
+                Output::Send { frame, .. } => {
+                    self.said.push(frame);
+                    continue;
+                }
+                Output::Fatal { reason } => {
+                    // What another claims may show that this one lost something. It never shows a bug of ours.
+                    let is_told = [FatalReason::LogLost, FatalReason::LogDiverged, FatalReason::EntryUnknown];
+                    assert!(is_told.contains(&reason), "{reason:?}");
+                    continue;
+                }
+                _ => continue,
+            };
+            self.replica.handle(input, self.now);
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn tick(&mut self, count: u8) {
+        for _ in 0..count {
+            self.now.monotonic_ms += 10;
+            self.now.wall_ms += 10;
+            self.handle(Input::Tick);
+        }
+    }
+}
+
+/// Each chunk is a frame to member 1; its tag says from whom, and how much time passes after it.
+///
+/// # Panics
+/// When a frame does not come back as it went, or a member ends that should not.
+pub fn frames(octets: &[u8]) {
+    let chunks = split(octets);
+    let mut is_any = false;
+    for (_, chunk) in &chunks {
+        if let Ok((group, frame)) = Frame::decode(chunk) {
+            is_any = true;
+            assert_eq!(Frame::decode(&frame.encode(group)), Ok((group, frame)));
+        }
+    }
+    // A member takes its time to start.
+    if !is_any {
+        return;
+    }
+    let mut member = Member::new(1);
+    for (tag, chunk) in chunks {
+        member.handle(Input::Peer { from: u64::from(tag & 3) + 1, frame: chunk.to_vec() });
+        member.tick(tag >> 4);
+    }
+    member.tick(100);
+}
+
+/// What members that hear nothing, or a vote each, say; and a leader's first words.
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    for id in [2, 3] {
+        let mut member = Member::new(id);
+        member.tick(200);
+        for kind in [MessageType::MsgRequestPreVoteResponse, MessageType::MsgRequestVoteResponse] {
+            let term = 2;
+            let message = Message { to: id, from: 1, term, msg_type: kind, ..Message::default() };
+            member.handle(Input::Peer { from: 1, frame: Frame::Raft(Box::new(message)).encode(0) });
+        }
+        member.tick(100);
+        said.extend(member.said.into_iter().map(|frame| (id as u8 - 1, frame)));
+    }
+    let mut append = Message { to: 1, from: 2, term: 2, log_term: 1, index: 1, ..Message::default() };
+    append.set_msg_type(MessageType::MsgAppend);
+    let entries: Vec<Entry> = super::entries::seeds()
+        .iter()
+        .zip(2..)
+        .take(4)
+        .map(|(seed, index)| Entry { term: 2, index, data: seed[3..].to_vec().into(), ..Entry::default() })
+        .collect();
+    append.commit = 1 + entries.len() as u64;
+    append.set_entries(entries.into());
+    said.push((1, Frame::Raft(Box::new(append)).encode(0)));
+    said.extend(others().into_iter().map(|frame| (1 | 1 << 4, frame.encode(0))));
+    said.sort();
+    said.dedup();
+    let mut seeds: Vec<Vec<u8>> = said.iter().map(|(tag, frame)| join([(*tag, &frame[..])])).collect();
+    seeds.extend(said.chunks(12).map(|few| join(few.iter().map(|(tag, frame)| (*tag | 1 << 4, &frame[..])))));
+    seeds
+}
+
+/// Frames of our own kinds.
+fn others() -> Vec<Frame> {
+    use crate::command::{Answer, Command, UpdateCommand};
+    use crate::peer::{Report, ReportAck};
+    let update = UpdateCommand {
+        identity: [3; 16],
+        key_name: super::world::name("all."),
+        time_signed: super::world::TIME_MS / 1_000,
+        fudge: 300,
+        source: [0; 16],
+        transport: Some(crate::io::Transport::Tcp),
+        message: super::update::messages().remove(0),
+    };
+    vec![
+        Frame::Forward { token: 7, command: Command::Update(update) },
+        Frame::Forward { token: 8, command: Command::NodeRemove { id: 3 } },
+        Frame::Forward { token: 9, command: Command::TransferLeader { to: Some(2) } },
+        Frame::Answer { token: 7, answer: Answer::Proposed { index: 5, term: 2 } },
+        Frame::Report(Report { term: 2, sequence: 1, commit: 1, hash_index: 1, hash: 5 }),
+        Frame::ReportAck(ReportAck {
+            term: 2,
+            sequence: 1,
+            applied: 1,
+            feature_level: 2,
+            hash_index: 1,
+            hash: Some(5),
+        }),
+        Frame::HashVerdict { index: 1, hash: 5 },
+        Frame::ReadIndex { token: 1 },
+        Frame::ReadIndexAnswer { token: 1, index: 2 },
+        Frame::SnapshotResult { ok: false },
+        Frame::Checkpoint(super::transfer::seeds().remove(0)),
+    ]
+}

@@ -1,0 +1,52 @@
+//! Rules, as an administrator writes them and as members hold them.
+
+use crate::codec::{Decoder, Encoder};
+use crate::policy::Policy;
+use crate::policy::text::parse_policy;
+
+/// What is read as text is shown so that it is read again the same; and so it is in octets, which may hold types that
+/// the text does not name.
+///
+/// # Panics
+/// When it is not.
+pub fn policy(octets: &[u8]) {
+    if let Ok(policy) = parse_policy(&String::from_utf8_lossy(octets)) {
+        let shown = policy.to_string();
+        assert_eq!(parse_policy(&shown).as_ref(), Ok(&policy), "{shown}");
+        comes_back(&policy);
+    }
+    let mut from = Decoder::new(octets);
+    if let Ok(policy) = Policy::decode(&mut from)
+        && from.finish().is_ok()
+    {
+        let _ = parse_policy(&policy.to_string());
+        comes_back(&policy);
+    }
+}
+
+fn comes_back(policy: &Policy) {
+    let octets = encoded(policy);
+    let mut from = Decoder::new(&octets);
+    assert_eq!(Policy::decode(&mut from).as_ref(), Ok(policy));
+    assert!(from.finish().is_ok());
+}
+
+fn encoded(policy: &Policy) -> Vec<u8> {
+    let mut out = Encoder::new();
+    policy.encode(&mut out);
+    out.finish()
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "grant dhcp. name www.example.test. A(4) TXT;\ndeny * subdomain example.test.;\n\
+         grant *.hosts. self . ANY;\ngrant k selfsub .;\ngrant k selfwild .;\ngrant k zonesub;\n",
+        "# a comment\nGRANT \"dhcp.example\" ZoneSub a(4) Aaaa; // another\n/* and\n one more */",
+        "grant k wildcard *.example.test. TYPE65280;\ngrant * tcp-self . PTR(1);\ndeny * 6to4-self .;\n\
+         limit dhcp. update-records 1 update-octets 2 name-records 3 zone-records 4;",
+        "grant \"a\\\"b\\;c\\ d\\\\.example.\" zonesub;",
+    ];
+    let mut seeds: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    seeds.extend(texts.iter().map(|text| encoded(&parse_policy(text).expect("rules"))));
+    seeds
+}

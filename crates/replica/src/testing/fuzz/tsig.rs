@@ -1,0 +1,60 @@
+//! Who sent a message: nobody is taken for the holder of a key who is not.
+
+use super::update::messages;
+use super::world::{KEYS, SECRET, TIME_MS, name};
+use crate::io::KeyAlgorithm;
+use crate::update::client::ClientKey;
+use crate::update::{Authenticated, KeyTable, TsigKey, authenticate};
+use wire::parse::{Parsed, parse_request};
+
+const NOW_S: u64 = TIME_MS / 1_000;
+const ALGORITHMS: [KeyAlgorithm; 2] = [KeyAlgorithm::HmacSha256, KeyAlgorithm::HmacSha512];
+
+fn keys() -> KeyTable {
+    let mut keys = KeyTable::new();
+    for (key, algorithm) in KEYS.into_iter().zip(ALGORITHMS) {
+        let key = TsigKey::new(name(key).as_ref(), algorithm, &[SECRET]).expect("a key");
+        assert!(keys.insert(key).is_ok(), "room for two keys");
+    }
+    keys
+}
+
+fn identity(octets: &[u8], keys: &KeyTable) -> Option<[u8; 16]> {
+    let Parsed::Request(request) = parse_request(octets) else { return None };
+    match authenticate(&request, keys, NOW_S) {
+        Authenticated::Verified { verified, signer } => {
+            let mut response = octets[..octets.len().min(12)].to_vec();
+            let len = response.len();
+            response.resize(len + signer.reserve_octets(), 0);
+            assert!(signer.sign(&mut response, len, NOW_S).is_ok(), "what was reserved is enough");
+            Some(verified.identity)
+        }
+        Authenticated::Rejected { signer: Some(signer), .. } => {
+            let mut response = vec![0; 12 + signer.reserve_octets()];
+            assert!(signer.sign(&mut response, 12, NOW_S).is_ok(), "what was reserved is enough");
+            None
+        }
+        Authenticated::Unsigned | Authenticated::Rejected { signer: None, .. } => None,
+    }
+}
+
+/// Whatever verifies is one of the messages that were signed.
+///
+/// # Panics
+/// When it is not.
+pub fn tsig(octets: &[u8]) {
+    let keys = keys();
+    let Some(identity_of_input) = identity(octets, &keys) else { return };
+    // The header's ID, the case of names and the order of nothing else are outside of the MAC (RFC 8945 4.3.2).
+    let known = seeds().iter().filter_map(|seed| identity(seed, &keys)).any(|known| known == identity_of_input);
+    assert!(known, "it verifies, and nobody signed it");
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (key, algorithm) in KEYS.into_iter().zip(ALGORITHMS) {
+        let key = ClientKey::new(name(key).as_ref(), algorithm, SECRET).expect("a key");
+        seeds.extend(messages().into_iter().map(|message| key.sign(message, NOW_S).expect("room for a MAC")));
+    }
+    seeds
+}

@@ -1,0 +1,113 @@
+//! An UPDATE from octets to what every member holds of it.
+
+use super::world::{APEX, KEYS, TIME_MS, assert_no_alarm, machine, name};
+use crate::entry::{Body, Entry, UpdateEntry, ZoneChange};
+use crate::limits::ENTRY_OCTETS_MAX;
+use crate::machine::{Applied, Machine, Prepared, carry_out, zone_work};
+use crate::policy::Requestor;
+use crate::update::client::UpdateBuilder;
+use crate::update::{Parsed as Update, evaluate_within, prescan};
+use core::net::{IpAddr, Ipv4Addr};
+use wire::number::{Rcode, Rtype};
+use wire::parse::{Parsed, parse_request};
+use zone::ZoneId;
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Parse, prescan, policy, evaluation, the entry, and what a leader and a follower make of it: the same.
+///
+/// # Panics
+/// When one of these does not hold.
+pub fn update(octets: &[u8]) {
+    let Parsed::Request(request) = parse_request(octets) else { return };
+    let Ok(parsed) = prescan(&request) else { return };
+    let (mut leader, mut follower) = (machine(), machine());
+    for (number, key) in (1..).zip(KEYS) {
+        let Some(body) = evaluated(&leader, &parsed, octets.len(), key, number) else { continue };
+        let written = body.encode(0, TIME_MS);
+        if written.len() > ENTRY_OCTETS_MAX {
+            continue;
+        }
+        let entry = Entry::decode(&written).expect("what a leader wrote");
+        assert_eq!(entry.body, body, "it is read as it was written");
+        // The leader carries it out before it proposes it, the follower when it applies it.
+        let version = zone_work(&body, &leader.stages).map(|work| {
+            carry_out(&mut leader.zones, work).expect("what was evaluated fits the zone that it was evaluated on")
+        });
+        let prepared = Prepared { version, zones_hash: leader.zones.head().state_hash() };
+        let index = leader.applied.0 + 1;
+        let applied = leader.apply(index, 1, &entry, Some(prepared));
+        assert!(matches!(applied, Applied::Update { .. }), "{applied:?}");
+        assert_eq!(follower.apply(index, 1, &entry, None), applied);
+        assert_eq!(leader.state_hash(), follower.state_hash());
+        leader.publish();
+        follower.publish();
+        assert_no_alarm(&leader);
+        assert_no_alarm(&follower);
+    }
+}
+
+fn evaluated(machine: &Machine, parsed: &Update, octets: usize, key: &str, number: u8) -> Option<Body> {
+    let zone_id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
+    let options = machine.settings.zones().get(&zone_id)?;
+    let zone = machine.zones.head().zone(&zone_id)?;
+    let key_name = name(key);
+    let requestor = Requestor { key: key_name.as_ref(), source: IpAddr::V4(SOURCE), is_connected: number > 1 };
+    let permit =
+        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(parsed, octets, Some(&zone)).ok()?;
+    let outcome = evaluate_within(&permit, &zone, parsed, options.serial_policy, TIME_MS / 1_000);
+    assert!(outcome.changeset.is_none() || outcome.rcode == Rcode::NOERROR, "a refused update leaves no trace");
+    if let Some(changeset) = &outcome.changeset {
+        assert_eq!(changeset.serial_from, zone.serial());
+        assert!(changeset.serial_from.is_none_or(|from| changeset.serial_to.is_newer_than(from)), "the serial goes on");
+    }
+    let base_hash = zone.hash();
+    let change = outcome.changeset.map(|changeset| ZoneChange { zone: zone_id, base_hash, changeset });
+    Some(Body::Update(UpdateEntry {
+        identity: [number; 16],
+        key_generation: machine.settings.keys().get(&key_name)?.generation,
+        key_name,
+        policy_epoch: machine.settings.epoch(),
+        source: SOURCE.to_ipv6_mapped().octets(),
+        time_signed: TIME_MS / 1_000,
+        rcode: outcome.rcode,
+        change,
+    }))
+}
+
+/// Updates of all forms.
+pub(super) fn messages() -> Vec<Vec<u8>> {
+    let apex = name(APEX);
+    let new = || UpdateBuilder::new(7, apex.as_ref());
+    let [www, other, deep, alias] =
+        ["www.example.test.", "new.example.test.", "a.b.new.example.test.", "alias.example.test."].map(name);
+    let soa = super::world::records().remove(0).rdata;
+    let text = [&[200][..], &[b'x'; 200]].concat();
+    vec![
+        new().add(other.as_ref(), 60, Rtype::A, &[192, 0, 2, 9]).finish(),
+        new()
+            .add(other.as_ref(), 60, Rtype::A, &[192, 0, 2, 9])
+            .add(other.as_ref(), 90, Rtype::A, &[192, 0, 2, 10])
+            .add(deep.as_ref(), 60, Rtype::TXT, &text)
+            .finish(),
+        new().delete_rrset(www.as_ref(), Rtype::A).add(www.as_ref(), 60, Rtype::AAAA, &[7; 16]).finish(),
+        new().delete_name(www.as_ref()).delete_record(alias.as_ref(), Rtype::CNAME, www.octets()).finish(),
+        new().delete_record(www.as_ref(), Rtype::A, &[192, 0, 2, 1]).finish(),
+        new()
+            .require_name(www.as_ref())
+            .require_no_name(other.as_ref())
+            .require_rrset(www.as_ref(), Rtype::TXT)
+            .require_no_rrset(www.as_ref(), Rtype::MX)
+            .require_record(alias.as_ref(), Rtype::CNAME, www.octets())
+            .add(other.as_ref(), 60, Rtype::CNAME, www.octets())
+            .finish(),
+        new().add(apex.as_ref(), 300, Rtype::SOA, &soa).add(apex.as_ref(), 60, Rtype::NS, other.octets()).finish(),
+        new().delete_rrset(apex.as_ref(), Rtype::NS).delete_name(apex.as_ref()).finish(),
+        new().add(www.as_ref(), 60, Rtype::MX, &[&[0, 10], other.octets()].concat()).finish(),
+        new().add(www.as_ref(), 60, Rtype(65_280), b"anything").finish(),
+    ]
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    messages()
+}

@@ -1,0 +1,104 @@
+//! The clients that people use, each unchanged: through each node, and across a kill -9 of the leader. Each ends with
+//! exit code 0 and its records on every node; then they are removed, and gone from every node.
+
+// What needs Debian alone: nsupdate, knsupdate; and dnspython, from PyPI.
+mod updaters;
+// Leases that Kea's DHCP-DDNS writes down.
+mod kea;
+// A certificate by ACME's DNS challenge: certbot and Pebble.
+mod acme;
+// Names of a cluster of another kind.
+mod external_dns;
+
+use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::nodes::Nodes;
+use crate::support::tools::dig;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// What a node says, sorted.
+fn answer(cluster: &Cluster, id: u64, owner: &str, rtype: &str) -> Vec<String> {
+    let mut lines: Vec<String> = dig(cluster.dns(id), &["+short", owner, rtype]).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until each of these nodes has a record of this name and type.
+fn wait_until_there(cluster: &Cluster, ids: impl IntoIterator<Item = u64>, owner: &str, rtype: &str) {
+    for id in ids {
+        wait_for(&format!("{owner} {rtype} on node {id}"), || {
+            let said = answer(cluster, id, owner, rtype);
+            // An error of dig's begins so, on its standard output.
+            (!said.is_empty() && !said[0].starts_with(";")).then_some(())
+        });
+    }
+}
+
+/// Waits until all nodes say that there is none.
+fn wait_until_gone(cluster: &Cluster, owner: &str, rtype: &str) {
+    for id in cluster.ids() {
+        wait_for(&format!("the end of {owner} {rtype} on node {id}"), || {
+            let said = dig(cluster.dns(id), &[owner, rtype]);
+            let is_answered = ["status: NOERROR", "status: NXDOMAIN"].iter().any(|status| said.contains(status));
+            (is_answered && said.contains("ANSWER: 0")).then_some(())
+        });
+    }
+}
+
+/// The nodes beside this one.
+fn others(ids: RangeInclusive<u64>, one: u64) -> Vec<u64> {
+    ids.filter(|&id| id != one).collect()
+}
+
+/// Kills the leader; gives its id and the others'.
+fn kill_the_leader(cluster: &Cluster, nodes: &mut Nodes) -> (u64, Vec<u64>) {
+    let leader = nodes.leader(cluster);
+    nodes.kill(leader);
+    (leader, others(cluster.ids(), leader))
+}
+
+/// A program that runs until it is ended, which happens with this value; what it says goes to a file.
+struct Daemon {
+    name: &'static str,
+    child: Child,
+    output: PathBuf,
+}
+
+impl Daemon {
+    fn start(name: &'static str, command: &mut Command, folder: &Path) -> Self {
+        let output = folder.join(format!("{name}.output"));
+        let file = std::fs::File::create(&output).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Self { name, child: command.spawn().unwrap(), output }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    fn wait_for_word(&self, word: &str) {
+        wait_for(&format!("`{word}` of {}", self.name), || self.said().contains(word).then_some(()));
+    }
+
+    /// Asks it to end; gives its exit code.
+    fn end(mut self) -> Option<i32> {
+        kill("TERM", self.child.id());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if self.child.try_wait().unwrap().is_none() {
+            kill("TERM", self.child.id());
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            let said = self.said();
+            let tail: Vec<&str> = said.lines().rev().take(25).collect();
+            eprintln!("--- the end of what {} said", self.name);
+            tail.iter().rev().for_each(|line| eprintln!("{line}"));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! external-dns: its provider `rfc2136`, its registry and its plan bring 70 names to what they should be. It lists the
+//! zone by AXFR, and marks its names with TXT records. The program around them is ours (`external_dns/main.go`): all of
+//! external-dns takes modules that the Go module proxy does not hand out.
+
+use super::{kill_the_leader, wait_until_gone};
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::nodes::cluster_of_nodes;
+use crate::support::tools::{TsigWords, has, is_full, transfer};
+use std::process::Command;
+
+const NAMES: usize = 70;
+
+fn program(variable: &str) -> Option<String> {
+    let path = std::env::var(variable).ok();
+    if path.is_none() {
+        println!("skipped: {variable} names no program, so external-dns is not tried");
+    }
+    path
+}
+
+/// Runs it once, with so many names that there shall be; the exit code is 0.
+fn run(program: &str, cluster: &Cluster, node: u64, names: usize) {
+    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let output = Command::new(program)
+        .env("CATAMARAN_NAMES", names.to_string())
+        .args(["--source=fake", "--provider=rfc2136", "--rfc2136-host=127.0.0.1", "--rfc2136-zone=example.test"])
+        .args(["--rfc2136-tsig-axfr", &format!("--rfc2136-port={}", cluster.dns(node).port())])
+        .arg(format!("--rfc2136-tsig-keyname={}", name.trim_end_matches('.')))
+        .arg(format!("--rfc2136-tsig-secret={secret}"))
+        .arg(format!("--rfc2136-tsig-secret-alg={algorithm}"))
+        .args(["--domain-filter=example.test", "--policy=sync", "--registry=txt", "--txt-owner-id=test"])
+        .args(["--txt-prefix=owned-", "--once"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+}
+
+/// How many addresses of its names a node has.
+fn addresses(cluster: &Cluster, node: u64) -> usize {
+    let records = transfer(cluster.dns(node), Some(&cluster.update_key()), "example.test");
+    records.iter().filter(|line| line.starts_with("service-") && line.contains(" A 192.0.2.")).count()
+}
+
+fn wait_for_addresses(cluster: &Cluster, ids: &[u64], count: usize) {
+    for &id in ids {
+        wait_for(&format!("{count} addresses on node {id}"), || (addresses(cluster, id) == count).then_some(()));
+    }
+}
+
+#[test]
+fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leader() {
+    if !is_full("external-dns") || !has("dig") {
+        return;
+    }
+    let Some(client) = program("CATAMARAN_EXTERNAL_DNS") else { return };
+    let (cluster, mut nodes) = cluster_of_nodes("external-dns");
+    let all: Vec<u64> = cluster.ids().collect();
+    let before = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test").len();
+    for id in cluster.ids() {
+        run(&client, &cluster, id, NAMES);
+        wait_for_addresses(&cluster, &all, 2 * NAMES);
+        // Some go, and the others stay.
+        run(&client, &cluster, id, NAMES / 2);
+        wait_for_addresses(&cluster, &all, NAMES);
+        if id == 3 {
+            // They are taken away through one that survives.
+            let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
+            run(&client, &cluster, survivors[0], 0);
+            wait_for_addresses(&cluster, &survivors, 0);
+            nodes.start(&cluster, leader);
+        } else {
+            run(&client, &cluster, id, 0);
+        }
+        cluster.settle();
+        wait_for_addresses(&cluster, &all, 0);
+        wait_until_gone(&cluster, "service-0.example.test.", "A");
+    }
+    // With what it marked them with.
+    let after = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test");
+    assert_eq!(after.len(), before, "{after:?}");
+}
