@@ -4,6 +4,7 @@ use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
 use crate::support::nodes::{Nodes, config};
 use crate::updates::{Stream, assert_on_every_node};
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -181,6 +182,43 @@ fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
     let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
     assert_eq!(said.lines().count(), 2, "it goes on with the second step: {said}");
     assert_eq!(certificates(&cluster), [(2, 0); 3]);
+    cluster.settle();
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+/// Gives a node, which does not run, a certificate of the cluster's authority that has ended.
+fn let_end(cluster: &Cluster, id: u64) {
+    let key = |file: &str| KeyPair::from_pem(&std::fs::read_to_string(cluster.dir.join(file)).unwrap()).unwrap();
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = DistinguishedName::new();
+    authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+    let mut node = CertificateParams::new(vec![format!("node-{id}.catamaran.internal")]).unwrap();
+    node.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    node.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let own = key(&format!("node-{id}/node.key"));
+    let ended = node.signed_by(&own, &Issuer::new(authority, key("ca.key"))).unwrap();
+    std::fs::write(cluster.dir.join(format!("node-{id}/node.pem")), ended.pem()).unwrap();
+}
+
+#[test]
+fn a_node_whose_certificate_ended_while_it_was_down_comes_back() {
+    let mut cluster = Cluster::start("rotate-ended", 3, &[]);
+    certificates(&cluster);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    [1, 3].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    assert!(Files::of(&cluster, 2).are_taken(&cluster, 2, 1));
+    let_end(&cluster, 2);
+    assert!(!Files::of(&cluster, 2).are_taken(&cluster, 2, 1), "it has ended");
+    nodes.start(&cluster, 2);
+    cluster.settle();
+    wait_for("its new certificate", || Files::of(&cluster, 2).are_taken(&cluster, 2, 1).then_some(()));
+    // So does a whole cluster, of which none would let another in.
+    cluster.ids().for_each(|id| nodes.stop(id));
+    cluster.ids().for_each(|id| let_end(&cluster, id));
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
 }
