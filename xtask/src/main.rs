@@ -6,6 +6,7 @@ mod command;
 mod fuzz;
 mod memory;
 mod peers;
+mod previous;
 mod sim;
 mod test;
 mod tidy;
@@ -19,8 +20,9 @@ cargo xtask COMMAND
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
                   missing peer is a failure), and 300 simulated clusters, each counted as a test.
-                  --full sends all of the recorded and generated queries, simulates 3,000, and drives the clients
-                  that take long to fetch: certbot with Pebble, external-dns.
+                  --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
+                  take long to fetch (certbot with Pebble, external-dns), and builds the software of an older
+                  commit, beside which this one must run.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
                   over the store, each fuzz target for a moment, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions

@@ -45,8 +45,8 @@ const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
 /// not hand out.
 const EXTERNAL_DNS: &str = "crates/server/tests/it/clients/external_dns";
 
-/// Where those are installed, without root.
-fn folder() -> PathBuf {
+/// Where what is not Debian's is installed, without root.
+pub(crate) fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("peers")
 }
 

@@ -2,6 +2,7 @@
 
 use crate::command::{cargo, command, root};
 use crate::peers;
+use crate::previous;
 use crate::sim::{self, Length};
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -54,6 +55,9 @@ fn is_of_machine(skip: &str) -> bool {
 /// When a test fails or a program cannot be built.
 pub(crate) fn run(extent: Extent) -> Result<(), String> {
     peers::ensure(extent)?;
+    if extent == Extent::Full {
+        previous::ensure();
+    }
     cargo(&["build", "--profile", PROFILE, "--workspace", "--bins"])?;
     let mut count = Count::default();
     let mut failures = Vec::new();
@@ -61,6 +65,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     let arguments = ["test", "--profile", PROFILE, "--workspace", "--no-fail-fast", "--", "--show-output"];
     let mut tests = command("cargo", &arguments);
     peers::tell(&mut tests);
+    previous::tell(&mut tests);
     if extent == Extent::Full {
         tests.env("CATAMARAN_TEST_FULL", "1");
     }

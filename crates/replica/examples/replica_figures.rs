@@ -6,7 +6,9 @@
 #![expect(clippy::disallowed_methods, reason = "it measures time; the crate itself knows no clock")]
 
 use catamaran_replica::entry::{Body, Entry, UpdateEntry, ZoneChange};
-use catamaran_replica::io::Replacement;
+use catamaran_replica::io::{KeyAlgorithm, Replacement};
+use catamaran_replica::limits::KEYS_MAX;
+use catamaran_replica::update::{KeyTable, TsigKey};
 use std::hint::black_box;
 use std::time::Instant;
 use wire::number::{Rcode, Rtype, Serial};
@@ -15,10 +17,12 @@ use zone::{Changeset, Record, ZoneId, ZoneSet};
 
 const RECORD_COUNT: u32 = 1_000_000;
 const DECODE_COUNT: u32 = 1_000_000;
+const KEYS_CHANGED: usize = 1_000;
 
 fn main() {
     replacing();
     decoding();
+    keys();
 }
 
 /// A million A records at scattered owners, replaced by the same ones and by others.
@@ -63,6 +67,26 @@ fn soa() -> Vec<u8> {
     let mut rdata = vec![0, 0];
     [7u32, 1, 1, 1, 1].iter().for_each(|number| rdata.extend_from_slice(&number.to_be_bytes()));
     rdata
+}
+
+/// What a change of one key costs a node that has as many as there may be: all of them anew, and that one alone.
+fn keys() {
+    let key = |number: usize| {
+        let name: wire::Name = format!("key{number}.example.").parse().expect("a name");
+        TsigKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &[&[7; 32]]).expect("a secret")
+    };
+    let start = Instant::now();
+    let mut table = KeyTable::new();
+    (0..KEYS_MAX).for_each(|number| table.insert(key(number)).expect("room"));
+    println!("{KEYS_MAX} keys made ready: {} ms", start.elapsed().as_millis());
+    let start = Instant::now();
+    for number in 0..KEYS_CHANGED {
+        let before = table.clone();
+        table.insert(key(number * 13)).expect("room");
+        drop(black_box(before));
+    }
+    let each = start.elapsed().as_micros() / KEYS_CHANGED as u128;
+    println!("one of them changed, beside a copy that others read: {each} us");
 }
 
 /// A leader decodes its own entries again when it applies them: what that costs an update of one record.

@@ -35,6 +35,11 @@ pub(crate) enum Command {
         /// To whom.
         to: Option<NodeId>,
     },
+    /// Wait until all members that are heard have applied this index. Of feature level 2.
+    Everywhere {
+        /// The index.
+        index: u64,
+    },
 }
 
 /// An authenticated UPDATE on its way to the leader.
@@ -79,7 +84,7 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
-            Self::Update(UpdateCommand { transport: Some(_), .. }) => 2,
+            Self::Update(UpdateCommand { transport: Some(_), .. }) | Self::Everywhere { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -122,6 +127,10 @@ impl Command {
                 out.u8(6);
                 out.u64(to.unwrap_or(0));
             }
+            Self::Everywhere { index } => {
+                out.u8(11);
+                out.u64(*index);
+            }
         }
     }
 
@@ -157,6 +166,7 @@ impl Command {
             }
             5 => Self::NodeRemove { id: from.u64()? },
             6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
+            11 => Self::Everywhere { index: from.u64()? },
             _ => return Err(DecodeError::Unknown),
         })
     }

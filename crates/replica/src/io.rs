@@ -337,6 +337,9 @@ pub enum AdminCommand {
     },
     /// Writes a checkpoint that holds all that is applied here now; the leader has no part in it.
     Checkpoint,
+    /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
+    /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
+    Everywhere,
     /// Registers a single-use token with which a node may join; the token itself stays with the caller.
     CreateToken {
         /// SHA-256 of the token.
@@ -685,8 +688,11 @@ pub enum Output {
         /// All members, this one included, by id.
         members: Vec<Member>,
     },
-    /// Keys or grants changed: ask [`Replica`](crate) for them again.
-    KeysChanged,
+    /// Keys or grants changed: ask [`Replica`](crate::Replica) for them again.
+    KeysChanged {
+        /// Whose, sorted; `None`: perhaps all of them.
+        keys: Option<Vec<Name>>,
+    },
     /// Update policies changed: ask [`Replica`](crate) for them again.
     PoliciesChanged,
     /// What members know each other by changed, or who they are, or the feature level: ask [`Replica`](crate) for it

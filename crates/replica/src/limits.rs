@@ -47,8 +47,13 @@ pub const RETIRED_ZONES_MAX: usize = 100_000;
 /// Octets of an UPDATE message.
 pub const UPDATE_OCTETS_MAX: usize = 65_535;
 
-/// Repeats that are remembered (`session_count_max`).
-pub const SESSION_COUNT_MAX: usize = 1_000_000;
+/// Repeats that are remembered (`session_count_max`): 300 s at 20,000 updates a second, longer than a client repeats
+/// one (290 s). They take 290 MB (`docs/decisions/0019`).
+pub const SESSION_COUNT_MAX: usize = 6_000_000;
+/// Of them, those that lie together, and are copied together.
+pub const SESSION_PAGE_MAX: usize = 256;
+/// The last Time Signed that there is: it has 48 bits (RFC 8945 4.2).
+pub const TIME_SIGNED_MAX: u64 = (1 << 48) - 1;
 /// Floors of single keys; beyond it the lowest are folded into the floor of all keys.
 pub const SESSION_FLOORS_MAX: usize = 100_000;
 /// Differences that one zone keeps for IXFR.
@@ -73,12 +78,19 @@ pub const IMPORT_STAGES_MAX: usize = 16;
 /// Entries after which an abandoned stage expires, counted from its latest chunk.
 pub const IMPORT_STAGE_ENTRIES_MAX: u64 = 1_000_000;
 
-/// Evaluated requests that are proposed and not applied.
-pub const PROPOSALS_IN_FLIGHT_MAX: usize = 16_384;
+/// Evaluated requests that are proposed and not applied: what waits longer waits where it is shared. At 20 ms from a
+/// proposal to its application these are 200,000 a second.
+pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4_096;
+/// Octets of their entries, below what raft takes before it drops proposals, by more than an entry.
+pub const PROPOSALS_IN_FLIGHT_OCTETS_MAX: usize = 32 << 20;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.
 pub const EVALUATION_QUEUE_MAX: usize = 16_384;
+/// Octets of those among them that are large.
+pub const LARGE_COMMANDS_OCTETS_MAX: usize = 64 << 20;
+/// Octets of an update that still is a small one: some tens of records.
+pub const SMALL_UPDATE_OCTETS_MAX: usize = 4 << 10;
 /// Updates of own clients that wait for their outcome.
 pub const UPDATES_WAITING_MAX: usize = 65_536;
 /// Clients that wait for one and the same update; a client repeats its octets a few times.
@@ -99,6 +111,10 @@ pub const FORWARDS_SEEN_MAX: usize = 4_096;
 /// Peers of which that is known: members, and those that do not know yet that they are none, or that we do not know
 /// yet.
 pub const FORWARDS_SEEN_PEERS_MAX: usize = 2 * MEMBERS_MAX;
+/// How long a member that lags is waited for before an administrator is told that something is done.
+pub const EVERYWHERE_WAIT_MS: u64 = 2_000;
+/// Those who wait for members at a leader.
+pub const EVERYWHERE_WAITING_MAX: usize = ADMIN_WAITING_MAX * MEMBERS_MAX;
 /// How long a step of an administrator's command waits for its outcome.
 pub const ADMIN_WAIT_MS: u64 = 30_000;
 /// How long a hand-over of the leadership may take: some tries, each of them as long as an election.

@@ -4,6 +4,7 @@
 //! From it members know how stale they are, a restarted one knows when it may answer, and a replica whose state
 //! differs from what a majority has stops answering.
 
+use crate::command::Answer;
 use crate::io::{NodeId, Output, Serving};
 use crate::limits::REPORT_MS;
 use crate::peer::{Frame, Report, ReportAck};
@@ -77,6 +78,7 @@ impl Replica {
 
     pub(crate) fn tick_reports(&mut self) {
         self.confirm();
+        self.answer_everywhere();
         if !self.driver.has_applied_own_term() || self.now.monotonic_ms < self.reports.sent_ms + REPORT_MS {
             return;
         }
@@ -172,6 +174,7 @@ impl Replica {
         }
         let heard = Heard { at_ms: self.now.monotonic_ms, applied: ack.applied, feature_level: ack.feature_level };
         self.reports.heard.insert(from, heard);
+        self.answer_everywhere();
         let Some((index, own)) = self.reports.subject else { return };
         if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
             self.reports.votes.insert(from, hash);
@@ -179,6 +182,24 @@ impl Replica {
                 self.judge_hashes(index);
             }
         }
+    }
+
+    /// Tells those who waited for members to apply an index. Who is not heard is not waited for, once who lives has had
+    /// the time to be heard.
+    fn answer_everywhere(&mut self) {
+        if !self.head.awaits_members() {
+            return;
+        }
+        let now = self.now.monotonic_ms;
+        let (own, others, is_settled) = (self.machine.applied.0, self.driver.others(), self.reports.is_settled(now));
+        let reports = &self.reports;
+        let has_applied = |id: &NodeId, index| match reports.heard.get(id) {
+            Some(heard) if heard.at_ms + HEARD_MS >= now => heard.applied >= index,
+            _ => is_settled,
+        };
+        let is_everywhere = |index| own >= index && others.iter().all(|id| has_applied(id, index));
+        let origins = self.head.take_everywhere(now, is_everywhere);
+        self.reply_all(origins, Answer::Done { index: own });
     }
 
     /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.

@@ -205,37 +205,47 @@ impl Replica {
     #[must_use]
     pub fn key_table(&self) -> KeyTable {
         let mut table = KeyTable::default();
-        for (name, key) in self.machine.settings.keys() {
-            let sealed = [Some(&key.secret), key.previous.as_ref()].into_iter().flatten();
-            let secrets: Option<Vec<_>> = sealed.map(|secret| self.open_secret(name, secret)).collect();
-            let key = secrets.and_then(|secrets| {
-                let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
-                TsigKey::new(name.as_ref(), key.algorithm, &secrets).ok()
-            });
-            if let Some(key) = key {
-                // A full table leaves keys out; limits keep the settings from holding more.
-                let _ = table.insert(key);
-            }
+        for key in self.machine.settings.keys().keys().filter_map(|name| self.opened_key(name)) {
+            // A full table leaves keys out; limits keep the settings from holding more.
+            let _ = table.insert(key);
         }
         table
+    }
+
+    /// One key with its secrets opened; `None` when there is no such key, or no way to open it.
+    #[must_use]
+    pub fn opened_key(&self, name: &Name) -> Option<TsigKey> {
+        let key = self.machine.settings.keys().get(name)?;
+        let secrets = self.secrets(name)?;
+        let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
+        TsigKey::new(name.as_ref(), key.algorithm, &secrets).ok()
+    }
+
+    /// The secrets of a key in clear, the newest first: for an administrator who asks for them.
+    #[must_use]
+    pub fn secrets(&self, name: &Name) -> Option<Vec<Vec<u8>>> {
+        let key = self.machine.settings.keys().get(name)?;
+        let sealed = [Some(&key.secret), key.previous.as_ref()].into_iter().flatten();
+        sealed.map(|secret| self.open_secret(name, secret)).collect()
     }
 
     /// All keys and what they may do, without secrets.
     #[must_use]
     pub fn keys(&self) -> Vec<KeyStatus> {
+        self.machine.settings.keys().keys().filter_map(|name| self.key(name)).collect()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn key(&self, name: &Name) -> Option<KeyStatus> {
         let settings = &self.machine.settings;
-        let grants_of = |name: &Name| {
-            let of_key = settings.grants().iter().filter(|(key, _, _)| key == name);
-            of_key.map(|(_, zone, right)| (zone.clone(), *right)).collect()
-        };
-        let keys = settings.keys().iter();
-        keys.map(|(name, key)| KeyStatus {
+        let key = settings.keys().get(name)?;
+        Some(KeyStatus {
             name: name.clone(),
             algorithm: key.algorithm,
-            grants: grants_of(name),
+            grants: settings.grants_of(name).map(|(zone, right)| (zone.cloned(), right)).collect(),
             is_rolling: key.previous.is_some(),
         })
-        .collect()
     }
 
     /// Who may write what, in one zone or in all (`None`); and how far a grant of updates goes. Asked for again after

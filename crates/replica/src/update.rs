@@ -12,8 +12,10 @@ pub mod limits;
 mod authenticate;
 mod keys;
 mod mac;
+mod name_table;
 pub use authenticate::{Authenticated, TsigReject, authenticate};
 pub use keys::{KeyError, KeyTable, TsigKey};
+pub use name_table::NameTable;
 
 // What it says.
 mod prescan;

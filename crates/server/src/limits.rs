@@ -219,8 +219,11 @@ pub(crate) const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
 
 /// Period of the replica's clock.
 pub(crate) const TICK_MS: u64 = 10;
-/// Inputs the replica takes before its outputs are looked at.
-pub(crate) const REPLICA_BATCH_COUNT: usize = 256;
+/// Inputs the replica takes before its outputs are looked at: more than it evaluates at once, so that what waits does
+/// so in its own queue, which is shared between keys and zones, and not here, where who comes first is first.
+pub(crate) const REPLICA_BATCH_COUNT: usize = 2_048;
+/// Outputs of the replica that are carried out before inputs are looked at again.
+pub(crate) const REPLICA_OUTPUTS_COUNT: usize = 4_096;
 /// Inputs that wait when a process goes on after a pause and are handled before its one tick; some 40 ms of work.
 pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 

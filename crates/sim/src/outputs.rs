@@ -37,7 +37,7 @@ impl Simulation {
                     self.leads(id, term)?;
                 }
             }
-            Output::KeysChanged => {
+            Output::KeysChanged { .. } => {
                 let machine = self.machine(id);
                 machine.keys = machine.replica.as_ref().map(|replica| replica.key_table()).unwrap_or_default();
             }

@@ -11,7 +11,7 @@ use crate::forward::Purpose;
 use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
 use crate::limits::{
     ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
-    RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
+    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
@@ -34,6 +34,8 @@ enum StepKind {
     Single,
     /// What follows from it is waited for: raft's configuration, or another leader.
     Until(Goal),
+    /// Nothing changes, and members are waited for no longer than that takes.
+    Everywhere,
     ImportBegin,
     ImportChunk,
     ImportCommit,
@@ -138,6 +140,11 @@ impl Replica {
                 self.ask_for_checkpoint(request_id);
                 return Ok(());
             }
+            AdminCommand::Everywhere => {
+                let command = Command::Everywhere { index: self.machine.applied.0 };
+                self.start_step(AdminStep { request_id, kind: StepKind::Everywhere }, command);
+                return Ok(());
+            }
             AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
             }
@@ -186,10 +193,13 @@ impl Replica {
         if command.feature_level() > self.machine.settings.feature_level() {
             return self.admin_step_done(step, Err(AdminError::LevelTooLow));
         }
-        if matches!(step.kind, StepKind::Single | StepKind::Until(_)) {
+        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::Everywhere) {
             self.admin.single.insert(step.request_id);
         }
-        self.wait(command, Purpose::Admin(step), ADMIN_WAIT_MS);
+        let is_short = step.kind == StepKind::Everywhere;
+        // The leader's word has to arrive too.
+        let wait_ms = if is_short { EVERYWHERE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
+        self.wait(command, Purpose::Admin(step), wait_ms);
     }
 
     /// Seals the secret; a key that is there already with the same secret is no change, whatever seals it.
@@ -290,7 +300,7 @@ impl Replica {
                 let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
                 self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
             }
-            StepKind::Single | StepKind::Until(_) => {
+            StepKind::Everywhere | StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
                     (_, Some(id)) => AdminReply::Joined { id },
                     (true, None) => AdminReply::Unchanged,

@@ -23,7 +23,8 @@ impl Replica {
             match &mut applied {
                 Applied::Full => return self.fatal(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
-                    effect.keys |= changed.keys;
+                    effect.keys.append(&mut changed.keys);
+                    effect.all_keys |= changed.all_keys;
                     effect.policies |= changed.policies;
                     effect.zones.append(&mut changed.zones);
                     effect.members |= changed.members;
@@ -84,9 +85,13 @@ impl Replica {
         level > self.config.feature_level
     }
 
-    pub(crate) fn tell_effect(&mut self, effect: SettingsEffect) {
-        if effect.keys {
-            self.out.push_back(Output::KeysChanged);
+    pub(crate) fn tell_effect(&mut self, mut effect: SettingsEffect) {
+        if effect.all_keys {
+            self.out.push_back(Output::KeysChanged { keys: None });
+        } else if !effect.keys.is_empty() {
+            effect.keys.sort_unstable();
+            effect.keys.dedup();
+            self.out.push_back(Output::KeysChanged { keys: Some(effect.keys) });
         }
         if effect.policies {
             self.out.push_back(Output::PoliciesChanged);

@@ -251,7 +251,8 @@ impl Replica {
         let Some(waiter) = self.waiters.get(token) else { return };
         match &waiter.purpose {
             Purpose::Update { identity, .. } => {
-                let rcode = self.machine.sessions.get(identity).map(|session| session.rcode).or(waiter.rcode);
+                let session = self.machine.sessions.get(identity, waiter.time_signed());
+                let rcode = session.map(|session| session.rcode).or(waiter.rcode);
                 match rcode {
                     Some(rcode) => self.finish_update(token, Verdict::Answer(rcode)),
                     // Applied, and already evicted from the table; or it did not fit.
@@ -274,9 +275,8 @@ impl Replica {
         let Some(waiter) = self.waiters.get(token) else { return };
         match &waiter.purpose {
             Purpose::Update { identity, .. } => {
-                let session = self.machine.sessions.get(identity).map(|session| session.rcode);
-                if let Some(rcode) = session {
-                    self.finish_update(token, Verdict::Answer(rcode));
+                if let Some(session) = self.machine.sessions.get(identity, waiter.time_signed()) {
+                    self.finish_update(token, Verdict::Answer(session.rcode));
                 }
             }
             Purpose::Admin(_) => {
@@ -308,8 +308,10 @@ impl Replica {
                 Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode)),
                 // It did not fit, and so was not executed, unless another entry had done it.
                 Applied::Misfit { identity: Some(identity) } => {
-                    let executed = self.machine.sessions.get(&identity).map(|session| session.rcode);
-                    let verdict = executed.map_or(Verdict::NotProposed, Verdict::Answer);
+                    let waiter = self.waiters.of_identity(&identity).and_then(|token| self.waiters.get(token));
+                    let signed = waiter.map(Waiter::time_signed);
+                    let executed = signed.and_then(|signed| self.machine.sessions.get(&identity, signed));
+                    let verdict = executed.map_or(Verdict::NotProposed, |session| Verdict::Answer(session.rcode));
                     self.finish_identity(&identity, verdict);
                 }
                 Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
@@ -328,10 +330,10 @@ impl Replica {
 
     /// Tells all clients of an update. Only the address that the update was executed for hears its outcome.
     fn finish_update(&mut self, token: u64, verdict: Verdict) {
-        let Some(Waiter { purpose: Purpose::Update { identity, clients }, .. }) = self.waiters.remove(token) else {
-            return;
-        };
-        let executed_for = self.machine.sessions.get(&identity).map(|session| session.source);
+        let Some(waiter) = self.waiters.remove(token) else { return };
+        let signed = waiter.time_signed();
+        let Purpose::Update { identity, clients } = waiter.purpose else { return };
+        let executed_for = self.machine.sessions.get(&identity, signed).map(|session| session.source);
         for Client { request_id, source } in clients {
             let is_other = executed_for.is_some_and(|executed_for| executed_for != source);
             let verdict = if is_other { Verdict::BadTime } else { verdict };

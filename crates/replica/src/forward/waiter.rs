@@ -54,6 +54,14 @@ impl Waiter {
         self.done_at
     }
 
+    /// When an update was signed, which its session is found by; zero for anything else.
+    pub(crate) const fn time_signed(&self) -> u64 {
+        match &self.command {
+            Command::Update(update) => update.time_signed,
+            _ => 0,
+        }
+    }
+
     /// The first index from which on it is to be looked at.
     fn due_at(&self) -> Option<u64> {
         let place = self.place.map(|(index, _)| index);
@@ -93,6 +101,7 @@ impl Waiter {
                     | SettingsChange::KeyRetire { .. }
                     | SettingsChange::Trust(_)
             ),
+            Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }
     }

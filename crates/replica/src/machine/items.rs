@@ -46,7 +46,7 @@ pub(crate) struct FrozenState {
 /// Where writing is.
 enum At {
     Start,
-    Sessions { step: usize },
+    Sessions,
     History { zones: VecDeque<ZoneId> },
     Zones { staged: bool, zones: VecDeque<ZoneId> },
     Records { staged: bool, zones: VecDeque<ZoneId>, after: Option<Name> },
@@ -60,7 +60,7 @@ impl Machine {
         FrozenState {
             zones: self.zones.freeze(),
             settings: self.settings.clone(),
-            sessions: self.sessions.freeze(),
+            sessions: self.sessions.freeze(self.settings.feature_level() >= 2),
             history: self.history.freeze(),
             stages: self.stages.clone(),
             time_ms: self.time_ms,
@@ -105,12 +105,11 @@ impl FrozenState {
                 scalars.u128(self.state_hash);
                 Self::push(ready, SCALARS, scalars);
                 self.settings.encode_items(|item| Self::push(ready, SETTINGS, item));
-                At::Sessions { step: 0 }
+                At::Sessions
             }
-            At::Sessions { step } => {
-                self.sessions.encode_step(step, |item| Self::push(ready, SESSIONS, item));
-                if step + 1 < FrozenSessions::STEPS {
-                    At::Sessions { step: step + 1 }
+            At::Sessions => {
+                if self.sessions.encode_step(|item| Self::push(ready, SESSIONS, item)) {
+                    At::Sessions
                 } else {
                     At::History { zones: self.history.zones().into() }
                 }

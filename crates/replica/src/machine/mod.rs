@@ -17,8 +17,11 @@ pub(crate) use restore::{Restore, RestoreError, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 
-use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, TrustChange, UpdateEntry};
+use crate::entry::{
+    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, TrustChange, UpdateEntry,
+};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
+use wire::name::Name;
 use wire::number::{Rcode, Serial};
 use zone::ZoneSet;
 use zone::record::ZoneId;
@@ -87,7 +90,10 @@ pub(crate) enum Applied {
 /// What a change of the settings touches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettingsEffect {
-    pub(crate) keys: bool,
+    /// Keys that came, went, or may do something else.
+    pub(crate) keys: Vec<Name>,
+    /// All keys may have.
+    pub(crate) all_keys: bool,
     pub(crate) policies: bool,
     /// Each of very many may come by itself: what is done then must not look at all of them.
     pub(crate) zones: Vec<ZoneId>,
@@ -166,7 +172,7 @@ impl Machine {
         match body {
             Body::Update(update) => {
                 update.policy_epoch == epoch
-                    && self.sessions.get(&update.identity).is_none()
+                    && self.sessions.get(&update.identity, update.time_signed).is_none()
                     && self.generation_fits(update)
                     && update.change.as_ref().is_none_or(|change| self.settings.zones().contains_key(&change.zone))
             }
@@ -219,8 +225,9 @@ impl Machine {
                     self.settings.retire(zone, serial, index);
                     self.history.clear(zone);
                 }
+                let effect = self.effect_of(&settings.change);
                 self.settings.apply(&settings.change, index, entry.time_ms);
-                Applied::Settings(effect_of(&settings.change))
+                Applied::Settings(effect)
             }
             Body::ImportCommit(_) => {
                 let Some(stage) = stage else { return Applied::Other };
@@ -233,6 +240,44 @@ impl Machine {
             }
             Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportAbandon(_) => Applied::Other,
         }
+    }
+
+    /// What a change is about to touch.
+    fn effect_of(&self, change: &SettingsChange) -> SettingsEffect {
+        let mut effect = SettingsEffect::default();
+        match change {
+            SettingsChange::ZoneOptions { zone, .. } => effect.zones.push(zone.clone()),
+            SettingsChange::ZoneRemove { zone } => {
+                effect.zones.push(zone.clone());
+                effect.keys = self.settings.grantees(zone);
+                effect.policies = true;
+            }
+            SettingsChange::KeyAdd { name: key, .. }
+            | SettingsChange::KeyRemove { name: key }
+            | SettingsChange::KeyRoll { name: key, .. }
+            | SettingsChange::KeyRetire { name: key }
+            | SettingsChange::Grant { key, .. }
+            | SettingsChange::Revoke { key, .. } => effect.keys.push(key.clone()),
+            SettingsChange::MemberAdd { .. }
+            | SettingsChange::MemberRemove { .. }
+            | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberReplace { .. } => {
+                effect.members = true;
+                effect.trust = true;
+            }
+            SettingsChange::Trust(change) => {
+                effect.keys = resealed_keys(change);
+                effect.trust = true;
+            }
+            SettingsChange::PolicySet { .. } => effect.policies = true,
+            // It may change how far a grant goes.
+            SettingsChange::FeatureLevel { .. } => {
+                effect.policies = true;
+                effect.trust = true;
+            }
+            SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
+        }
+        effect
     }
 
     /// The serial of a zone that the entry removes, as it was before the entry.
@@ -264,42 +309,14 @@ impl Machine {
     }
 }
 
-fn effect_of(change: &SettingsChange) -> SettingsEffect {
-    let mut effect = SettingsEffect::default();
-    match change {
-        SettingsChange::ZoneOptions { zone, .. } => effect.zones.push(zone.clone()),
-        SettingsChange::ZoneRemove { zone } => {
-            effect.zones.push(zone.clone());
-            effect.keys = true;
-            effect.policies = true;
-        }
-        SettingsChange::KeyAdd { .. }
-        | SettingsChange::KeyRemove { .. }
-        | SettingsChange::KeyRoll { .. }
-        | SettingsChange::KeyRetire { .. }
-        | SettingsChange::Grant { .. }
-        | SettingsChange::Revoke { .. } => effect.keys = true,
-        SettingsChange::MemberAdd { .. }
-        | SettingsChange::MemberRemove { .. }
-        | SettingsChange::MemberRole { .. }
-        | SettingsChange::MemberReplace { .. } => {
-            effect.members = true;
-            effect.trust = true;
-        }
-        SettingsChange::Trust(TrustChange::DataKey(_)) => {
-            effect.keys = true;
-            effect.trust = true;
-        }
-        SettingsChange::Trust(_) => effect.trust = true,
-        SettingsChange::PolicySet { .. } => effect.policies = true,
-        // It may change how far a grant goes.
-        SettingsChange::FeatureLevel { .. } => {
-            effect.policies = true;
-            effect.trust = true;
-        }
-        SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
-    }
-    effect
+/// The keys whose secrets can be opened from now on by whoever could not before.
+fn resealed_keys(change: &TrustChange) -> Vec<Name> {
+    let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
+    let key = |resealed: &Resealed| match &resealed.place {
+        SecretPlace::Key(name) | SecretPlace::PreviousOfKey(name) => Some(name.clone()),
+        SecretPlace::Authority(_) => None,
+    };
+    secrets.iter().filter_map(key).collect()
 }
 
 #[cfg(test)]

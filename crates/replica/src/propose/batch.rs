@@ -9,27 +9,27 @@ use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
 
 impl Replica {
-    /// Evaluates and proposes what waits.
-    pub(crate) fn propose_waiting(&mut self) {
+    /// Evaluates and proposes a batch of what waits; whether there was one.
+    pub(crate) fn propose_waiting(&mut self) -> bool {
         if !self.driver.is_leader() {
             let origins = self.head.clear();
             self.reply_all(origins, Answer::NotProposed);
-            return;
+            return false;
         }
-        // Only now the state holds all that was acknowledged before this term.
-        if !self.driver.has_applied_own_term() || self.is_fenced() {
-            return;
-        }
-        // While a transfer goes on raft drops proposals; what waits is evaluated when it has failed.
-        while !self.driver.is_transferring() && self.evaluate_some() {
+        // Only now the state holds all that was acknowledged before this term. While a transfer goes on raft drops
+        // proposals; what waits is evaluated when it has failed.
+        let is_ready = self.driver.has_applied_own_term() && !self.is_fenced() && !self.driver.is_transferring();
+        let has_batch = is_ready && self.evaluate_some();
+        if has_batch {
             self.propose_batch();
         }
+        has_batch
     }
 
     /// Evaluates until the batch is full; whether there is a batch.
     fn evaluate_some(&mut self) -> bool {
         while self.head.batch.len() < PROPOSAL_BATCH_MAX && self.head.has_room() {
-            let Some((origin, command)) = self.head.queue.pop_front() else { break };
+            let Some((origin, command)) = self.head.queue.pop() else { break };
             if self.is_above_members(&command) {
                 self.reply(origin, Answer::Refused(AdminError::LevelTooLow));
                 continue;
@@ -76,8 +76,9 @@ impl Replica {
         let mut replies: Vec<Reply> = Vec::new();
         for (index, evaluated) in (first..).zip(batch) {
             self.proposed(index, term, &evaluated, &mut replies);
-            let Evaluated { identity, prepared, is_barrier, .. } = evaluated;
-            self.head.pending.push_back(Pending { index, term, identity, prepared: Some(prepared), is_barrier });
+            let Evaluated { identity, prepared, is_barrier, size, .. } = evaluated;
+            let prepared = Some(prepared);
+            self.head.pending.push_back(Pending { index, term, identity, prepared, is_barrier, size });
         }
         for (origin, answer) in replies {
             self.reply(origin, answer);

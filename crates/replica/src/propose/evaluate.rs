@@ -5,7 +5,7 @@ use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
 use crate::io::{AdminError, NodeId, Transport};
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::policy::Requestor;
 use crate::raft::Driver;
@@ -65,6 +65,7 @@ impl Evaluator<'_> {
             }
             Command::NodeRemove { id } => self.take_vote(origin, id, None, SettingsChange::MemberRemove { id }),
             Command::TransferLeader { to } => self.transfer(to),
+            Command::Everywhere { index } => self.everywhere(origin, index),
         }
     }
 
@@ -292,6 +293,15 @@ impl Evaluator<'_> {
         successor(self.driver, self.reports, self.now_ms)
     }
 
+    /// Answered when the reports of the members say so.
+    fn everywhere(&mut self, origin: Origin, index: u64) -> Step {
+        if self.head.everywhere.len() >= EVERYWHERE_WAITING_MAX {
+            return Step::Answer(Answer::Done { index: self.machine.applied.0 });
+        }
+        self.head.everywhere.push((origin, index, self.now_ms + EVERYWHERE_WAIT_MS));
+        Step::Attached
+    }
+
     fn transfer(&mut self, to: Option<NodeId>) -> Step {
         let own = self.driver.id();
         let to = to.or_else(|| self.successor());
@@ -332,8 +342,11 @@ impl Evaluator<'_> {
         let prepared = Prepared { version, zones_hash: self.machine.zones.head().state_hash() };
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
+        let size = octets.len();
+        self.head.octets += size;
         let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
-        self.head.batch.push(Evaluated { origin, identity, octets, prepared, is_barrier, joined, feature_level });
+        let evaluated = Evaluated { origin, identity, octets, size, prepared, is_barrier, joined, feature_level };
+        self.head.batch.push(evaluated);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The leader's side: what was asked is evaluated on the head and goes into the log.
 //!
 //! ```text
-//!   queue --> evaluate (on the head) --> batch --> one proposal --> pending --> applied
+//!   queue (shared by flows) --> evaluate (on the head) --> batch --> one proposal --> pending --> applied
 //! ```
 //!
 //! The head is the applied state and this leader's own proposals. Zones are versions, so proposals pipeline: each
@@ -14,15 +14,18 @@
 mod batch;
 mod evaluate;
 mod membership;
+// What waits, and who is next.
+mod queue;
 
 #[cfg(test)]
 pub(crate) use evaluate::LABEL_OF_DEATH;
 
 use crate::command::{Answer, Command};
 use crate::io::NodeId;
-use crate::limits::{EVALUATION_QUEUE_MAX, PROPOSALS_IN_FLIGHT_MAX};
+use crate::limits::{PROPOSALS_IN_FLIGHT_MAX, PROPOSALS_IN_FLIGHT_OCTETS_MAX};
 use crate::machine::{Prepared, Stages};
 use crate::state::Identity;
+use queue::EvaluationQueue;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Who asked: this replica or another, under the number of its attempt.
@@ -40,6 +43,8 @@ pub(super) struct Evaluated {
     origin: Option<Origin>,
     identity: Option<Identity>,
     octets: Vec<u8>,
+    /// How many these are, also when raft has them.
+    size: usize,
     prepared: Prepared,
     /// Nothing is evaluated after it before it is applied.
     is_barrier: bool,
@@ -56,6 +61,7 @@ pub(super) struct Pending {
     /// `None` once the zones were rewound.
     prepared: Option<Prepared>,
     is_barrier: bool,
+    size: usize,
 }
 
 /// An UPDATE between its evaluation and its application.
@@ -70,11 +76,15 @@ struct InFlight {
 /// The head of a leader. A follower's is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
-    queue: VecDeque<(Origin, Command)>,
+    queue: EvaluationQueue,
     batch: Vec<Evaluated>,
     pending: VecDeque<Pending>,
+    /// Octets of entries in the batch and pending.
+    octets: usize,
     in_flight: BTreeMap<Identity, InFlight>,
     stages: Stages,
+    /// Who waits for members to apply an index, and until when.
+    everywhere: Vec<(Origin, u64, u64)>,
     /// A barrier is in the batch or pending.
     has_barrier: bool,
     /// The zones were rewound; nothing is evaluated before everything pending is applied.
@@ -87,16 +97,25 @@ pub(crate) struct Head {
 impl Head {
     /// Takes a command for evaluation; `false` when there is no room.
     pub(crate) fn enqueue(&mut self, origin: Origin, command: Command) -> bool {
-        if self.queue.len() >= EVALUATION_QUEUE_MAX {
-            return false;
-        }
-        self.queue.push_back((origin, command));
-        true
+        self.queue.push(origin, command)
     }
 
     /// Whether the next command may be evaluated.
     fn has_room(&self) -> bool {
-        !self.has_barrier && !self.is_draining && self.pending.len() + self.batch.len() < PROPOSALS_IN_FLIGHT_MAX
+        let is_full =
+            self.uncommitted_count() >= PROPOSALS_IN_FLIGHT_MAX || self.octets >= PROPOSALS_IN_FLIGHT_OCTETS_MAX;
+        !self.has_barrier && !self.is_draining && !is_full
+    }
+
+    /// Those who need not wait any more for members to apply an index, as `is_everywhere` says of it.
+    pub(crate) fn take_everywhere(&mut self, now_ms: u64, is_everywhere: impl Fn(u64) -> bool) -> Vec<Origin> {
+        let is_over = |&mut (_, index, until_ms): &mut (Origin, u64, u64)| now_ms >= until_ms || is_everywhere(index);
+        self.everywhere.extract_if(.., is_over).map(|(origin, ..)| origin).collect()
+    }
+
+    /// Whether somebody waits for members to apply an index.
+    pub(crate) const fn awaits_members(&self) -> bool {
+        !self.everywhere.is_empty()
     }
 
     /// Entries that are evaluated or proposed, and not applied.
@@ -106,7 +125,8 @@ impl Head {
 
     /// Throws everything away: leadership is lost. Gives those whose commands were certainly not proposed.
     pub(crate) fn clear(&mut self) -> Vec<Origin> {
-        let mut origins: Vec<_> = self.queue.drain(..).map(|(origin, _)| origin).collect();
+        let mut origins = self.queue.drain();
+        origins.extend(self.everywhere.drain(..).map(|(origin, ..)| origin));
         origins.extend(self.drop_batch());
         *self = Self::default();
         origins
@@ -116,6 +136,7 @@ impl Head {
     fn drop_batch(&mut self) -> Vec<Origin> {
         let mut origins = Vec::new();
         for evaluated in self.batch.drain(..) {
+            self.octets -= evaluated.size;
             origins.extend(evaluated.origin);
             let in_flight = evaluated.identity.and_then(|identity| self.in_flight.remove(&identity));
             origins.extend(in_flight.into_iter().flat_map(|in_flight| in_flight.origins));
@@ -131,6 +152,7 @@ impl Head {
         }
         assert_eq!(front.term, term, "what a leader has proposed in its term stays where it is");
         let pending = self.pending.pop_front()?;
+        self.octets -= pending.size;
         if let Some(identity) = pending.identity {
             self.in_flight.remove(&identity);
         }

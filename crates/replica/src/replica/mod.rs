@@ -153,7 +153,7 @@ impl Replica {
     fn tell_all(&mut self) {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
-        self.out.push_back(Output::KeysChanged);
+        self.out.push_back(Output::KeysChanged { keys: None });
         self.out.push_back(Output::PoliciesChanged);
         self.out.push_back(Output::TrustChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
@@ -199,7 +199,7 @@ impl Replica {
             Input::ReadIndex { request_id } => self.handle_read_index(request_id),
             Input::DataKeys { keys } => {
                 self.config.data_key = keys;
-                self.out.push_back(Output::KeysChanged);
+                self.out.push_back(Output::KeysChanged { keys: None });
                 self.out.push_back(Output::TrustChanged);
             }
             Input::Stop => self.handle_stop(),
@@ -221,10 +221,10 @@ impl Replica {
     /// Moves everything that can move.
     fn work(&mut self) {
         self.note_role();
-        self.propose_waiting();
-        self.work_raft();
-        // What was applied may have made room for what waits.
-        self.propose_waiting();
+        // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
+        while self.propose_waiting() && self.out.is_empty() {
+            self.work_raft();
+        }
         self.work_raft();
         self.drive_transfers();
         self.poll_log();

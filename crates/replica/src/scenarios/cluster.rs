@@ -282,7 +282,7 @@ impl Cluster {
             Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
-            | Output::KeysChanged
+            | Output::KeysChanged { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
             | Output::ZonesChanged { .. } => {}

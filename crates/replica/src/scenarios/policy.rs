@@ -55,6 +55,44 @@ fn rules_count_from_the_entry_that_sets_them() {
     cluster.assert_same();
 }
 
+/// What an administrator decided holds on all members that are heard when that is said, from whichever it is asked.
+#[test]
+fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
+    let (mut cluster, leader, follower) = cluster();
+    for id in [leader, follower] {
+        let request = cluster.admin(id, AdminCommand::Everywhere);
+        cluster.run(200);
+        assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged), "through {id}");
+    }
+    // One that is heard and does not get the log is waited for, until it has it ..
+    let slow = cluster.alive().into_iter().find(|&id| id != leader && id != follower).unwrap();
+    cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
+    set(&mut cluster, follower, None, "grant key. zonesub A;");
+    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    cluster.run(1_000);
+    assert_eq!(cluster.admin.get(&request), None);
+    cluster.kill(slow);
+    cluster.machines.get_mut(&slow).unwrap().hung = None;
+    cluster.start(slow);
+    cluster.run(500);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+    // .. or for two seconds.
+    cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
+    set(&mut cluster, follower, None, "grant key. zonesub AAAA;");
+    let request = cluster.admin(leader, AdminCommand::Everywhere);
+    cluster.run(1_900);
+    assert_eq!(cluster.admin.get(&request), None);
+    cluster.run(200);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+    // One that is not heard is not waited for.
+    cluster.kill(slow);
+    cluster.run(1_500);
+    set(&mut cluster, follower, None, "grant key. zonesub ANY;");
+    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    cluster.run(100);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+}
+
 #[test]
 fn rules_outlive_a_restart_and_a_new_leader() {
     let (mut cluster, leader, follower) = cluster();

@@ -21,6 +21,8 @@ pub(crate) enum Item {
     History = 11,
     Stage = 12,
     Policy = 13,
+    /// No part of the state: what waits for a leader.
+    Flow = 14,
     Learner = 30,
     LearnerToken = 31,
     Trust = 32,

@@ -4,8 +4,11 @@
 mod disk;
 // What others' octets are thrown at.
 pub mod fuzz;
+// The table of repeats, for figures.
+mod repeats;
 
 pub use disk::MemoryDisk;
+pub use repeats::Repeats;
 
 /// Draws a number below its argument, which is at least 1. The caller brings the source: a seed, or a test's input.
 pub type Choose<'c> = &'c mut dyn FnMut(u64) -> u64;

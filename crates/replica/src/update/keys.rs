@@ -1,10 +1,10 @@
 //! The TSIG keys that a replica knows (RFC 8945 6).
 
 use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_OCTETS_MAX};
+use super::name_table::NameTable;
 use crate::io::KeyAlgorithm;
 use ring::hmac;
-use std::collections::BTreeMap;
-use wire::limits::NAME_OCTETS_MAX;
+use std::sync::Arc;
 use wire::name::{Name, NameRef};
 
 impl KeyAlgorithm {
@@ -117,18 +117,18 @@ impl TsigKey {
     }
 }
 
-/// All keys by name. A key's rights are not its business: who asks for something with a key looks up its grants.
+/// All keys by name; copies share what they have in common. A key's rights are not its business: who asks for something
+/// with a key looks up its grants.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
-    /// By name in lower case.
-    keys: BTreeMap<Box<[u8]>, TsigKey>,
+    keys: NameTable<Arc<TsigKey>>,
 }
 
 impl KeyTable {
     /// A table without keys.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { keys: BTreeMap::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Puts a key in; one of the same name is replaced.
@@ -139,29 +139,30 @@ impl KeyTable {
         if self.keys.len() >= KEYS_MAX && self.get(key.name()).is_none() {
             return Err(KeyError::TableFull);
         }
-        self.keys.insert(key.name.octets().into(), key);
+        self.keys.insert(key.name.clone().as_ref(), Arc::new(key));
         Ok(())
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, name: NameRef<'_>) {
+        self.keys.remove(name);
     }
 
     /// The key of this name, in any case.
     #[must_use]
     pub fn get(&self, name: NameRef<'_>) -> Option<&TsigKey> {
-        let mut lower = [0; NAME_OCTETS_MAX];
-        let lower = &mut lower[..name.octets().len()];
-        lower.copy_from_slice(name.octets());
-        lower.make_ascii_lowercase();
-        self.keys.get(&*lower)
+        self.keys.get(name).map(|key| &**key)
     }
 
     /// How many keys there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Whether there is no key.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct KeyQuery {
 
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
     let rights = api.handle.shared().rights();
-    let keys = rights.statuses().map(|key| KeyJson {
+    let keys = rights.statuses().into_iter().map(|key| KeyJson {
         name: key.name.to_string(),
         algorithm: mnemonic(key.algorithm).to_owned(),
         secret: None,
@@ -79,6 +79,9 @@ pub(super) async fn add(
             }
         }
     }
+    if changed {
+        api.handle.everywhere().await;
+    }
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }
 
@@ -89,7 +92,7 @@ pub(super) async fn roll(
 ) -> Result<Json<DoneJson>, ApiError> {
     let (key, name, algorithm) = parse_key(&body?)?;
     let rights = api.handle.shared().rights();
-    let known = rights.statuses().find(|known| known.name == name).ok_or(AdminError::KeyUnknown)?;
+    let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
     if known.algorithm != wire_algorithm(algorithm) {
         return Err(bad(
             format!("the key is one of {}", mnemonic(known.algorithm)),
@@ -101,7 +104,7 @@ pub(super) async fn roll(
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
     let (secret, nonce) = secret_and_nonce(secret)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RollKey { name, secret, nonce }).await?))
+    changed(&api, AdminCommand::RollKey { name, secret, nonce }).await
 }
 
 /// Makes the older of two secrets void.
@@ -110,7 +113,7 @@ pub(super) async fn retire(
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RetireKey { name }).await?))
+    changed(&api, AdminCommand::RetireKey { name }).await
 }
 
 pub(super) async fn remove(
@@ -118,7 +121,16 @@ pub(super) async fn remove(
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let name = parse_name(&query?.name)?;
-    Ok(super::zones::done(&api.handle.admin(AdminCommand::RemoveKey { name }).await?))
+    changed(&api, AdminCommand::RemoveKey { name }).await
+}
+
+/// Has a command carried out, and waits for the other nodes.
+pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<DoneJson>, ApiError> {
+    let reply = api.handle.admin(command).await?;
+    if reply != AdminReply::Unchanged {
+        api.handle.everywhere().await;
+    }
+    Ok(super::zones::done(&reply))
 }
 
 fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {

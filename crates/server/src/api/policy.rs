@@ -67,7 +67,7 @@ pub(super) async fn set(
     let text = std::str::from_utf8(&body).map_err(|_| wrong("the rules are not UTF-8".to_owned()))?;
     let policy = parse_policy(text).map_err(|error| wrong(error.to_string()))?;
     let command = AdminCommand::SetPolicy { zone, policy: Arc::new(policy) };
-    Ok(super::zones::done(&api.handle.admin(command).await?))
+    super::keys::changed(&api, command).await
 }
 
 pub(super) async fn check(
@@ -129,7 +129,7 @@ fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name,
             _ => None,
         },
         limits: limits.numbers().into_iter().filter_map(|(word, max)| max.map(|max| (word.to_owned(), max))).collect(),
-        key_known: rights.statuses().any(|status| status.name == key),
+        key_known: rights.status(&key).is_some(),
     }
 }
 

@@ -117,6 +117,12 @@ impl ReplicaHandle {
         if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
     }
 
+    /// What this node has applied is applied by all nodes that are heard: the next client may ask any of them. One that
+    /// lags is waited for a moment only, and it is done whatever becomes of that.
+    pub(crate) async fn everywhere(&self) {
+        let _ = self.admin(AdminCommand::Everywhere).await;
+    }
+
     /// Waits until this node shows all that was acknowledged before, anywhere, and a majority has said so: a read that
     /// follows is linearizable. `None` when the replica's thread is gone.
     pub(crate) async fn read_index(&self) -> Option<Result<u64, ReadIndexError>> {

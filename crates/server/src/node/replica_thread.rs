@@ -5,9 +5,10 @@ use super::disk::DiskWork;
 use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Shared, WithZones};
 use super::readers::Readers;
+use super::rights::Rights;
 use super::rounds::Rounds;
 use super::system;
-use crate::limits::{REPLICA_BATCH_COUNT, TICK_MS};
+use crate::limits::{REPLICA_BATCH_COUNT, REPLICA_OUTPUTS_COUNT, TICK_MS};
 use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
 use crate::service::deferred::Desk;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use wire::Name;
 
 /// How long no zone must have come or gone before unused memory is given back.
 const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
@@ -82,14 +84,23 @@ enum Go {
     Stop,
 }
 
+/// What the replica still has to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    None,
+    More,
+}
+
 impl ReplicaThread {
     /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
     pub(crate) fn run(mut self, events: &Receiver<Event>) {
         self.publish_keys();
         self.publish_policies();
         let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
+        let mut work = Work::None;
         loop {
-            let event = events.recv_timeout(rounds.wait(Instant::now()));
+            let wait = if work == Work::More { Duration::ZERO } else { rounds.wait(Instant::now()) };
+            let event = events.recv_timeout(wait);
             let start = Instant::now();
             let mut taken = 0;
             match event {
@@ -110,11 +121,10 @@ impl ReplicaThread {
                 self.give_back_when_quiet();
                 self.shared.zone_memory.set(&self.replica.zones().stats());
             }
-            while let Some(output) = self.replica.poll() {
-                if self.carry_out(output) == Go::Stop {
-                    return;
-                }
-            }
+            work = match self.carry_out_some() {
+                (Go::Stop, _) => return,
+                (Go::On, work) => work,
+            };
             self.counters.round_time.record(start.elapsed());
         }
     }
@@ -157,6 +167,17 @@ impl ReplicaThread {
             Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
             Event::Freeze(then) => then(self.replica.zones().freeze()),
         }
+    }
+
+    /// Carries out what the replica asks for, until it asks for nothing; or until who came meanwhile gets a turn.
+    fn carry_out_some(&mut self) -> (Go, Work) {
+        for _ in 0..REPLICA_OUTPUTS_COUNT {
+            let Some(output) = self.replica.poll() else { return (Go::On, Work::None) };
+            if self.carry_out(output) == Go::Stop {
+                return (Go::Stop, Work::None);
+            }
+        }
+        (Go::On, Work::More)
     }
 
     fn carry_out(&mut self, output: Output) -> Go {
@@ -206,7 +227,8 @@ impl ReplicaThread {
                 // On a port that others share, a socket that is left open swallows the queries of its share of clients.
                 self.stop_workers.order();
             }
-            Output::KeysChanged => self.publish_keys(),
+            Output::KeysChanged { keys: None } => self.publish_keys(),
+            Output::KeysChanged { keys: Some(keys) } => self.publish_some_keys(&keys),
             Output::PoliciesChanged => self.publish_policies(),
             Output::TrustChanged => drop(self.shared.trust.send_replace(Arc::new(self.replica.trust()))),
             Output::Audited { records } => self.audit.put(records),
@@ -232,6 +254,14 @@ impl ReplicaThread {
     fn publish_keys(&self) {
         let rights = self.shared.rights().with_keys(self.replica.key_table(), self.replica.keys());
         self.shared.set_rights(rights);
+    }
+
+    /// Those alone, whose secrets are opened: of 100,000 others nothing is touched.
+    fn publish_some_keys(&self, keys: &[Name]) {
+        let replica = &self.replica;
+        let with = |rights: Rights, name| rights.with_key(name, replica.opened_key(name), replica.key(name));
+        let before = self.shared.rights();
+        self.shared.set_rights(keys.iter().fold((*before).clone(), with));
     }
 
     /// Apart from the keys, whose secrets cost time to open.

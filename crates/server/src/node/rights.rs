@@ -3,7 +3,7 @@
 use replica::KeyStatus;
 use replica::io::Right;
 use replica::policy::{Policy, Rules, UpdateGrant};
-use replica::update::KeyTable;
+use replica::update::{KeyTable, NameTable, TsigKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Name;
@@ -13,8 +13,8 @@ use zone::record::ZoneId;
 #[derive(Clone, Debug)]
 pub(crate) struct Rights {
     /// To verify requests with.
-    pub(crate) keys: Arc<KeyTable>,
-    statuses: Arc<BTreeMap<Name, KeyStatus>>,
+    pub(crate) keys: KeyTable,
+    statuses: NameTable<Arc<KeyStatus>>,
     policies: Arc<BTreeMap<Option<ZoneId>, Arc<Policy>>>,
     update_grant: UpdateGrant,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Rights {
 impl Default for Rights {
     fn default() -> Self {
         Self {
-            keys: Arc::default(),
-            statuses: Arc::default(),
+            keys: KeyTable::default(),
+            statuses: NameTable::default(),
             policies: Arc::default(),
             update_grant: UpdateGrant::None,
         }
@@ -33,8 +33,22 @@ impl Default for Rights {
 impl Rights {
     /// With other keys and grants.
     pub(crate) fn with_keys(&self, keys: KeyTable, statuses: Vec<KeyStatus>) -> Self {
-        let statuses = statuses.into_iter().map(|key| (key.name.clone(), key)).collect();
-        Self { keys: Arc::new(keys), statuses: Arc::new(statuses), ..self.clone() }
+        let mut table = NameTable::default();
+        statuses.into_iter().for_each(|status| table.insert(status.name.clone().as_ref(), Arc::new(status)));
+        Self { keys, statuses: table, ..self.clone() }
+    }
+
+    /// With other secrets or grants of one key, or without it.
+    pub(crate) fn with_key(&self, name: &Name, key: Option<TsigKey>, status: Option<KeyStatus>) -> Self {
+        let mut rights = self.clone();
+        rights.keys.remove(name.as_ref());
+        // Another of a full table; limits keep the settings from holding more.
+        let _ = key.map(|key| rights.keys.insert(key));
+        match status {
+            Some(status) => rights.statuses.insert(name.as_ref(), Arc::new(status)),
+            None => rights.statuses.remove(name.as_ref()),
+        }
+        rights
     }
 
     /// With other policies.
@@ -47,13 +61,20 @@ impl Rights {
     }
 
     /// All keys by name, without secrets.
-    pub(crate) fn statuses(&self) -> impl Iterator<Item = &KeyStatus> {
-        self.statuses.values()
+    pub(crate) fn statuses(&self) -> Vec<Arc<KeyStatus>> {
+        let mut statuses: Vec<_> = self.statuses.values().cloned().collect();
+        statuses.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        statuses
+    }
+
+    /// What is known of a key.
+    pub(crate) fn status(&self, key: &Name) -> Option<&KeyStatus> {
+        self.statuses.get(key.as_ref()).map(|status| &**status)
     }
 
     /// Whether `key` may do this in `zone`.
     pub(crate) fn is_granted(&self, key: &Name, zone: &ZoneId, right: Right) -> bool {
-        let grants = self.statuses.get(key).map_or(&[][..], |key| &key.grants);
+        let grants = self.status(key).map_or(&[][..], |key| &key.grants);
         grants.iter().any(|(granted, may)| *may == right && granted.as_ref().is_none_or(|granted| granted == zone))
     }
 

@@ -25,6 +25,8 @@ mod encrypted;
 mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod disks;
+// Two builds in one cluster.
+mod upgrade;
 // Very many zones on one node.
 mod many_zones;
 // Updates: visible everywhere and soon; bad ones leave no trace.

@@ -168,6 +168,7 @@ impl Settings {
             || self.grants.contains(&(key.clone(), Some(zone.clone()), right))
     }
 
+    #[cfg(test)]
     pub(crate) const fn grants(&self) -> &BTreeSet<(Name, Option<ZoneId>, Right)> {
         &self.grants
     }
@@ -326,6 +327,22 @@ impl Settings {
         Ok(())
     }
 
+    /// The grants of a key.
+    pub(crate) fn grants_of(&self, key: &Name) -> impl Iterator<Item = (Option<&ZoneId>, Right)> {
+        // The first that there can be.
+        let from = (key.clone(), None, Right::Update);
+        let of_key = self.grants.range(from..).map_while(move |(of, zone, right)| (of == key).then_some((zone, right)));
+        of_key.map(|(zone, right)| (zone.as_ref(), *right))
+    }
+
+    /// Keys that are granted something in this very zone.
+    pub(crate) fn grantees(&self, zone: &ZoneId) -> Vec<Name> {
+        let of_zone = self.grants.iter().filter(|(_, of, _)| of.as_ref() == Some(zone));
+        let mut keys: Vec<Name> = of_zone.map(|(key, ..)| key.clone()).collect();
+        keys.dedup();
+        keys
+    }
+
     pub(crate) fn has_room_for_zone(&self) -> bool {
         self.zones.len() < ZONES_MAX
     }
@@ -407,10 +424,8 @@ impl Settings {
     fn remove_key(&mut self, name: &Name) {
         let Some(key) = self.keys.remove(name) else { return };
         self.sub(key_hash(name, &key));
-        let of_key = |grant: &&(Name, Option<ZoneId>, Right)| grant.0 == *name;
-        for grant in self.grants.iter().filter(of_key).cloned().collect::<Vec<_>>() {
-            self.remove_grant(&grant);
-        }
+        let grants: Vec<_> = self.grants_of(name).map(|(zone, right)| (name.clone(), zone.cloned(), right)).collect();
+        grants.iter().for_each(|grant| self.remove_grant(grant));
     }
 
     fn put_grant(&mut self, grant: (Name, Option<ZoneId>, Right)) {

@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     pub(crate) api_port: u16,
     pub(crate) nodes: u64,
+    /// What `up` runs.
+    program: PathBuf,
     up: Option<Up>,
 }
 
@@ -36,6 +38,14 @@ impl Cluster {
     /// Starts a new cluster and waits until it is ready.
     pub(crate) fn start(name: &str, nodes: u64, arguments: &[&str]) -> Self {
         Self::start_within(PATIENCE, name, nodes, arguments)
+    }
+
+    /// As [`Cluster::start`], of another build.
+    pub(crate) fn start_program(name: &str, nodes: u64, program: &Path) -> Self {
+        let mut cluster = Self::new(name, nodes);
+        cluster.program = program.into();
+        cluster.resume(&[]);
+        cluster
     }
 
     /// As [`Cluster::start`], with zones that take their time to load.
@@ -56,7 +66,7 @@ impl Cluster {
         let dir = std::env::temp_dir().join(format!("catamaran-it-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let port = free_ports(40);
-        Self { dir, port, api_port: port + 20, nodes, up: None }
+        Self { dir, port, api_port: port + 20, nodes, program: CATAMARAN.into(), up: None }
     }
 
     /// Starts `up` in the same directory, with DNS over TLS, HTTPS and QUIC.
@@ -80,7 +90,7 @@ impl Cluster {
 
     fn resume_within(&mut self, patience: Duration, arguments: &[&str]) {
         assert!(self.up.is_none(), "it runs already");
-        let mut child = Command::new(CATAMARAN)
+        let mut child = Command::new(&self.program)
             .args(["up", "--dir", self.dir.to_str().unwrap(), "--nodes", &self.nodes.to_string()])
             .args(["--port", &self.port.to_string(), "--api-port", &self.api_port.to_string()])
             .args(arguments)

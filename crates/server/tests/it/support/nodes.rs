@@ -36,6 +36,12 @@ impl Nodes {
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
+    /// As [`Nodes::start`], of another build.
+    pub(crate) fn start_program(&mut self, cluster: &Cluster, id: u64, program: &Path) {
+        let child = serve_program(program, &config(cluster, id)).stderr(Stdio::null()).spawn().unwrap();
+        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
     /// kill -9, and the process is gone.
     pub(crate) fn kill(&mut self, id: u64) {
         let mut child = self.0.remove(&id).unwrap();
@@ -76,7 +82,11 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
 }
 
 fn serve(config: &Path) -> Command {
-    let mut command = Command::new(CATAMARAN);
+    serve_program(Path::new(CATAMARAN), config)
+}
+
+fn serve_program(program: &Path, config: &Path) -> Command {
+    let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }

@@ -1,0 +1,166 @@
+//! Who is next, and who has room.
+
+use super::*;
+use crate::command::UpdateCommand;
+use crate::entry::{ImportChunk, StageId};
+use proptest::prelude::*;
+use zone::RecordList;
+
+const APEX: &[u8] = b"\x01a\0";
+
+/// An update of a key with so many octets.
+fn update(key: u32, octets: usize) -> Command {
+    let mut message = [&[0; HEADER_OCTETS], APEX].concat();
+    message.resize(octets.max(HEADER_OCTETS + APEX.len()), 0);
+    Command::Update(UpdateCommand {
+        identity: [0; 16],
+        key_name: format!("key{key}.").parse().unwrap(),
+        time_signed: 1,
+        fudge: 300,
+        source: [0; 16],
+        transport: None,
+        message,
+    })
+}
+
+fn chunk(stage: u8, octets: usize) -> Command {
+    let owner = "a.".parse().unwrap();
+    let record = zone::Record { owner, rtype: wire::number::Rtype::TXT, ttl: 1, rdata: vec![0; 1_000].into() };
+    let records: RecordList = vec![record; octets / 1_000].iter().collect();
+    Command::Propose(Body::ImportChunk(ImportChunk { stage: StageId([stage; 16]), chunk_index: 0, records }))
+}
+
+fn from(token: u64) -> Origin {
+    Origin { peer: None, token }
+}
+
+/// Tokens in the order in which they come out.
+fn all(queue: &mut EvaluationQueue) -> Vec<u64> {
+    std::iter::from_fn(|| queue.pop()).map(|(origin, _)| origin.token).collect()
+}
+
+#[test]
+fn one_after_a_flood_is_among_the_first() {
+    let mut queue = EvaluationQueue::default();
+    for token in 0..5_000 {
+        assert!(queue.push(from(token), update(1, 200)));
+    }
+    assert!(queue.push(from(9_999), update(2, 200)));
+    let order = all(&mut queue);
+    assert_eq!(order.len(), 5_001);
+    assert!(order.iter().position(|&token| token == 9_999).unwrap() <= 2, "{:?}", &order[..4]);
+}
+
+#[test]
+fn a_flow_leaves_room_for_others_and_all_together_are_bounded() {
+    let mut queue = EvaluationQueue::default();
+    let fill = |queue: &mut EvaluationQueue, key| (0..).take_while(|_| queue.push(from(0), update(key, 200))).count();
+    assert_eq!(fill(&mut queue, 1), EVALUATION_QUEUE_MAX / 2);
+    assert_eq!(fill(&mut queue, 2), EVALUATION_QUEUE_MAX / 4);
+    assert!((3..20_000).all(|key| queue.len == EVALUATION_QUEUE_MAX || queue.push(from(0), update(key, 200))));
+    assert_eq!(queue.len, EVALUATION_QUEUE_MAX);
+    assert!(!queue.push(from(0), update(0, 200)));
+    assert_eq!(queue.drain().len(), EVALUATION_QUEUE_MAX);
+    assert!(queue.pop().is_none() && queue.push(from(0), update(0, 200)));
+}
+
+#[test]
+fn large_commands_are_bounded_by_their_octets() {
+    let mut queue = EvaluationQueue::default();
+    let pushed = (0..).take_while(|&number| queue.push(from(0), chunk(number as u8 % 16, 256_000))).count();
+    assert!(
+        queue.large_octets <= LARGE_COMMANDS_OCTETS_MAX && queue.large_octets + 300_000 > LARGE_COMMANDS_OCTETS_MAX
+    );
+    assert!(queue.push(from(0), update(1, 200)), "small ones have room beside them");
+    assert_eq!(all(&mut queue).len(), pushed + 1);
+    assert_eq!((queue.large_octets, queue.len), (0, 0));
+}
+
+/// While both wait, small ones get three quarters, and large ones one.
+#[test]
+fn small_and_large_ones_share() {
+    let mut queue = EvaluationQueue::default();
+    for token in 0..8_000 {
+        queue.push(from(token), update(1, 500));
+    }
+    for token in 0..100 {
+        queue.push(from(10_000 + token), chunk(1, 256_000));
+    }
+    let (mut small, mut large) = (0, 0);
+    while small + large < 4_000_000 {
+        let (_, command) = queue.pop().unwrap();
+        let cost = octets_of(&command) + COMMAND_COST;
+        if is_large(&command, octets_of(&command)) { large += cost } else { small += cost }
+    }
+    let share = large as f64 / (small + large) as f64;
+    assert!((0.18..0.32).contains(&share), "{share}");
+}
+
+/// What one class did not use while the other was alone is not made up for.
+#[test]
+fn who_was_away_does_not_come_first_for_long() {
+    let mut queue = EvaluationQueue::default();
+    for token in 0..20 {
+        queue.push(from(token), chunk(1, 256_000));
+    }
+    assert_eq!((0..10).map(|_| queue.pop().unwrap().0.token).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    for token in 100..8_000 {
+        queue.push(from(token), update(1, 500));
+    }
+    let order = all(&mut queue);
+    let next = order.iter().position(|&token| token == 10).unwrap();
+    assert!(next <= 3 * 270_000 / 1_000, "{next} small ones before the next chunk");
+}
+
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(200), Just(5_000), Just(60_000)]
+}
+
+proptest! {
+    /// Everything comes out once; what is of one flow in the order in which it went in, whatever its size.
+    #[test]
+    fn order_in_a_flow_is_kept(
+        steps in proptest::collection::vec((0u32..6, sizes(), any::<bool>()), 0..300),
+    ) {
+        let mut queue = EvaluationQueue::default();
+        let (mut waiting, mut out) = (BTreeMap::<u32, VecDeque<u64>>::new(), 0);
+        let mut took = |waiting: &mut BTreeMap<u32, VecDeque<u64>>, (origin, command): (Origin, Command)| {
+            let Command::Update(update) = command else { panic!("only updates") };
+            let key = update.key_name.to_string()[3..4].parse().unwrap();
+            out += 1;
+            assert_eq!(waiting.get_mut(&key).and_then(VecDeque::pop_front), Some(origin.token));
+        };
+        let count = steps.len();
+        for (token, (key, octets, pops)) in steps.into_iter().enumerate() {
+            prop_assert!(queue.push(from(token as u64), update(key, octets)));
+            waiting.entry(key).or_default().push_back(token as u64);
+            if pops && let Some(next) = queue.pop() {
+                took(&mut waiting, next);
+            }
+        }
+        while let Some(next) = queue.pop() {
+            took(&mut waiting, next);
+        }
+        prop_assert_eq!(out, count);
+        prop_assert_eq!((queue.len, queue.large_octets), (0, 0));
+        prop_assert!(queue.flows.is_empty() && queue.rings.iter().all(|ring| ring.turns.is_empty()));
+    }
+
+    /// Flows that wait all the time get the same, whatever the sizes of what they send.
+    #[test]
+    fn flows_share_by_octets(sizes in proptest::collection::vec(100usize..4_000, 2..8)) {
+        let mut queue = EvaluationQueue::default();
+        for (key, &octets) in sizes.iter().enumerate() {
+            for _ in 0..1_000_000 / (octets + COMMAND_COST) {
+                queue.push(from(key as u64), update(key as u32, octets));
+            }
+        }
+        let mut taken = vec![0; sizes.len()];
+        while taken.iter().all(|&taken| taken < 100_000) {
+            let key = queue.pop().unwrap().0.token as usize;
+            taken[key] += sizes[key] + COMMAND_COST;
+            let (least, most) = (taken.iter().min().unwrap(), taken.iter().max().unwrap());
+            prop_assert!(most - least <= 2 * (4_000 + COMMAND_COST + TURN_COST[0]), "{:?}", taken);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Repeats: which signed messages were executed, with what outcome (exactly once, precisely).
+//!
+//! The table is bounded. The oldest signed time is evicted first, and eviction raises the floor of its key: a
+//! message signed at or before the floor that is not in the table may have been executed, so it gets BADTIME.
+//! Nothing is executed twice, whatever any clock says. How it lies in memory: `docs/decisions/0019`.
+
+// Sessions in the order of signed time.
+mod pages;
+// Names of keys, by number.
+mod keys;
+// To a checkpoint, and back.
+mod frozen;
+
+pub(crate) use frozen::FrozenSessions;
+
+use super::hash::{Item, item_hash};
+use crate::limits::{SESSION_COUNT_MAX, SESSION_FLOORS_MAX, TIME_SIGNED_MAX};
+use keys::Keys;
+use pages::{Pages, Slot, place_of};
+use wire::name::Name;
+use wire::number::Rcode;
+
+/// Names a signed message.
+pub(crate) type Identity = [u8; 16];
+
+/// What was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// Address of the client, an IPv4 one mapped into IPv6.
+    pub(crate) source: [u8; 16],
+    pub(crate) rcode: Rcode,
+}
+
+/// What the table knows about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It is new: execute it.
+    New,
+    /// It was executed for the same address, with this outcome.
+    Repeat(Rcode),
+    /// It was executed for another address, or is too old to tell.
+    BadTime,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pages: Pages,
+    keys: Keys,
+    /// Floor of every key, raised when there are too many floors of single ones.
+    floor_of_all: u64,
+    count_max: usize,
+    hash: u128,
+}
+
+impl Sessions {
+    /// An empty table.
+    ///
+    /// # Panics
+    /// When it may hold more than [`SESSION_COUNT_MAX`].
+    pub(crate) fn new(count_max: usize) -> Self {
+        assert!(count_max <= SESSION_COUNT_MAX, "keys are numbered for so many");
+        Self { pages: Pages::default(), keys: Keys::default(), floor_of_all: 0, count_max, hash: floor_of_all_hash(0) }
+    }
+
+    pub(crate) const fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The session of a message; the time at which it was signed is part of what its identity is a digest of.
+    pub(crate) fn get(&self, identity: &Identity, time_signed: u64) -> Option<Session> {
+        let slot = self.pages.get(&place_of(time_signed, identity))?;
+        Some(Session { source: slot.source, rcode: Rcode(u16::from(slot.rcode)) })
+    }
+
+    /// What a message is, given the address that it came from now.
+    pub(crate) fn known(&self, identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16]) -> Known {
+        match self.get(identity, time_signed) {
+            Some(session) if session.source == *source => Known::Repeat(session.rcode),
+            Some(_) => Known::BadTime,
+            // Times start at one: a floor of zero refuses nothing but what was signed in the first second of 1970.
+            None if time_signed.min(TIME_SIGNED_MAX) <= self.keys.floor(key_name).max(self.floor_of_all) => {
+                Known::BadTime
+            }
+            None => Known::New,
+        }
+    }
+
+    /// Notes an executed message, and evicts the oldest when the table is full.
+    pub(crate) fn insert(
+        &mut self,
+        identity: Identity,
+        key_name: &Name,
+        time_signed: u64,
+        source: [u8; 16],
+        rcode: Rcode,
+    ) {
+        let key = self.keys.number_of(key_name);
+        self.put(&identity, key, time_signed, source, rcode);
+        while self.pages.len() > self.count_max {
+            let Some(oldest) = self.pages.pop_first() else { break };
+            self.raise_floor(oldest.key(), oldest.time_signed());
+            self.gone(&oldest);
+        }
+    }
+
+    fn put(&mut self, identity: &Identity, key: u32, time_signed: u64, source: [u8; 16], rcode: Rcode) {
+        // The RCODE of a message has four bits (RFC 1035 4.1.1).
+        let rcode = u8::try_from(rcode.0).unwrap_or(u8::MAX);
+        self.keys.enter(key);
+        let slot = Slot::new(place_of(time_signed, identity), source, key, rcode);
+        self.hash = self.hash.wrapping_add(self.slot_hash(&slot));
+        if let Some(old) = self.pages.put(slot) {
+            self.gone(&old);
+        }
+    }
+
+    /// A session is not in the table any more.
+    fn gone(&mut self, slot: &Slot) {
+        self.hash = self.hash.wrapping_sub(self.slot_hash(slot));
+        self.keys.leave(slot.key());
+    }
+
+    fn raise_floor(&mut self, key: u32, time_signed: u64) {
+        let Some(before) = self.keys.raise_floor(key, time_signed) else { return };
+        let name = &self.keys.get(key).name;
+        if before != 0 {
+            self.hash = self.hash.wrapping_sub(floor_hash(name, before));
+        }
+        self.hash = self.hash.wrapping_add(floor_hash(name, time_signed));
+        if self.keys.floor_count() > SESSION_FLOORS_MAX
+            && let Some((name, floor)) = self.keys.take_lowest_floor()
+        {
+            self.hash = self.hash.wrapping_sub(floor_hash(&name, floor));
+            self.hash = self.hash.wrapping_sub(floor_of_all_hash(self.floor_of_all));
+            self.floor_of_all = self.floor_of_all.max(floor);
+            self.hash = self.hash.wrapping_add(floor_of_all_hash(self.floor_of_all));
+        }
+    }
+
+    fn slot_hash(&self, slot: &Slot) -> u128 {
+        let name = &self.keys.get(slot.key()).name;
+        session_hash(&slot.identity(), name, slot.time_signed(), &slot.source, u16::from(slot.rcode))
+    }
+}
+
+fn session_hash(identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16], rcode: u16) -> u128 {
+    let (time_signed, rcode) = (time_signed.to_be_bytes(), rcode.to_be_bytes());
+    item_hash(Item::Session, &[identity, key_name.octets(), &time_signed, source, &rcode])
+}
+
+fn floor_hash(key_name: &Name, floor: u64) -> u128 {
+    item_hash(Item::Floor, &[key_name.octets(), &floor.to_be_bytes()])
+}
+
+fn floor_of_all_hash(floor: u64) -> u128 {
+    item_hash(Item::Floor, &[&floor.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Where sessions lie: pages of slots in the order of signed time, the oldest first to go.
+//!
+//! ```text
+//!   directory   lowest place of each page, the page        (some 25,000 of 6 M sessions)
+//!   page        up to 256 slots of 42 octets, newest first (so that the oldest leaves at the end)
+//! ```
+//! No operation touches more than two pages: one that is full is cut in two, nothing is ever laid out anew as a whole.
+//! Pages are shared with frozen copies and copied when they change.
+
+use super::Identity;
+use crate::limits::{SESSION_PAGE_MAX, TIME_SIGNED_MAX};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Slots by which a page grows: little stays unused, and few of its slots are copied for each that comes.
+const PAGE_SLOTS_STEP: usize = 16;
+
+/// What sessions are found and ordered by: signed time, then identity, both as octets.
+pub(super) type Place = [u8; 6 + 16];
+
+/// One session, without padding: there are millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) place: Place,
+    pub(super) source: [u8; 16],
+    /// Number of the key's name, big-endian.
+    key: [u8; 3],
+    pub(super) rcode: u8,
+}
+
+const _: () = assert!(size_of::<Slot>() == 42 && align_of::<Slot>() == 1, "a slot has no padding");
+
+pub(super) fn place_of(time_signed: u64, identity: &Identity) -> Place {
+    let mut place = [0; 22];
+    place[..6].copy_from_slice(&time_signed.min(TIME_SIGNED_MAX).to_be_bytes()[2..]);
+    place[6..].copy_from_slice(identity);
+    place
+}
+
+impl Slot {
+    pub(super) fn new(place: Place, source: [u8; 16], key: u32, rcode: u8) -> Self {
+        let [high, key @ ..] = key.to_be_bytes();
+        assert_eq!(high, 0, "names of keys are fewer than 2^24");
+        Self { place, source, key, rcode }
+    }
+
+    pub(super) fn time_signed(&self) -> u64 {
+        let mut octets = [0; 8];
+        octets[2..].copy_from_slice(&self.place[..6]);
+        u64::from_be_bytes(octets)
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        let mut identity = [0; 16];
+        identity.copy_from_slice(&self.place[6..]);
+        identity
+    }
+
+    pub(super) const fn key(&self) -> u32 {
+        u32::from_be_bytes([0, self.key[0], self.key[1], self.key[2]])
+    }
+}
+
+/// Slots, newest first.
+pub(super) type Page = Vec<Slot>;
+
+/// All pages, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pages {
+    /// A place at or below all of the page and above all of the page before it.
+    directory: VecDeque<(Place, Arc<Page>)>,
+    len: usize,
+}
+
+impl Pages {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The page where a place is, or belongs.
+    fn page_of(&self, place: &Place) -> usize {
+        // What is new is mostly the newest.
+        if self.directory.back().is_some_and(|(lowest, _)| lowest <= place) {
+            return self.directory.len() - 1;
+        }
+        self.directory.partition_point(|(lowest, _)| lowest <= place).saturating_sub(1)
+    }
+
+    pub(super) fn get(&self, place: &Place) -> Option<&Slot> {
+        let (_, page) = self.directory.get(self.page_of(place))?;
+        page.get(find(page, place).ok()?)
+    }
+
+    /// Puts a session where it belongs; gives the one that was there.
+    pub(super) fn put(&mut self, slot: Slot) -> Option<Slot> {
+        let number = self.page_of(&slot.place);
+        let Some((lowest, page)) = self.directory.get_mut(number) else {
+            self.append(slot);
+            return None;
+        };
+        let at = match find(page, &slot.place) {
+            Ok(at) => return Some(core::mem::replace(&mut Arc::make_mut(page)[at], slot)),
+            Err(at) => at,
+        };
+        if page.len() < SESSION_PAGE_MAX {
+            *lowest = slot.place.min(*lowest);
+            let page = Arc::make_mut(page);
+            if page.len() == page.capacity() {
+                page.reserve_exact(PAGE_SLOTS_STEP);
+            }
+            page.insert(at, slot);
+            self.len += 1;
+            return None;
+        }
+        if at == 0 && number + 1 == self.directory.len() {
+            // Sessions that come in order, as from a checkpoint, leave full pages behind them.
+            self.append(slot);
+            return None;
+        }
+        self.split(number);
+        self.put(slot)
+    }
+
+    fn append(&mut self, slot: Slot) {
+        let mut page = Page::with_capacity(PAGE_SLOTS_STEP);
+        page.push(slot);
+        self.directory.push_back((slot.place, Arc::new(page)));
+        self.len += 1;
+    }
+
+    /// Cuts a page in two.
+    fn split(&mut self, number: usize) {
+        let (_, page) = &mut self.directory[number];
+        let (newer, older) = page.split_at(SESSION_PAGE_MAX / 2);
+        let (newer, older) = (newer.to_vec(), older.to_vec());
+        *page = Arc::new(older);
+        let lowest = newer[newer.len() - 1].place;
+        self.directory.insert(number + 1, (lowest, Arc::new(newer)));
+    }
+
+    /// Takes the oldest.
+    pub(super) fn pop_first(&mut self) -> Option<Slot> {
+        let (_, page) = self.directory.front_mut()?;
+        let slot = Arc::make_mut(page).pop()?;
+        if page.is_empty() {
+            self.directory.pop_front();
+        }
+        self.len -= 1;
+        Some(slot)
+    }
+
+    #[cfg(test)]
+    pub(super) fn page_count(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Takes the oldest page.
+    pub(super) fn pop_page(&mut self) -> Option<Arc<Page>> {
+        let (_, page) = self.directory.pop_front()?;
+        self.len -= page.len();
+        Some(page)
+    }
+}
+
+/// Where a place is among slots, newest first; or where it belongs.
+fn find(page: &Page, place: &Place) -> Result<usize, usize> {
+    page.binary_search_by(|slot| place.cmp(&slot.place))
+}

@@ -1,0 +1,223 @@
+//! The table against what it should be, written as plainly as possible.
+
+use super::*;
+use crate::codec::Decoder;
+use crate::limits::SESSION_PAGE_MAX;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn key() -> Name {
+    "key.".parse().unwrap()
+}
+
+fn identity(number: u8) -> Identity {
+    [number; 16]
+}
+
+const HOME: [u8; 16] = [1; 16];
+const AWAY: [u8; 16] = [2; 16];
+
+#[test]
+fn repeats_get_the_stored_outcome_at_home_and_badtime_elsewhere() {
+    let mut sessions = Sessions::new(10);
+    assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::New);
+    sessions.insert(identity(1), &key(), 100, HOME, Rcode::NXRRSET);
+    assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::Repeat(Rcode::NXRRSET));
+    assert_eq!(sessions.known(&identity(1), &key(), 100, &AWAY), Known::BadTime);
+}
+
+#[test]
+fn what_is_at_or_below_the_floor_of_its_key_is_not_executed() {
+    let mut sessions = Sessions::new(2);
+    for (number, time) in [(1, 100), (2, 300), (3, 200)] {
+        sessions.insert(identity(number), &key(), time, HOME, Rcode::NOERROR);
+    }
+    assert_eq!(sessions.len(), 2);
+    assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::BadTime);
+    assert_eq!(sessions.known(&identity(9), &key(), 100, &HOME), Known::BadTime);
+    assert_eq!(sessions.known(&identity(9), &key(), 101, &HOME), Known::New);
+    let other = "other.".parse().unwrap();
+    assert_eq!(sessions.known(&identity(9), &other, 100, &HOME), Known::New);
+    // The newcomer itself may be the oldest.
+    sessions.insert(identity(4), &key(), 150, HOME, Rcode::NOERROR);
+    assert_eq!(sessions.known(&identity(4), &key(), 150, &HOME), Known::BadTime);
+}
+
+#[test]
+fn times_beyond_the_48_bits_of_tsig_are_the_last_of_them() {
+    let mut sessions = Sessions::new(2);
+    sessions.insert(identity(1), &key(), u64::MAX, HOME, Rcode::NOERROR);
+    assert_eq!(sessions.known(&identity(1), &key(), u64::MAX, &HOME), Known::Repeat(Rcode::NOERROR));
+    sessions.insert(identity(2), &key(), u64::MAX, HOME, Rcode::NOERROR);
+    sessions.insert(identity(3), &key(), u64::MAX, HOME, Rcode::NOERROR);
+    assert_eq!(sessions.known(&identity(1), &key(), u64::MAX, &HOME), Known::BadTime);
+    let copy = restored(&mut sessions.freeze(true), 2);
+    assert_eq!(copy.hash(), sessions.hash());
+}
+
+fn restored(frozen: &mut FrozenSessions, count_max: usize) -> Sessions {
+    let mut sessions = Sessions::new(count_max);
+    let mut take = |item: crate::codec::Encoder| {
+        let octets = item.finish();
+        let mut from = Decoder::new(&octets);
+        sessions.restore(&mut from).unwrap();
+        from.finish().unwrap();
+    };
+    while frozen.encode_step(&mut take) {}
+    sessions
+}
+
+/// The table as its promise reads: a map in the order of eviction, and floors by name.
+#[derive(Clone, Default)]
+struct Model {
+    sessions: BTreeMap<(u64, Identity), (Name, [u8; 16], Rcode)>,
+    floors: BTreeMap<Name, u64>,
+}
+
+impl Model {
+    fn known(&self, identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16]) -> Known {
+        match self.sessions.get(&(time_signed, *identity)) {
+            Some((_, first, rcode)) if first == source => Known::Repeat(*rcode),
+            Some(_) => Known::BadTime,
+            None if self.floors.get(key_name).is_some_and(|&floor| time_signed <= floor) => Known::BadTime,
+            None => Known::New,
+        }
+    }
+
+    fn insert(&mut self, (time, identity): (u64, Identity), name: &Name, source: [u8; 16], rcode: Rcode, max: usize) {
+        self.sessions.insert((time, identity), (name.clone(), source, rcode));
+        while self.sessions.len() > max {
+            let ((time, _), (name, ..)) = self.sessions.pop_first().unwrap();
+            let floor = self.floors.entry(name).or_default();
+            *floor = time.max(*floor);
+        }
+    }
+
+    fn hash(&self) -> u128 {
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|((time, identity), (name, source, rcode))| session_hash(identity, name, *time, source, rcode.0));
+        let floors = self.floors.iter().filter(|&(_, &floor)| floor != 0).map(|(name, &floor)| floor_hash(name, floor));
+        sessions.chain(floors).fold(floor_of_all_hash(0), u128::wrapping_add)
+    }
+
+    /// That a table says the same of everything that was ever put into it, and of something new.
+    fn assert_same(&self, table: &Sessions, all: &[(u64, Identity, Name)]) {
+        assert_eq!(table.len(), self.sessions.len());
+        assert_eq!(table.hash(), self.hash());
+        for (time, identity, name) in all {
+            for (identity, source) in [(*identity, HOME), (*identity, AWAY), ([0xEE; 16], HOME)] {
+                let want = self.known(&identity, name, *time, &source);
+                assert_eq!(table.known(&identity, name, *time, &source), want, "{time} {identity:?} {name}");
+            }
+        }
+    }
+}
+
+/// Names whose sessions and floors the table has.
+fn names_of(table: &Sessions) -> usize {
+    table.keys.pages().iter().flat_map(|page| page.iter()).flatten().count()
+}
+
+/// So many steps that pages are cut and emptied; few times and leading octets, so that many lie together.
+fn steps() -> impl Strategy<Value = Vec<(u64, u8, u16, u8, u8)>> {
+    proptest::collection::vec((0u64..40, 0u8..4, any::<u16>(), 0u8..5, 0u8..30), 0..3 * SESSION_PAGE_MAX)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is inserted in whatever order, the table is the model; so are copies of it that were made meanwhile, in
+    /// both encodings, and what is restored from them goes on as the others do.
+    #[test]
+    fn a_table_is_what_the_model_is(
+        steps in steps(),
+        count_max in prop_oneof![Just(0usize), 1usize..20, Just(2 * SESSION_PAGE_MAX), Just(100_000)],
+        drift in 0u64..3,
+    ) {
+        let (mut table, mut model) = (Sessions::new(count_max), Model::default());
+        let (mut all, mut copies) = (Vec::new(), Vec::new());
+        for (number, (time, first, rest, owner, rcode)) in steps.into_iter().enumerate() {
+            // Some histories move on in time, some stay.
+            let time = time + 1 + drift * number as u64 / 8;
+            let mut identity = [first; 16];
+            identity[14..].copy_from_slice(&rest.to_be_bytes());
+            let name: Name = format!("key{owner}.").parse().unwrap();
+            let rcode = Rcode(u16::from(rcode % 11));
+            table.insert(identity, &name, time, HOME, rcode);
+            model.insert((time, identity), &name, HOME, rcode, count_max);
+            all.push((time, identity, name));
+            if number % 97 == 0 {
+                copies.push((table.freeze(number % 2 == 0), model.clone(), table.hash()));
+            }
+        }
+        model.assert_same(&table, &all);
+        prop_assert!(names_of(&table) <= 5);
+        for (mut frozen, model, hash) in copies {
+            let mut copy = restored(&mut frozen, count_max);
+            prop_assert_eq!(copy.hash(), hash);
+            model.assert_same(&copy, &all);
+            let (mut model, mut later) = (model, 10_000);
+            for (_, identity, name) in all.iter().take(30) {
+                later += 1;
+                copy.insert(*identity, name, later, AWAY, Rcode::REFUSED);
+                model.insert((later, *identity), name, AWAY, Rcode::REFUSED, count_max);
+            }
+            model.assert_same(&copy, &all);
+        }
+    }
+
+    #[test]
+    fn nothing_is_executed_twice(inserts in proptest::collection::vec((any::<u8>(), 1u64..50), 0..60)) {
+        let mut sessions = Sessions::new(16);
+        let mut executed = std::collections::BTreeSet::new();
+        for (number, time) in inserts {
+            // The signed time is part of what the identity is a digest of.
+            let mut identity = identity(number);
+            identity[15] = time as u8;
+            if sessions.known(&identity, &key(), time, &HOME) == Known::New {
+                prop_assert!(executed.insert(identity), "executed twice");
+                sessions.insert(identity, &key(), time, HOME, Rcode::NOERROR);
+            }
+            prop_assert!(sessions.len() <= 16);
+        }
+    }
+}
+
+/// With more floors than there may be the lowest becomes that of all keys, on a restored table too.
+#[test]
+fn floors_beyond_the_limit_become_the_floor_of_all() {
+    let mut sessions = Sessions::new(1);
+    let name = |number: usize| -> Name { format!("k{number}.").parse().unwrap() };
+    for number in 0..SESSION_FLOORS_MAX + 3 {
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        sessions.insert(identity, &name(number), 10 + number as u64, HOME, Rcode::NOERROR);
+    }
+    assert_eq!(sessions.keys.floor_count(), SESSION_FLOORS_MAX);
+    assert_eq!(sessions.floor_of_all, 11, "of the first two keys");
+    assert_eq!(sessions.known(&identity(9), &name(0), 11, &HOME), Known::BadTime);
+    assert_eq!(sessions.known(&identity(9), &name(0), 12, &HOME), Known::New);
+    assert_eq!(sessions.known(&identity(9), &name(2), 12, &HOME), Known::BadTime);
+    let copy = restored(&mut sessions.freeze(true), 1);
+    assert_eq!((copy.hash(), copy.floor_of_all, copy.len()), (sessions.hash(), 11, 1));
+}
+
+/// What is not in memory for long is as large as what is in it: pages that sessions left are not kept.
+#[test]
+fn pages_are_full_after_a_checkpoint_and_gone_when_they_are_empty() {
+    let count = 20 * SESSION_PAGE_MAX;
+    let mut sessions = Sessions::new(count);
+    let insert = |sessions: &mut Sessions, number: u64| {
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+        sessions.insert(identity, &key(), 1_000 + number / 500, HOME, Rcode::NOERROR);
+    };
+    (0..3 * count as u64).for_each(|number| insert(&mut sessions, number));
+    assert_eq!(sessions.len(), count);
+    let pages = sessions.pages.page_count();
+    assert!(pages <= 2 * 20 + 2, "{pages} pages: at least half of each is full");
+    assert_eq!(restored(&mut sessions.freeze(true), count).pages.page_count(), 20);
+}

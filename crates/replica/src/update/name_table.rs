@@ -1,0 +1,99 @@
+//! A map by name that copies share: a copy of 100,000 names costs 256 counts, and a change of a copy one part of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::limits::NAME_OCTETS_MAX;
+use wire::name::NameRef;
+
+/// Parts; a power of two.
+const SHARDS: usize = 256;
+
+type Shard<V> = Arc<BTreeMap<Box<[u8]>, V>>;
+
+/// Values by name, whatever its case.
+#[derive(Clone, Debug)]
+pub struct NameTable<V> {
+    /// By name in lower case; a name's part is by a checksum of it.
+    shards: Vec<Shard<V>>,
+    len: usize,
+}
+
+impl<V> Default for NameTable<V> {
+    fn default() -> Self {
+        let empty = Shard::default();
+        Self { shards: vec![empty; SHARDS], len: 0 }
+    }
+}
+
+impl<V: Clone> NameTable<V> {
+    /// What is known of a name.
+    #[must_use]
+    pub fn get(&self, name: NameRef<'_>) -> Option<&V> {
+        let mut lower = [0; NAME_OCTETS_MAX];
+        let lower = &mut lower[..name.octets().len()];
+        lower.copy_from_slice(name.octets());
+        lower.make_ascii_lowercase();
+        self.shards[shard_of(lower)].get(&*lower)
+    }
+
+    /// Puts a value in, in the place of one of the same name.
+    pub fn insert(&mut self, name: NameRef<'_>, value: V) {
+        let lower = name.octets().to_ascii_lowercase();
+        let before = Arc::make_mut(&mut self.shards[shard_of(&lower)]).insert(lower.into(), value);
+        self.len += usize::from(before.is_none());
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, name: NameRef<'_>) {
+        if self.get(name).is_some() {
+            let lower = name.octets().to_ascii_lowercase();
+            Arc::make_mut(&mut self.shards[shard_of(&lower)]).remove(&*lower);
+            self.len -= 1;
+        }
+    }
+
+    /// All values, in an order that is that of nobody.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.shards.iter().flat_map(|shard| shard.values())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+fn shard_of(lower: &[u8]) -> usize {
+    crc32c::crc32c(lower) as usize % SHARDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::name::Name;
+
+    #[test]
+    fn copies_do_not_see_what_comes_later() {
+        let name = |number: usize| -> Name { format!("K{number}.").parse().unwrap() };
+        let mut table = NameTable::default();
+        (0..2_000).for_each(|number| table.insert(name(number).as_ref(), number));
+        let copy = table.clone();
+        for number in (0..2_000).step_by(2) {
+            table.remove(name(number).as_ref());
+            table.insert(name(number + 1).as_ref(), 0);
+        }
+        assert_eq!((table.len(), copy.len()), (1_000, 2_000));
+        assert_eq!((table.values().count(), table.values().sum::<usize>()), (1_000, 0));
+        assert!((0..2_000).all(|number| copy.get(name(number).as_ref()) == Some(&number)));
+        assert_eq!(table.get("k1.".parse::<Name>().unwrap().as_ref()), Some(&0), "whatever the case");
+        table.remove(name(0).as_ref());
+        assert_eq!(table.len(), 1_000, "it was gone before");
+    }
+}

@@ -1,0 +1,96 @@
+//! Two builds in one cluster: nodes go over to this software and back while clients go on.
+//!
+//! The build before is of commit 20bee7d2a54d, the last one of feature level 1 (`docs/decisions/0013`): whatever comes
+//! after it must live beside it until `cluster upgrade`. `cargo xtask test --full` builds it into `target/peers`;
+//! without it the test is skipped.
+
+use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
+use crate::support::nodes::{Nodes, config};
+use crate::updates::{Stream, assert_on_every_node};
+use std::path::{Path, PathBuf};
+
+/// The build before; without it says that the test is skipped.
+fn previous() -> Option<PathBuf> {
+    let path = std::env::var_os("CATAMARAN_PREVIOUS").map(PathBuf::from).filter(|path| path.exists());
+    if path.is_none() {
+        println!("skipped: the build before this one is made by `cargo xtask test --full`");
+    }
+    path
+}
+
+/// A cluster whose nodes run one build or the other, and all that clients were told is done.
+struct Mixed {
+    cluster: Cluster,
+    nodes: Nodes,
+    acknowledged: Vec<String>,
+    steps: u64,
+}
+
+impl Mixed {
+    /// Founded by the build before. The log is so small that each node writes checkpoints all the time.
+    fn new(program: &Path) -> Self {
+        let mut cluster = Cluster::start_program("upgrade", 3, program);
+        assert_eq!(cluster.end("TERM"), Some(0));
+        for id in cluster.ids() {
+            let text = std::fs::read_to_string(config(&cluster, id)).unwrap();
+            let small = format!("{text}\n[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+            std::fs::write(config(&cluster, id), small).unwrap();
+        }
+        let mut nodes = Nodes::default();
+        cluster.ids().for_each(|id| nodes.start_program(&cluster, id, program));
+        Self { cluster, nodes, acknowledged: Vec::new(), steps: 0 }
+    }
+
+    /// Puts another build in the place of a node's, while clients send updates through every node; then all nodes hold
+    /// the same, and everything that was ever acknowledged.
+    fn replace(&mut self, id: u64, program: &Path) {
+        self.steps += 1;
+        let prefix = |through| format!("u{}-{through}", self.steps);
+        let streams: Vec<Stream> =
+            self.cluster.ids().map(|through| Stream::start(&self.cluster, through, &prefix(through))).collect();
+        let go_on = || {
+            let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
+            wait_for("acknowledged updates", || {
+                let more = |(stream, before): (&Stream, &usize)| stream.acknowledged() >= before + 50;
+                streams.iter().zip(&before).all(more).then_some(())
+            });
+        };
+        go_on();
+        self.nodes.stop(id);
+        self.nodes.start_program(&self.cluster, id, program);
+        go_on();
+        self.acknowledged.extend(streams.into_iter().flat_map(Stream::finish));
+        self.cluster.settle();
+        assert_on_every_node(&self.cluster, &self.acknowledged);
+    }
+
+    fn replace_all(&mut self, program: &Path) {
+        self.cluster.ids().for_each(|id| self.replace(id, program));
+    }
+
+    /// The feature level that this software's nodes say the cluster has.
+    fn levels(&self) -> Option<Vec<u64>> {
+        self.cluster.ids().map(|id| self.cluster.status(id)?["feature_level"].as_u64()).collect()
+    }
+}
+
+#[test]
+fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() {
+    let Some(previous) = previous() else { return };
+    let this = Path::new(CATAMARAN);
+    let mut mixed = Mixed::new(&previous);
+    mixed.replace_all(this);
+    assert_eq!(mixed.levels(), Some(vec![1; 3]), "it rises when somebody says so");
+    // Checkpoints and logs of this software are there by now: the one before reads them.
+    let written = mixed.cluster.metric(1, "catamaran_checkpoints_written_total");
+    assert!(written >= 1, "{written} checkpoints written by node 1 in this build");
+    mixed.replace_all(&previous);
+    mixed.replace_all(this);
+    let upgraded = mixed.cluster.run(&["cluster", "upgrade"]);
+    assert!(upgraded.status.success(), "{}", String::from_utf8_lossy(&upgraded.stderr));
+    wait_for("the level of all nodes", || (mixed.levels()? == [2, 2, 2]).then_some(()));
+    mixed.replace(2, this);
+    let alarms: u64 = mixed.cluster.ids().map(|id| mixed.cluster.metric(id, "catamaran_alarms_total")).sum();
+    assert_eq!(alarms, 0);
+    mixed.cluster.ids().for_each(|id| mixed.nodes.stop(id));
+}
