@@ -43,6 +43,8 @@ pub struct ReplicaConfig {
     pub audit_after: u64,
     /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
     pub start_stale_after_ms: u64,
+    /// Whether clients ask this member: one that nobody asks is waited for by no update.
+    pub answers_queries: bool,
 }
 
 impl ReplicaConfig {
@@ -65,6 +67,7 @@ impl ReplicaConfig {
             history_total_octets_max: HISTORY_TOTAL_OCTETS_MAX,
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
+            answers_queries: true,
         }
     }
 }

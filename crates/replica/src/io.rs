@@ -205,6 +205,16 @@ pub enum StaleOption {
     Expire,
 }
 
+/// Where an update of a zone has to be before its client is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AckOption {
+    /// On stable storage at a majority, and visible on the member that answers.
+    #[default]
+    Majority,
+    /// Visible on every member that answers queries, too.
+    AllLive,
+}
+
 /// Replicated options of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneOptions {
@@ -212,6 +222,8 @@ pub struct ZoneOptions {
     pub serial_policy: SerialPolicyOption,
     /// What it does without a leader.
     pub stale: StaleOption,
+    /// When its updates are acknowledged.
+    pub ack: AckOption,
 }
 
 /// A change of replicated state that an administrator asks for; any replica takes it.
@@ -443,9 +455,42 @@ pub struct Standing {
     pub data_key: u32,
 }
 
-/// An update that changed a zone, for who asks later what happened.
+/// What an entry left for who asks later who did what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditRecord {
+pub enum AuditRecord {
+    /// An update changed a zone.
+    Update(UpdateRecord),
+    /// An administrator changed something, through the API of some node.
+    Action(ActionRecord),
+}
+
+impl AuditRecord {
+    /// Index of its entry: the same on all members, and rising.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index,
+            Self::Action(record) => record.index,
+        }
+    }
+}
+
+/// What an administrator changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRecord {
+    /// Index of its entry.
+    pub index: u64,
+    /// When the leader took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What was done, in words that do not change.
+    pub action: &'static str,
+    /// To what; never a secret.
+    pub subject: String,
+}
+
+/// An update that changed a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRecord {
     /// Index of its entry: the same on all members, and rising.
     pub index: u64,
     /// When the leader evaluated it, in milliseconds since 1970.
@@ -707,6 +752,20 @@ pub enum Output {
     ServingChanged {
         /// The new state.
         serving: Serving,
+    },
+    /// Zones of [`AckOption::AllLive`] may be answered from until the clock of [`Now::monotonic_ms`] shows this, which
+    /// is to be looked at after a query came in; zero: not at all.
+    LeaseChanged {
+        /// Until when.
+        until_ms: u64,
+    },
+    /// Everything up to this index is shown by all members that count.
+    Everywhere {
+        /// The index.
+        index: u64,
+        /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader
+        /// heard of late.
+        of_rotation: bool,
     },
     /// This member was removed from the cluster: it never answers again.
     Removed {

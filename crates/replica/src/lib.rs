@@ -38,6 +38,7 @@ mod propose;
 mod reads;
 mod replica;
 mod report;
+mod rotation;
 mod status;
 mod succession;
 mod transfer;

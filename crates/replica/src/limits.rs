@@ -150,6 +150,21 @@ pub const REPORT_MS: u64 = 50;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
 /// one that does not take it.
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
+/// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
+pub const LEASE_MS: u64 = 1_000;
+/// How long the leader takes a member to be answering after the last such question that it granted: the lease, and as
+/// much as the clocks of two machines may differ in their rate.
+pub const LEASE_GUARD_MS: u64 = LEASE_MS + LEASE_MS / 10;
+/// Entries that a member outside the rotation may lag behind and still be taken in.
+pub const ROTATION_LAG_MAX: u64 = 100;
+/// How long it must have lagged no more.
+pub const ROTATION_SOUND_MS: u64 = 5_000;
+/// How long nobody must need a rotation before it is given up.
+pub const ROTATION_UNUSED_MS: u64 = 10_000;
+/// Batches of updates that a leader knows apart while they are not shown everywhere.
+pub const ROTATION_BATCHES_MAX: usize = 4_096;
+/// Reports of which a leader knows when they left; an answer to an older one says nothing any more.
+pub const REPORTS_SENT_MAX: usize = 20;
 /// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
 /// is does a restarted replica take itself to be.
 pub const CONTACT_NOTE_MS: u64 = 10_000;

@@ -6,16 +6,18 @@
 
 use crate::command::Answer;
 use crate::io::{NodeId, Output, Serving};
-use crate::limits::REPORT_MS;
+use crate::limits::{REPORT_MS, REPORTS_SENT_MAX};
 use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// State of reporting, of both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     sequence: u64,
     sent_ms: u64,
+    /// The last reports of this term, and when each left.
+    sent: VecDeque<(u64, u64)>,
     /// Index and hash of the report under way, and of the one after it.
     subject: Option<(u64, u128)>,
     next_subject: Option<(u64, u128)>,
@@ -36,6 +38,9 @@ pub(crate) struct Reports {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     pub(crate) at_ms: u64,
+    /// The report that it answered, and when that left: at some time after that it followed this leader.
+    sequence: u64,
+    sent_ms: u64,
     pub(crate) applied: u64,
     pub(crate) feature_level: u32,
 }
@@ -74,6 +79,7 @@ impl Replica {
         self.reports.unconfirmed = None;
         self.reports.came = 0;
         self.reports.sent_ms = 0;
+        self.reports.sent.clear();
     }
 
     pub(crate) fn tick_reports(&mut self) {
@@ -88,6 +94,10 @@ impl Replica {
         self.reports.next_subject = Some(own);
         self.reports.sequence += 1;
         self.reports.sent_ms = self.now.monotonic_ms;
+        self.reports.sent.push_back((self.reports.sequence, self.now.monotonic_ms));
+        if self.reports.sent.len() > REPORTS_SENT_MAX {
+            self.reports.sent.pop_front();
+        }
         self.reports.votes.clear();
         let (hash_index, hash) = self.reports.subject.unwrap_or(own);
         self.reports.votes.insert(self.driver.id(), hash);
@@ -101,6 +111,7 @@ impl Replica {
         for id in self.driver.others() {
             self.send(id, &Frame::Report(report));
         }
+        self.lead_rotation();
     }
 
     pub(crate) fn handle_report(&mut self, from: NodeId, report: Report) {
@@ -124,6 +135,7 @@ impl Replica {
             hash: self.machine.hashes.get(report.hash_index),
         };
         self.send(from, &Frame::ReportAck(ack));
+        self.ask_for_lease(from);
     }
 
     /// What was committed when a report came is applied: nothing newer was acknowledged before it.
@@ -155,10 +167,20 @@ impl Replica {
 
     /// When this leader last knew that a majority follows it; `None` before the first answers.
     fn quorum_heard_ms(&self) -> Option<u64> {
+        self.quorum_ms(|heard| heard.at_ms)
+    }
+
+    /// A moment at which a majority had elected nobody after this leader: each of it answered a report that left then
+    /// or later. `None` before the first answers.
+    pub(crate) fn quorum_followed_ms(&self) -> Option<u64> {
+        self.quorum_ms(|heard| heard.sent_ms)
+    }
+
+    /// The latest moment that is so early for a majority.
+    fn quorum_ms(&self, of: impl Fn(Heard) -> u64) -> Option<u64> {
         let own = self.driver.id();
         let at = |&id: &NodeId| {
-            let heard_ms =
-                if id == own { Some(self.now.monotonic_ms) } else { self.heard(id).map(|heard| heard.at_ms) };
+            let heard_ms = if id == own { Some(self.now.monotonic_ms) } else { self.heard(id).map(&of) };
             heard_ms.map(|at_ms| (at_ms, id))
         };
         let mut heard: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
@@ -169,12 +191,21 @@ impl Replica {
     }
 
     pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
-        if ack.term != self.driver.term() || !self.driver.is_leader() || ack.sequence != self.reports.sequence {
+        if ack.term != self.driver.term() || !self.driver.is_leader() {
             return;
         }
-        let heard = Heard { at_ms: self.now.monotonic_ms, applied: ack.applied, feature_level: ack.feature_level };
+        // On a long way an answer meets later reports; one that comes again, or was overtaken, says nothing new.
+        let sent = self.reports.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
+        let is_new = self.heard(from).is_none_or(|heard| heard.sequence < ack.sequence);
+        let Some(&(sequence, sent_ms)) = sent.filter(|_| is_new) else { return };
+        let ReportAck { applied, feature_level, .. } = ack;
+        let heard = Heard { at_ms: self.now.monotonic_ms, sequence, sent_ms, applied, feature_level };
         self.reports.heard.insert(from, heard);
+        self.rotation_heard();
         self.answer_everywhere();
+        if sequence != self.reports.sequence {
+            return;
+        }
         let Some((index, own)) = self.reports.subject else { return };
         if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
             self.reports.votes.insert(from, hash);
@@ -258,7 +289,9 @@ impl Replica {
     pub(crate) fn serve_stale_when_due(&mut self) {
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
         let knows_all = self.machine.applied.0 >= self.started_last_index;
-        if self.serving == Serving::No && waited && knows_all && !self.machine.settings.members().is_empty() {
+        // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
+        let is_member = self.machine.settings.is_member(self.driver.id());
+        if self.serving == Serving::No && waited && knows_all && is_member {
             self.set_serving(Serving::Stale);
         }
     }

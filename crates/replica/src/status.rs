@@ -67,6 +67,8 @@ pub struct MemberStatus {
     pub is_voter: bool,
     /// Whether it is to stay without a vote; who has none and is to get one is joining.
     pub stays_learner: bool,
+    /// Whether updates of zones with `ack = all-live` wait for it; unknown while no zone has that.
+    pub in_rotation: Option<bool>,
     /// The index that it applied, as the leader heard; unknown elsewhere.
     pub applied_index: Option<u64>,
     /// Milliseconds since the leader heard it; unknown elsewhere.
@@ -118,12 +120,14 @@ impl Replica {
         let driver = &self.driver;
         let settings = &self.machine.settings;
         let voters = driver.voters();
+        let rotation = Some(settings.rotation()).filter(|rotation| !rotation.is_empty());
         let members = settings.members().into_iter().map(|member| {
             let own = member.id == driver.id();
             let heard = self.heard(member.id).filter(|_| !own);
             MemberStatus {
                 is_voter: voters.contains(&member.id),
                 stays_learner: settings.is_learner(member.id),
+                in_rotation: rotation.map(|rotation| rotation.contains_key(&member.id)),
                 applied_index: if own { Some(self.machine.applied.0) } else { heard.map(|heard| heard.applied) },
                 heard_ms: heard.map(|heard| self.now.monotonic_ms.saturating_sub(heard.at_ms)),
                 feature_level: if own {
@@ -154,7 +158,7 @@ impl Replica {
             members: members.collect(),
             zones: Vec::new(),
             session_count: self.machine.sessions.len(),
-            waiting_count: self.waiters.len(),
+            waiting_count: self.waiters.len() + self.rotation.held.len(),
             alarms: self.machine.alarms,
             counters: self.counters,
         }

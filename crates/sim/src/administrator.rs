@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
 use crate::updates::{self, KEY, OTHER_KEY, SECRET, apex_records, main_records, main_zone, name, zone_id};
 use replica::io::{
-    AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
     SerialPolicyOption, StaleOption, ZoneOptions,
 };
 use wire::number::Rtype;
@@ -77,7 +77,8 @@ impl Administrator {
 }
 
 /// What a cluster is prepared with before anything goes wrong, in order.
-pub(crate) fn preparations() -> Vec<AdminCommand> {
+pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
+    let ack = if all_live { AckOption::AllLive } else { AckOption::Majority };
     let zone = main_zone();
     let contents = Contents::new(&zone, main_records()).expect("the zone that updates are sent to is a zone");
     let key = |key: &str, nonce| AdminCommand::AddKey {
@@ -87,7 +88,7 @@ pub(crate) fn preparations() -> Vec<AdminCommand> {
         nonce: [nonce; 12],
     };
     vec![
-        AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents },
+        AdminCommand::AddZone { zone, options: ZoneOptions { ack, ..ZoneOptions::default() }, contents },
         key(KEY, 1),
         key(OTHER_KEY, 2),
         grant(),
@@ -164,6 +165,7 @@ impl Simulation {
         let options = ZoneOptions {
             serial_policy: if salt % 2 == 0 { SerialPolicyOption::UnixTime } else { SerialPolicyOption::Increment },
             stale: if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve },
+            ack: AckOption::Majority,
         };
         let key = name(&format!("key-{}.", salt % 4));
         let member = 1 + rng.below(self.setup.members);

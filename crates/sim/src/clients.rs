@@ -316,6 +316,9 @@ impl Simulation {
         let was_revoked = administrator.was_revoked();
         let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
         told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
+        if self.setup.all_live {
+            self.look_everywhere(number)?;
+        }
         self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
         if before.is_some() {
             self.count.repeats_told += 1;
@@ -323,6 +326,18 @@ impl Simulation {
             self.count.acknowledged += 1;
         }
         if self.invariants.durable.is_due() { self.look_at_disks(index) } else { Ok(()) }
+    }
+
+    /// A client was told of an update that all members show which answer.
+    fn look_everywhere(&mut self, number: u64) -> Checked {
+        let now_us = self.events.now_us();
+        let Self { oracle, invariants, machines, .. } = self;
+        let members = machines.values().filter_map(|machine| {
+            let replica = machine.replica.as_ref()?;
+            Some((machine.id, replica, machine.now(now_us)))
+        });
+        let looked = invariants.everywhere.on_told((number, oracle.update(number)), members);
+        looked.map_err(|what| self.violation("all_live_is_visible_everywhere", what))
     }
 
     fn respond(&mut self, request: Request, says: Says) {

@@ -114,8 +114,10 @@ pub struct Reading {
 
 /// Wall time when a run begins: 2026-01-01T00:00:00Z.
 pub const WALL_START_MS: u64 = 1_767_225_600_000;
-/// Parts of a million by which a clock is too fast or too slow at most.
-const RATE_ERROR_PPM_MAX: u64 = 500;
+/// Parts of a million by which the clock of a sound machine is too fast or too slow at most.
+pub const RATE_ERROR_PPM: u64 = 500;
+/// The same of the worst machines: two of them differ by less than the tenth that leases allow for.
+pub const RATE_ERROR_PPM_MAX: u64 = 45_000;
 
 impl MachineClock {
     /// Clocks that are right.
@@ -123,10 +125,10 @@ impl MachineClock {
         Self { rate_ppm: 1_000_000, start_ms: 0, wall_error_ms: 0 }
     }
 
-    /// Clocks that are wrong: in rate by at most 500 parts of a million, on the wall by at most `wall_error_ms`.
-    pub fn drawn(rng: &mut Rng, wall_error_ms: u64) -> Self {
+    /// Clocks that are wrong: in rate by at most so many parts of a million, on the wall by at most `wall_error_ms`.
+    pub fn drawn(rng: &mut Rng, rate_error_ppm: u64, wall_error_ms: u64) -> Self {
         Self {
-            rate_ppm: rng.between(1_000_000 - RATE_ERROR_PPM_MAX, 1_000_000 + RATE_ERROR_PPM_MAX),
+            rate_ppm: rng.between(1_000_000 - rate_error_ppm, 1_000_000 + rate_error_ppm),
             start_ms: rng.below(1_000_000_000),
             wall_error_ms: rng.between(0, 2 * wall_error_ms) as i64 - wall_error_ms as i64,
         }
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_forward_clock_never_goes_back_and_the_wall_clock_may() {
-        let mut clock = MachineClock::drawn(&mut Rng::new(3), 5000);
+        let mut clock = MachineClock::drawn(&mut Rng::new(3), RATE_ERROR_PPM, 5000);
         let (mut before, mut jumped) = (clock.now(0), false);
         for step in 1..1000 {
             if step == 500 {

@@ -62,6 +62,8 @@ impl Simulation {
             }
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
+            | Output::LeaseChanged { .. }
+            | Output::Everywhere { .. }
             | Output::PeersChanged { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged

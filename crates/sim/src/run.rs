@@ -99,7 +99,7 @@ impl Simulation {
     /// A leader, a zone and keys, while nothing goes wrong.
     fn prepare(&mut self) -> Checked {
         self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| it.leader().is_some())?;
-        for command in preparations() {
+        for command in preparations(self.setup.all_live) {
             let done = self.count.commands_done;
             let to = self.leader().unwrap_or(1);
             self.command(to, command);

@@ -1,5 +1,6 @@
 //! How big and how bad a run is: everything that is drawn once.
 
+use crate::clock::{RATE_ERROR_PPM, RATE_ERROR_PPM_MAX};
 use crate::disk::DiskConfig;
 use crate::network::NetworkConfig;
 use crate::rng::Rng;
@@ -30,6 +31,10 @@ pub(crate) struct Setup {
     pub(crate) session_count_max: usize,
     /// After which time without a leader a member answers, marked stale.
     pub(crate) start_stale_after_ms: u64,
+    /// Whether updates are acknowledged only when every member that answers shows them.
+    pub(crate) all_live: bool,
+    /// Parts of a million by which clocks are too fast or too slow at most.
+    pub(crate) rate_error_ppm: u64,
     /// Milliseconds that wall clocks are off at most.
     pub(crate) wall_error_ms: u64,
     /// Longest time from an input to the round of work that it is part of.
@@ -57,6 +62,7 @@ impl Setup {
             ..LogConfig::default()
         };
         let quickest_us = rng.between(1_000, 20_000);
+        let other = &mut Rng::new(seed).fork("all-live");
         Self {
             seed,
             members,
@@ -65,6 +71,8 @@ impl Setup {
             log,
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
+            all_live: other.happens(350_000),
+            rate_error_ppm: if other.happens(500_000) { RATE_ERROR_PPM_MAX } else { RATE_ERROR_PPM },
             // A table that forgets refuses those whose clocks are behind.
             wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },
             wake_us_max: rng.between(1, 300),

@@ -141,7 +141,7 @@ impl Simulation {
         let mut machines = BTreeMap::new();
         for id in setup.ids() {
             let disk = SimDisk::new(setup.disk.clone(), rng.fork("disk"));
-            let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.wall_error_ms);
+            let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.rate_error_ppm, setup.wall_error_ms);
             machines.insert(id, Machine::new(id, disk, clock));
         }
         let mut simulation = Self {

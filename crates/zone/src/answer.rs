@@ -46,6 +46,8 @@ pub enum Servable {
     Loading,
     /// Not any more (RFC 1035 3.3.13, EXPIRE).
     Expired,
+    /// Not now: others may show something newer.
+    CutOff,
 }
 
 /// What an answer depends on besides the zones.
@@ -281,7 +283,7 @@ fn admit<'a>(zone: Option<Zone<'a>>, context: &AnswerContext<'_>) -> Result<Zone
     let state = if zone.serial().is_none() { Servable::Loading } else { (context.zone_state)(&zone) };
     match state {
         Servable::Ready => Ok(zone),
-        Servable::Loading => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::NOT_READY)),
+        Servable::Loading | Servable::CutOff => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::NOT_READY)),
         Servable::Expired => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::INVALID_DATA)),
     }
 }

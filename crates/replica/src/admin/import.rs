@@ -1,11 +1,11 @@
 //! New contents for a zone: a difference in one entry when it is small, else a staged import in chunks.
 
 use super::contents::{Contents, Replacement, ReplacementKind};
-use super::{AdminStep, NOBODY, StepKind, StepResult};
+use super::{AdminStep, Goal, NOBODY, StepKind, StepResult};
 use crate::command::Command;
 use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange};
 use crate::forward::Purpose;
-use crate::io::{AdminError, AdminReply, ZoneOptions};
+use crate::io::{AckOption, AdminError, AdminReply, ZoneOptions};
 use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
 use crate::machine::chunk_digest;
 use crate::replica::Replica;
@@ -38,6 +38,9 @@ impl Replica {
         let zone = canonical(zone);
         if self.machine.settings.zones().contains_key(&zone) {
             return Err(Err(AdminError::ZoneExists));
+        }
+        if options.ack == AckOption::AllLive && self.machine.settings.feature_level() < 2 {
+            return Err(Err(AdminError::LevelTooLow));
         }
         self.start_import(request_id, zone, ImportPurpose::Create { options }, contents);
         Ok(())
@@ -119,7 +122,12 @@ impl Replica {
             }
             StepKind::ImportChunk => import.in_flight -= 1,
             _ => {
+                let is_all_live = matches!(import.purpose,
+                    ImportPurpose::Create { options } if options.ack == AckOption::AllLive);
                 self.admin.imports.remove(&request_id);
+                if is_all_live {
+                    return self.wait_until(request_id, Goal::AllLiveKnown);
+                }
                 return self.admin_done(request_id, Ok(AdminReply::Done));
             }
         }

@@ -8,7 +8,7 @@ mod import;
 use crate::command::Command;
 use crate::entry::{DataKeyChange, Resealed, SettingsChange, TrustChange};
 use crate::forward::Purpose;
-use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
 use crate::limits::{
     ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
     EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
@@ -54,11 +54,22 @@ enum Goal {
     Leads(NodeId),
     /// Another member leads than this one.
     LedByAnother(NodeId),
+    /// Every member knows which zones have `ack = all-live`.
+    AllLiveKnown,
 }
 
 impl Goal {
     const fn is_of_leader(self) -> bool {
         matches!(self, Self::Leads(_) | Self::LedByAnother(_))
+    }
+
+    /// What an administrator is told when it has not come about in time.
+    const fn failure(self) -> AdminError {
+        match self {
+            Self::Leads(_) | Self::LedByAnother(_) => AdminError::LeaderStayed,
+            Self::AllLiveKnown => AdminError::NodeBehind,
+            Self::Out(_) | Self::Votes(..) | Self::Replaced { .. } => AdminError::Unknown,
+        }
     }
 }
 
@@ -102,7 +113,11 @@ impl Replica {
                 return self.start_replace_zone(request_id, &zone, replacement);
             }
             AdminCommand::SetZoneOptions { zone, options } => {
-                Command::Settings(SettingsChange::ZoneOptions { zone, options })
+                let command = Command::Settings(SettingsChange::ZoneOptions { zone, options });
+                let is_waited_for = options.ack == AckOption::AllLive;
+                let kind = if is_waited_for { StepKind::Until(Goal::AllLiveKnown) } else { StepKind::Single };
+                self.start_step(AdminStep { request_id, kind }, command);
+                return Ok(());
             }
             AdminCommand::RemoveZone { zone } => Command::Settings(SettingsChange::ZoneRemove { zone }),
             AdminCommand::AddKey { name, algorithm, secret, nonce } => {
@@ -297,8 +312,7 @@ impl Replica {
             }
             // That a hand-over changed nothing yet is no news.
             StepKind::Until(goal) if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || goal.is_of_leader()) => {
-                let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
-                self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
+                self.wait_until(request_id, goal);
             }
             StepKind::Everywhere | StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
@@ -309,6 +323,11 @@ impl Replica {
                 self.admin_done(request_id, reply);
             }
         }
+    }
+
+    fn wait_until(&mut self, request_id: u64, goal: Goal) {
+        let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
+        self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
     }
 
     /// A step waited too long.
@@ -329,7 +348,7 @@ impl Replica {
             let result = if self.is_reached(goal) {
                 Ok(AdminReply::Done)
             } else if now >= until_ms {
-                Err(if goal.is_of_leader() { AdminError::LeaderStayed } else { AdminError::Unknown })
+                Err(goal.failure())
             } else {
                 return true;
             };
@@ -354,6 +373,7 @@ impl Replica {
             Goal::Replaced { gone, new } => !is_in(gone) && votes(new),
             Goal::Leads(id) => self.driver.leader() == Some(id),
             Goal::LedByAnother(id) => self.driver.leader().is_some_and(|leader| leader != id),
+            Goal::AllLiveKnown => self.machine.settings.all_live_unknown().is_none(),
         }
     }
 

@@ -1,23 +1,38 @@
 //! What an applied entry leaves for who asks later.
 
 use crate::entry::{Body, Entry};
-use crate::io::AuditRecord;
+use crate::io::{ActionRecord, AuditRecord, UpdateRecord};
 use crate::machine::Applied;
 use core::net::Ipv6Addr;
 
-/// The record of an entry that was applied; only an UPDATE that changed a zone leaves one.
+/// The record of an entry that was applied: of an UPDATE that changed a zone, or of what an administrator changed.
 pub(crate) fn record_of(index: u64, entry: &Entry, applied: &Applied) -> Option<AuditRecord> {
-    let (Applied::Update { .. }, Body::Update(update)) = (applied, &entry.body) else { return None };
-    let change = update.change.as_ref()?;
-    Some(AuditRecord {
-        index,
-        time_ms: entry.time_ms,
-        key: update.key_name.clone(),
-        source: Ipv6Addr::from(update.source).into(),
-        zone: change.zone.clone(),
-        serial_from: change.changeset.serial_from,
-        serial_to: change.changeset.serial_to,
-        deleted_count: change.changeset.deleted.len(),
-        added_count: change.changeset.added.len(),
-    })
+    let time_ms = entry.time_ms;
+    let action = |action, subject| AuditRecord::Action(ActionRecord { index, time_ms, action, subject });
+    match (applied, &entry.body) {
+        (Applied::Misfit { .. } | Applied::Full, _) => None,
+        (_, Body::Update(update)) => {
+            let change = update.change.as_ref()?;
+            Some(AuditRecord::Update(UpdateRecord {
+                index,
+                time_ms,
+                key: update.key_name.clone(),
+                source: Ipv6Addr::from(update.source).into(),
+                zone: change.zone.clone(),
+                serial_from: change.changeset.serial_from,
+                serial_to: change.changeset.serial_to,
+                deleted_count: change.changeset.deleted.len(),
+                added_count: change.changeset.added.len(),
+            }))
+        }
+        (_, Body::Settings(settings)) => {
+            let (what, subject) = settings.change.in_words();
+            Some(action(what, subject))
+        }
+        (_, Body::Change(change)) => Some(action("zone replace", change.zone.apex.to_string())),
+        (Applied::Settings(effect), Body::ImportCommit(_)) => {
+            Some(action("zone import", effect.zones.first()?.apex.to_string()))
+        }
+        (_, Body::ImportBegin(_) | Body::ImportChunk(_) | Body::ImportCommit(_) | Body::ImportAbandon(_)) => None,
+    }
 }

@@ -42,6 +42,8 @@ impl Replica {
         self.driver.applied(last);
         self.driver.log_mut().set_applied(last);
         self.tell_effect(effect);
+        let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
+        self.note_shown(last, results.iter().any(is_update));
         self.settle_applied(results);
         self.answer_reads();
     }

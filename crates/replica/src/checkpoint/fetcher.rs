@@ -1,13 +1,15 @@
 //! The taking side of a transfer: asks for the table, then for the blocks, verifies each and writes it down. What has
-//! arrived stays when a connection breaks or another member takes over with the same checkpoint.
+//! arrived stays when a connection breaks, when another member takes over with the same checkpoint, and when this
+//! member starts again: the file names its checkpoint from its first write on.
 
 use super::INCOMING_FILE;
 use super::format::{Manifest, Table};
 use super::frame::{Part, TransferFrame};
 use super::limits::{
-    BAD_BLOCKS_MAX, BLOCK_BYTES_MAX, FETCH_STALL_MS, FETCH_WINDOW_MAX, GET_COUNT_MAX, UNSYNCED_BYTES_MAX,
+    BAD_BLOCKS_MAX, BLOCK_BYTES_MAX, FETCH_STALL_MS, FETCH_WINDOW_MAX, GET_COUNT_MAX, LOAD_READS_MAX,
+    UNSYNCED_BYTES_MAX,
 };
-use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, ReadFile, Tickets};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something to do for a fetcher.
@@ -22,6 +24,8 @@ pub enum FetchOutput {
     },
     /// Write this.
     Disk(DiskJob),
+    /// Have this read.
+    Read(ReadFile),
 }
 
 /// How far a transfer is.
@@ -56,6 +60,8 @@ pub enum FetchError {
 pub struct CheckpointFetcher {
     manifest: Manifest,
     source: Option<u64>,
+    /// A process before this one left a file that may be a part of this very checkpoint.
+    has_remains: bool,
     stage: Stage,
     /// Pieces of the table, or blocks, that were asked for.
     asked: BTreeSet<u32>,
@@ -83,15 +89,31 @@ struct Data {
     ahead: BTreeSet<u32>,
     /// Verified blocks that are not yet being written.
     unwritten: BTreeMap<u32, Vec<u8>>,
+    /// What is left of an earlier transfer, while it is looked at.
+    remains: Option<Remains>,
+    /// That was of this checkpoint, and the file goes on.
+    is_resumed: bool,
     is_created: bool,
 }
 
+/// Reading back what is left of an earlier transfer.
+#[derive(Debug, Default)]
+struct Remains {
+    /// What is being read, by ticket: a block, or the trailer, which names the checkpoint.
+    reads: BTreeMap<u64, Option<u32>>,
+    is_named: bool,
+    /// The next block to read.
+    next: u32,
+}
+
 impl CheckpointFetcher {
-    /// A transfer from `source`, which must be connected.
-    pub fn new(manifest: Manifest, source: u64, now_ms: u64) -> Self {
+    /// A transfer from `source`, which must be connected. `has_remains`: there is a file of a transfer that a process
+    /// before this one began; what it holds of this checkpoint is not asked for again.
+    pub fn new(manifest: Manifest, source: u64, has_remains: bool, now_ms: u64) -> Self {
         Self {
             manifest,
             source: Some(source),
+            has_remains,
             stage: Stage::Table { pieces: BTreeMap::new() },
             asked: BTreeSet::new(),
             moved_ms: now_ms,
@@ -175,7 +197,71 @@ impl CheckpointFetcher {
     pub fn poll(&mut self, tickets: &mut Tickets) -> Option<FetchOutput> {
         // A checkpoint without blocks has a table without pieces.
         self.assemble_table();
+        if let Some(read) = self.poll_remains(tickets) {
+            return Some(FetchOutput::Read(read));
+        }
+        if self.is_reading_back() {
+            return None;
+        }
         self.poll_disk(tickets).map(FetchOutput::Disk).or_else(|| self.poll_get())
+    }
+
+    /// Whether it looks at what is left of an earlier transfer; nothing is asked for or written meanwhile.
+    pub fn is_reading_back(&self) -> bool {
+        matches!(&self.stage, Stage::Data(data) if data.remains.is_some())
+    }
+
+    /// The next part of what is left to look at.
+    fn poll_remains(&mut self, tickets: &mut Tickets) -> Option<ReadFile> {
+        let Stage::Data(data) = &mut self.stage else { return None };
+        let remains = data.remains.as_mut()?;
+        let (what, offset, len) = if !remains.is_named {
+            if !remains.reads.is_empty() {
+                return None;
+            }
+            (None, self.manifest.trailer_offset(), self.manifest.encode_trailer().len())
+        } else if remains.reads.len() < LOAD_READS_MAX && remains.next < data.table.block_count() {
+            let number = remains.next;
+            remains.next += 1;
+            let line = data.table.line(number)?;
+            (Some(number), line.offset, line.len)
+        } else {
+            return None;
+        };
+        let ticket = tickets.draw();
+        remains.reads.insert(ticket, what);
+        Some(ReadFile { ticket, file: INCOMING_FILE.into(), offset, len })
+    }
+
+    /// Takes a read; gives the octets back when they are not the fetcher's.
+    ///
+    /// # Errors
+    /// The octets.
+    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<(), Vec<u8>> {
+        let Stage::Data(data) = &mut self.stage else { return Err(octets) };
+        let Some(remains) = &mut data.remains else { return Err(octets) };
+        let Some(what) = remains.reads.remove(&ticket) else { return Err(octets) };
+        match what {
+            None if octets == self.manifest.encode_trailer() => {
+                remains.is_named = true;
+                data.is_resumed = true;
+            }
+            // Of another checkpoint.
+            None => data.remains = None,
+            Some(number) => {
+                // What is wrong was not written yet, or not to the end.
+                if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
+                    data.is_here(number);
+                }
+            }
+        }
+        let is_over = |remains: &Remains| {
+            remains.is_named && remains.reads.is_empty() && remains.next == data.table.block_count()
+        };
+        if data.remains.as_ref().is_some_and(is_over) {
+            data.remains = None;
+        }
+        Ok(())
     }
 
     /// Takes the answer to a job; whether the ticket was the fetcher's.
@@ -224,6 +310,8 @@ impl CheckpointFetcher {
                 next: 0,
                 ahead: BTreeSet::new(),
                 unwritten: BTreeMap::new(),
+                remains: self.has_remains.then(Remains::default),
+                is_resumed: false,
                 is_created: false,
             })),
             None => Stage::Failed(FetchError::BadTable),
@@ -275,8 +363,14 @@ impl CheckpointFetcher {
         let write = |offset: u64, octets: Vec<u8>| DiskOp::Write { file: INCOMING_FILE.into(), offset, octets };
         if !data.is_created {
             data.is_created = true;
-            ops.push(DiskOp::Create { file: INCOMING_FILE.into(), zeroed_bytes: 0 });
+            if !data.is_resumed {
+                ops.push(DiskOp::Create { file: INCOMING_FILE.into(), zeroed_bytes: 0 });
+            }
+            // From here on the file says which checkpoint it is a part of.
             ops.push(write(0, self.manifest.header.encode()));
+            ops.push(write(self.manifest.table_offset(), data.table.octets().to_vec()));
+            ops.push(write(self.manifest.trailer_offset(), self.manifest.encode_trailer()));
+            ops.extend([DiskOp::Sync { file: INCOMING_FILE.into() }, DiskOp::SyncDir]);
         }
         for (number, octets) in std::mem::take(&mut data.unwritten) {
             self.unsynced_bytes += octets.len() as u64;
@@ -284,8 +378,6 @@ impl CheckpointFetcher {
             ops.push(write(line.offset, octets));
         }
         if is_last {
-            ops.push(write(self.manifest.table_offset(), data.table.octets().to_vec()));
-            ops.push(write(self.manifest.trailer_offset(), self.manifest.encode_trailer()));
             ops.push(DiskOp::Sync { file: INCOMING_FILE.into() });
             ops.push(DiskOp::Rename { from: INCOMING_FILE.into(), to: self.manifest.file() });
             ops.push(DiskOp::SyncDir);
@@ -305,6 +397,10 @@ impl CheckpointFetcher {
 impl Data {
     fn take(&mut self, number: u32, octets: Vec<u8>) {
         self.unwritten.insert(number, octets);
+        self.is_here(number);
+    }
+
+    fn is_here(&mut self, number: u32) {
         self.ahead.insert(number);
         while self.ahead.remove(&self.next) {
             self.next += 1;

@@ -22,8 +22,8 @@ pub const WAITING_BLOCKS_MAX: usize = 16;
 pub const SERVER_READS_MAX: usize = 4;
 /// Checkpoints that a server offers at once: the newest, and those that transfers still use.
 pub const OFFERS_MAX: usize = 3;
-/// Milliseconds for which a checkpoint is kept after a peer last asked for a block of it.
-pub const OFFER_LEASE_MS: u64 = 30_000;
+/// Milliseconds for which a checkpoint is kept after a peer last asked for a block of it: time to start again, too.
+pub const OFFER_LEASE_MS: u64 = 300_000;
 /// Milliseconds without a block after which a member asks again.
 pub const FETCH_STALL_MS: u64 = 5_000;
 /// Blocks that differ from their checksums before a transfer is given up.

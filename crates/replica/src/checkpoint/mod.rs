@@ -36,7 +36,7 @@ const PREFIX: &str = "checkpoint-";
 /// Name of the file in which one of our own is being written.
 pub(crate) const WRITING_FILE: &str = "checkpoint.writing";
 /// Name of the file in which one of a peer's arrives.
-const INCOMING_FILE: &str = "checkpoint.incoming";
+pub(crate) const INCOMING_FILE: &str = "checkpoint.incoming";
 
 /// Name of the file of a checkpoint.
 pub fn checkpoint_file(checkpoint: &CheckpointRef) -> String {
@@ -44,11 +44,16 @@ pub fn checkpoint_file(checkpoint: &CheckpointRef) -> String {
     format!("{PREFIX}{:016x}-{a:02x}{b:02x}{c:02x}{d:02x}", checkpoint.index)
 }
 
-/// Which of these files are checkpoints, or parts of one, that nobody needs: all but `keep`. For the start, when
-/// neither a writer nor a transfer is under way.
+/// Whether a transfer that a process before this one began has left something.
+pub fn has_remains<'f>(mut files: impl Iterator<Item = &'f str>) -> bool {
+    files.any(|file| file == INCOMING_FILE)
+}
+
+/// Which of these files are checkpoints, or parts of one, that nobody needs: all but `keep`, and what a transfer may go
+/// on from. For the start, when neither a writer nor a transfer is under way.
 pub fn stale_files<'f>(files: impl Iterator<Item = &'f str>, keep: &CheckpointRef) -> Vec<String> {
     let kept = checkpoint_file(keep);
-    let is_ours = |file: &str| file.starts_with(PREFIX) || [WRITING_FILE, INCOMING_FILE].contains(&file);
+    let is_ours = |file: &str| file.starts_with(PREFIX) || file == WRITING_FILE;
     files.filter(|file| is_ours(file) && *file != kept).map(str::to_owned).collect()
 }
 

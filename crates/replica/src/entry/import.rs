@@ -1,7 +1,7 @@
 //! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::io::{AckOption, SerialPolicyOption, StaleOption, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use zone::{RecordList, ZoneId};
 
@@ -60,6 +60,13 @@ pub struct ImportCommit {
 }
 
 impl ImportBegin {
+    pub(super) const fn feature_level(&self) -> u32 {
+        match self.purpose {
+            ImportPurpose::Create { options } => options_level(options),
+            ImportPurpose::Replace { .. } => 1,
+        }
+    }
+
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.fixed(&self.stage.0);
         out.zone_id(&self.zone);
@@ -136,24 +143,40 @@ pub(crate) fn encode_options(options: ZoneOptions, out: &mut Encoder) {
         SerialPolicyOption::Increment => 1,
         SerialPolicyOption::UnixTime => 2,
     });
-    out.u8(match options.stale {
+    let stale = match options.stale {
         StaleOption::Serve => 1,
         StaleOption::Expire => 2,
+    };
+    out.u8(match options.ack {
+        AckOption::Majority => stale,
+        AckOption::AllLive => stale | ALL_LIVE,
     });
 }
 
+/// Beside the number of the option `stale`: what level 1 does not know comes in octets that it had.
+const ALL_LIVE: u8 = 0x10;
+
 /// Reads what [`encode_options`] wrote.
 pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, DecodeError> {
-    Ok(ZoneOptions {
-        serial_policy: match from.u8()? {
-            1 => SerialPolicyOption::Increment,
-            2 => SerialPolicyOption::UnixTime,
-            _ => return Err(DecodeError::Unknown),
-        },
-        stale: match from.u8()? {
-            1 => StaleOption::Serve,
-            2 => StaleOption::Expire,
-            _ => return Err(DecodeError::Unknown),
-        },
-    })
+    let serial_policy = match from.u8()? {
+        1 => SerialPolicyOption::Increment,
+        2 => SerialPolicyOption::UnixTime,
+        _ => return Err(DecodeError::Unknown),
+    };
+    let octet = from.u8()?;
+    let stale = match octet & !ALL_LIVE {
+        1 => StaleOption::Serve,
+        2 => StaleOption::Expire,
+        _ => return Err(DecodeError::Unknown),
+    };
+    let ack = if octet & ALL_LIVE == 0 { AckOption::Majority } else { AckOption::AllLive };
+    Ok(ZoneOptions { serial_policy, stale, ack })
+}
+
+/// The feature level from which on members know these options.
+pub(super) const fn options_level(options: ZoneOptions) -> u32 {
+    match options.ack {
+        AckOption::Majority => 1,
+        AckOption::AllLive => 2,
+    }
 }

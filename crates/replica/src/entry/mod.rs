@@ -133,8 +133,8 @@ impl Body {
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
             Self::Settings(settings) => settings.change.feature_level(),
+            Self::ImportBegin(begin) => begin.feature_level(),
             Self::Update(_)
-            | Self::ImportBegin(_)
             | Self::ImportChunk(_)
             | Self::ImportCommit(_)
             | Self::ImportAbandon(_)

@@ -1,14 +1,15 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
-//! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation, 30 to 39
-//! for membership and what members know each other by (all are in use). Items of a checkpoint: 9 to 14 for policy
-//! and keys, 15 to 19 for the others, 30 to 39 for what members know each other by (30 to 33 are in use).
+//! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation (20 to 22
+//! are taken), 30 to 39 for membership and what members know each other by (all are taken). Items of a checkpoint: 9 to
+//! 14 for policy and keys, 15 to 19 for the others, of which 17 to 19 are of the rotation, 30 to 39 for what members
+//! know each other by (30 to 33 are taken).
 
-use super::import::{decode_options, encode_options};
+use super::import::{decode_options, encode_options, options_level};
 use super::trust::{self, TrustChange};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
-use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::limits::{ADDRESS_OCTETS_MAX, MEMBERS_MAX, SECRET_OCTETS_MAX};
 use crate::policy::Policy;
 use crate::secrets::Sealed;
 use std::sync::Arc;
@@ -139,6 +140,30 @@ pub enum SettingsChange {
     },
     /// What members know each other by.
     Trust(TrustChange),
+    /// Members are in the rotation from now on: updates of zones with `ack = all-live` wait for them.
+    RotationIn {
+        /// Which.
+        ids: Vec<NodeId>,
+    },
+    /// Members are in the rotation no more: they do not answer for such zones.
+    RotationOut {
+        /// Which.
+        ids: Vec<NodeId>,
+    },
+    /// Every member knows which zones have `ack = all-live`, as far as that was set up to this index.
+    AllLiveKnown {
+        /// The index.
+        index: u64,
+    },
+}
+
+fn nodes_of(ids: &[NodeId]) -> String {
+    ids.iter().map(|&id| node_of(id)).collect::<Vec<_>>().join(", ")
+}
+
+/// Number of the node, and how often it was made anew.
+fn node_of(id: NodeId) -> String {
+    format!("{}.{}", id as u32, id >> 32)
 }
 
 impl SettingsEntry {
@@ -162,8 +187,8 @@ impl SettingsChange {
             | Self::PolicySet { .. }
             | Self::KeyRoll { .. }
             | Self::KeyRetire { .. } => 2,
-            Self::ZoneOptions { .. }
-            | Self::ZoneRemove { .. }
+            Self::ZoneOptions { options, .. } => options_level(*options),
+            Self::ZoneRemove { .. }
             | Self::KeyAdd { .. }
             | Self::KeyRemove { .. }
             | Self::Grant { .. }
@@ -173,6 +198,35 @@ impl SettingsChange {
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
             Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } | Self::Trust(_) => 2,
+            Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => 2,
+        }
+    }
+
+    /// What it does and to what, for the audit log. No secret, no digest of one.
+    pub(crate) fn in_words(&self) -> (&'static str, String) {
+        let place = |zone: &Option<ZoneId>| zone.as_ref().map_or("all zones".to_owned(), |zone| zone.apex.to_string());
+        match self {
+            Self::ZoneOptions { zone, options } => ("zone set", format!("{} {options:?}", zone.apex)),
+            Self::ZoneRemove { zone } => ("zone remove", zone.apex.to_string()),
+            Self::KeyAdd { name, .. } => ("key add", name.to_string()),
+            Self::KeyRemove { name } => ("key remove", name.to_string()),
+            Self::KeyRoll { name, .. } => ("key roll", name.to_string()),
+            Self::KeyRetire { name } => ("key retire", name.to_string()),
+            Self::Grant { key, zone, right } => ("grant", format!("{key} {right:?} {}", place(zone))),
+            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {right:?} {}", place(zone))),
+            Self::PolicySet { zone, .. } => ("policy set", place(zone)),
+            Self::MemberAdd { id, address, .. } => ("node add", format!("{} {address}", node_of(*id))),
+            Self::MemberRemove { id } => ("node remove", node_of(*id)),
+            Self::MemberRole { id, votes: true } => ("node promote", node_of(*id)),
+            Self::MemberRole { id, votes: false } => ("node demote", node_of(*id)),
+            Self::MemberReplace { gone, new } => ("node replace", format!("{} by {}", node_of(*gone), node_of(*new))),
+            Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
+            Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
+            Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
+            Self::RotationIn { ids } => ("rotation in", nodes_of(ids)),
+            Self::RotationOut { ids } => ("rotation out", nodes_of(ids)),
+            Self::AllLiveKnown { index } => ("all-live known", format!("up to {index}")),
+            Self::Trust(change) => change.in_words(),
         }
     }
 
@@ -224,6 +278,18 @@ impl SettingsChange {
                 out.name(name);
             }
             Self::Trust(change) => change.encode(out),
+            Self::RotationIn { ids } => {
+                out.u8(20);
+                encode_ids(ids, out);
+            }
+            Self::RotationOut { ids } => {
+                out.u8(21);
+                encode_ids(ids, out);
+            }
+            Self::AllLiveKnown { index } => {
+                out.u8(22);
+                out.u64(*index);
+            }
             Self::MemberAdd { .. }
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
@@ -307,9 +373,25 @@ impl SettingsChange {
             12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
             13 => Self::KeyRetire { name: from.name()? },
             kind @ trust::FIRST..=trust::LAST => Self::Trust(TrustChange::decode(kind, from)?),
+            20 => Self::RotationIn { ids: decode_ids(from)? },
+            21 => Self::RotationOut { ids: decode_ids(from)? },
+            22 => Self::AllLiveKnown { index: from.u64()? },
             _ => return Err(DecodeError::Unknown),
         })
     }
+}
+
+fn encode_ids(ids: &[NodeId], out: &mut Encoder) {
+    out.u8(ids.len() as u8);
+    ids.iter().for_each(|&id| out.u64(id));
+}
+
+fn decode_ids(from: &mut Decoder<'_>) -> Result<Vec<NodeId>, DecodeError> {
+    let count = usize::from(from.u8()?);
+    if count > MEMBERS_MAX {
+        return Err(DecodeError::TooLarge);
+    }
+    (0..count).map(|_| from.u64()).collect()
 }
 
 /// The algorithm of a key, in entries and in checkpoints.

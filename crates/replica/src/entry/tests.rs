@@ -1,7 +1,7 @@
 //! The encoding of entries is golden, and reads whatever comes.
 
 use super::*;
-use crate::io::{KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneOptions};
+use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneOptions};
 use crate::policy::Policy;
 use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
@@ -55,7 +55,11 @@ fn settings(change: SettingsChange) -> Body {
 /// One of each kind, with the name under which its octets stand in `testdata/entries.txt`.
 fn samples() -> Vec<(&'static str, Body)> {
     let stage = StageId([5; 16]);
-    let options = ZoneOptions { serial_policy: SerialPolicyOption::UnixTime, stale: StaleOption::Expire };
+    let options = ZoneOptions {
+        serial_policy: SerialPolicyOption::UnixTime,
+        stale: StaleOption::Expire,
+        ack: AckOption::Majority,
+    };
     let update = UpdateEntry {
         identity: [1; 16],
         key_name: name("key."),
@@ -147,6 +151,16 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
             }),
         ),
         ("key_retire", settings(SettingsChange::KeyRetire { name: name("key.") })),
+        (
+            "zone_options_all_live",
+            settings(SettingsChange::ZoneOptions {
+                zone: zone(),
+                options: ZoneOptions { ack: AckOption::AllLive, ..options },
+            }),
+        ),
+        ("rotation_in", settings(SettingsChange::RotationIn { ids: vec![1, 4] })),
+        ("rotation_out", settings(SettingsChange::RotationOut { ids: vec![4] })),
+        ("all_live_known", settings(SettingsChange::AllLiveKnown { index: 77 })),
     ]
     .into_iter()
     .chain(trust_samples())
@@ -226,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..34, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..38, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

@@ -79,6 +79,26 @@ impl TrustChange {
         }
     }
 
+    /// What it does and to what, for the audit log. No secret, no digest of one.
+    pub(super) fn in_words(&self) -> (&'static str, String) {
+        match self {
+            Self::AuthorityAdd { number, .. } => ("authority add", number.to_string()),
+            Self::AuthorityUse { number } => ("authority use", number.to_string()),
+            Self::AuthorityRemove { number } => ("authority remove", number.to_string()),
+            Self::Renew { number } => ("certificates renew", number.to_string()),
+            Self::DataKey(DataKeyChange::Begin { number, .. }) => ("data key begin", number.to_string()),
+            Self::DataKey(DataKeyChange::Use { number }) => ("data key use", number.to_string()),
+            Self::DataKey(DataKeyChange::Reseal { secrets }) => {
+                ("data key reseal", format!("{} secrets", secrets.len()))
+            }
+            Self::Standing { id, standing } => {
+                let Standing { issued_by, expires_s, data_key, .. } = standing;
+                let words = format!("authority {issued_by}, until {expires_s}, data key {data_key}");
+                ("node stands", format!("{}.{}: {words}", *id as u32, id >> 32))
+            }
+        }
+    }
+
     pub(super) fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(match kind {
             FIRST => Self::AuthorityAdd {

@@ -46,7 +46,10 @@ impl Replica {
         let request_id = *request_id;
         let key_name = verified.key_name.as_ref().to_canonical();
         match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
-            Known::Repeat(rcode) => return self.verdict(request_id, Verdict::Answer(rcode)),
+            Known::Repeat(rcode) => {
+                let applied = self.machine.applied.0;
+                return self.tell_outcome(request_id, Verdict::Answer(rcode), &request.message, applied);
+            }
             Known::BadTime => return self.verdict(request_id, Verdict::BadTime),
             Known::New => {}
         }
@@ -289,6 +292,7 @@ impl Replica {
 
     /// A checkpoint took the place of the state: what it holds is settled.
     pub(crate) fn settle_installed(&mut self, index: u64) {
+        self.tell_lease();
         for token in self.waiters.due(index) {
             self.settle(token);
         }
@@ -303,16 +307,16 @@ impl Replica {
     /// What an applied entry means for those who wait here. The entry is published.
     pub(crate) fn settle_applied(&mut self, applied: Vec<(u64, Applied)>) {
         let Some(&(last, _)) = applied.last() else { return };
-        for (_, applied) in applied {
+        for (index, applied) in applied {
             match applied {
-                Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode)),
+                Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode), index),
                 // It did not fit, and so was not executed, unless another entry had done it.
                 Applied::Misfit { identity: Some(identity) } => {
                     let waiter = self.waiters.of_identity(&identity).and_then(|token| self.waiters.get(token));
                     let signed = waiter.map(Waiter::time_signed);
                     let executed = signed.and_then(|signed| self.machine.sessions.get(&identity, signed));
                     let verdict = executed.map_or(Verdict::NotProposed, |session| Verdict::Answer(session.rcode));
-                    self.finish_identity(&identity, verdict);
+                    self.finish_identity(&identity, verdict, index);
                 }
                 Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
             }
@@ -322,22 +326,28 @@ impl Replica {
         }
     }
 
-    fn finish_identity(&mut self, identity: &Identity, verdict: Verdict) {
+    fn finish_identity(&mut self, identity: &Identity, verdict: Verdict, index: u64) {
         if let Some(token) = self.waiters.of_identity(identity) {
-            self.finish_update(token, verdict);
+            self.finish_update_at(token, verdict, index);
         }
     }
 
-    /// Tells all clients of an update. Only the address that the update was executed for hears its outcome.
     fn finish_update(&mut self, token: u64, verdict: Verdict) {
+        self.finish_update_at(token, verdict, self.machine.applied.0);
+    }
+
+    /// Tells all clients of an update that was done at this index, or before it. Only the address that the update was
+    /// executed for hears its outcome.
+    fn finish_update_at(&mut self, token: u64, verdict: Verdict, index: u64) {
         let Some(waiter) = self.waiters.remove(token) else { return };
         let signed = waiter.time_signed();
         let Purpose::Update { identity, clients } = waiter.purpose else { return };
+        let message = if let Command::Update(update) = waiter.command { update.message } else { Default::default() };
         let executed_for = self.machine.sessions.get(&identity, signed).map(|session| session.source);
         for Client { request_id, source } in clients {
             let is_other = executed_for.is_some_and(|executed_for| executed_for != source);
             let verdict = if is_other { Verdict::BadTime } else { verdict };
-            self.verdict(request_id, verdict);
+            self.tell_outcome(request_id, verdict, &message, index);
         }
     }
 

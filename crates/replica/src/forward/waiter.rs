@@ -148,6 +148,11 @@ impl Waiters {
         number
     }
 
+    /// The number of an attempt whose answer nobody waits for.
+    pub(crate) const fn unheard(&mut self) -> u64 {
+        self.draw()
+    }
+
     /// The number of a new attempt for `token`, which its answer names.
     pub(crate) fn attempt(&mut self, token: u64) -> u64 {
         let attempt = self.draw();

@@ -234,7 +234,7 @@ impl Machine {
                 // The history has no difference that leads here.
                 self.history.clear(&stage.zone);
                 if let ImportPurpose::Create { options } = stage.purpose {
-                    self.settings.add_zone(&stage.zone, options);
+                    self.settings.add_zone(&stage.zone, options, index);
                 }
                 Applied::Settings(SettingsEffect { zones: vec![stage.zone], ..SettingsEffect::default() })
             }
@@ -276,6 +276,10 @@ impl Machine {
                 effect.trust = true;
             }
             SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
+            // The lease of this member follows by itself.
+            SettingsChange::RotationIn { .. }
+            | SettingsChange::RotationOut { .. }
+            | SettingsChange::AllLiveKnown { .. } => {}
         }
         effect
     }

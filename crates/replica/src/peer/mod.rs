@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A frame of a kind that software before did not know goes out only when the feature level of the cluster says that
-//! every member knows it. Kinds 11 to 14 are set aside for updates.
+//! every member knows it.
 
 mod message;
 
@@ -111,6 +111,36 @@ pub(crate) enum Frame {
     SnapshotResult { ok: bool },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
+    /// Asks the leader whether this member may answer for zones of `ack = all-live`.
+    LeaseAsk(LeaseAsk),
+    /// It may, for a while from when it asked.
+    LeaseGrant(LeaseGrant),
+    /// The member shows everything up to this index.
+    Applied { index: u64 },
+    /// All members that count do; see [`crate::io::Output::Everywhere`].
+    Everywhere { index: u64, of_rotation: bool },
+}
+
+/// See [`Frame::LeaseAsk`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseAsk {
+    /// Of the process that asks: no other can make use of the answer.
+    pub(crate) boot_id: u64,
+    /// What its clock shows.
+    pub(crate) at_ms: u64,
+    /// Whether it answers queries at all.
+    pub(crate) answers: bool,
+}
+
+/// See [`Frame::LeaseGrant`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseGrant {
+    /// From the [`LeaseAsk`].
+    pub(crate) boot_id: u64,
+    /// From the [`LeaseAsk`].
+    pub(crate) at_ms: u64,
+    /// Index of the entry that took the member into the rotation: what came before it must be applied there.
+    pub(crate) since: u64,
 }
 
 /// See [`Frame::Report`].
@@ -149,12 +179,18 @@ impl Frame {
                 | MessageType::MsgRequestPreVoteResponse => Lane::Heartbeat,
                 _ => Lane::Normal,
             },
-            Self::Report(_) | Self::ReportAck(_) | Self::HashVerdict { .. } => Lane::Heartbeat,
+            Self::Report(_)
+            | Self::ReportAck(_)
+            | Self::HashVerdict { .. }
+            | Self::LeaseAsk(_)
+            | Self::LeaseGrant(_) => Lane::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
             | Self::ReadIndexAnswer { .. }
-            | Self::SnapshotResult { .. } => Lane::Normal,
+            | Self::SnapshotResult { .. }
+            | Self::Applied { .. }
+            | Self::Everywhere { .. } => Lane::Normal,
             Self::Checkpoint(_) => Lane::Bulk,
         }
     }
@@ -201,6 +237,21 @@ impl Frame {
             }
             Self::SnapshotResult { ok } => out.bool(*ok),
             Self::Checkpoint(octets) => out.fixed(octets),
+            Self::LeaseAsk(ask) => {
+                out.u64(ask.boot_id);
+                out.u64(ask.at_ms);
+                out.bool(ask.answers);
+            }
+            Self::LeaseGrant(grant) => {
+                out.u64(grant.boot_id);
+                out.u64(grant.at_ms);
+                out.u64(grant.since);
+            }
+            Self::Applied { index } => out.u64(*index),
+            Self::Everywhere { index, of_rotation } => {
+                out.u64(*index);
+                out.bool(*of_rotation);
+            }
         }
         out.finish()
     }
@@ -233,6 +284,10 @@ impl Frame {
             7 => Self::ReadIndex { token: from.u64()? },
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
             10 => Self::SnapshotResult { ok: from.bool()? },
+            11 => Self::LeaseAsk(LeaseAsk { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
+            12 => Self::LeaseGrant(LeaseGrant { boot_id: from.u64()?, at_ms: from.u64()?, since: from.u64()? }),
+            13 => Self::Applied { index: from.u64()? },
+            14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -252,6 +307,10 @@ impl Frame {
             Self::ReadIndexAnswer { .. } => 8,
             Self::Checkpoint(_) => 9,
             Self::SnapshotResult { .. } => 10,
+            Self::LeaseAsk(_) => 11,
+            Self::LeaseGrant(_) => 12,
+            Self::Applied { .. } => 13,
+            Self::Everywhere { .. } => 14,
         }
     }
 }

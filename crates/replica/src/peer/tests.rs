@@ -65,6 +65,7 @@ fn frames() -> Vec<Frame> {
         Command::NodeRemove { id: 3 },
         Command::TransferLeader { to: None },
         Command::TransferLeader { to: Some(2) },
+        Command::Everywhere { index: 7 },
     ];
     let answers = [
         Answer::Proposed { index: 5, term: 2 },
@@ -93,6 +94,10 @@ fn frames() -> Vec<Frame> {
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::Checkpoint(vec![1, 2, 3]),
         Frame::SnapshotResult { ok: true },
+        Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 2, answers: true }),
+        Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3 }),
+        Frame::Applied { index: 4 },
+        Frame::Everywhere { index: 5, of_rotation: true },
     ];
     frames.extend(commands.map(|command| Frame::Forward { token: 7, command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));

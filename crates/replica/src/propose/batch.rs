@@ -39,6 +39,7 @@ impl Replica {
                 machine: &mut self.machine,
                 driver: &mut self.driver,
                 reports: &self.reports,
+                rotation: &mut self.rotation,
                 now_ms: self.now.monotonic_ms,
                 group: self.config.group,
                 wall_ms: self.now.wall_ms,

@@ -4,12 +4,13 @@ use super::membership::has_caught_up;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
-use crate::io::{AdminError, NodeId, Transport};
+use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
 use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::policy::Requestor;
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
+use crate::rotation::Rotation;
 use crate::state::Known;
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
@@ -38,6 +39,7 @@ pub(super) struct Evaluator<'r> {
     pub(super) machine: &'r mut Machine,
     pub(super) driver: &'r mut Driver,
     pub(super) reports: &'r Reports,
+    pub(super) rotation: &'r mut Rotation,
     pub(super) now_ms: u64,
     pub(super) group: u16,
     pub(super) wall_ms: u64,
@@ -198,6 +200,11 @@ impl Evaluator<'_> {
             Body::ImportBegin(begin) => {
                 let exists = self.machine.settings.zones().contains_key(&begin.zone);
                 let creates = matches!(begin.purpose, crate::entry::ImportPurpose::Create { .. });
+                if let crate::entry::ImportPurpose::Create { options } = begin.purpose
+                    && let Some(step) = self.rotation_first(options)
+                {
+                    return step;
+                }
                 match (creates, exists) {
                     (true, true) => return Step::Answer(Answer::Refused(AdminError::ZoneExists)),
                     (false, false) => return Step::Answer(Answer::Refused(AdminError::ZoneUnknown)),
@@ -250,8 +257,30 @@ impl Evaluator<'_> {
                 Ok(_) => self.take_vote(origin, gone, Some(new), change),
                 Err(error) => Step::Answer(Answer::Refused(error)),
             },
+            SettingsChange::ZoneOptions { ref zone, options } => {
+                let before = self.machine.settings.zones().get(zone);
+                let is_new = before.is_some_and(|before| before.ack != options.ack);
+                match self.rotation_first(options).filter(|_| is_new) {
+                    Some(step) => step,
+                    None => self.settings(origin, change, None),
+                }
+            }
             change => self.settings(origin, change, None),
         }
+    }
+
+    /// Before a zone gets `ack = all-live` every member that answers holds a lease, so that none has to fall silent;
+    /// who asked asks again meanwhile. A member that is not there does not learn of it: nothing can be promised.
+    fn rotation_first(&mut self, options: ZoneOptions) -> Option<Step> {
+        let (settings, own) = (&self.machine.settings, self.driver.id());
+        if options.ack != AckOption::AllLive || self.rotation.is_ready(settings, own, self.now_ms) {
+            return None;
+        }
+        let is_there = |id: NodeId| id == own || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
+        if settings.members().iter().all(|member| is_there(member.id)) {
+            return Some(Step::Answer(Answer::NotProposed));
+        }
+        Some(self.not_yet(AdminError::NodeBehind))
     }
 
     /// Somebody's vote goes, to another or to nobody.

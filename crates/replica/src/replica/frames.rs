@@ -52,6 +52,10 @@ impl Replica {
             Frame::ReadIndexAnswer { token, index } => self.handle_read_answer(token, index),
             Frame::SnapshotResult { ok } => self.handle_snapshot_result(from, ok),
             Frame::Checkpoint(octets) => self.handle_checkpoint_frame(from, &octets),
+            Frame::LeaseAsk(ask) => self.handle_lease_ask(from, ask),
+            Frame::LeaseGrant(grant) => self.handle_lease_grant(grant),
+            Frame::Applied { index } => self.handle_applied_at(from, index),
+            Frame::Everywhere { index, of_rotation } => self.handle_everywhere(index, of_rotation),
         }
     }
 

@@ -32,6 +32,7 @@ use crate::propose::Head;
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
 use crate::report::Reports;
+use crate::rotation::Rotation;
 use crate::transfer::Transfers;
 use raft::StateRole;
 use raft::eraftpb::ConfState;
@@ -72,6 +73,7 @@ pub struct Replica {
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
     pub(crate) reports: Reports,
+    pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
     pub(crate) counters: Counters,
@@ -125,6 +127,7 @@ impl Replica {
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
             reports: Reports::default(),
+            rotation: Rotation::default(),
             evidence: Evidence::default(),
             transfers: Transfers::default(),
             counters: Counters::default(),
@@ -261,6 +264,7 @@ impl Replica {
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
             self.reset_reports();
+            self.reset_rotation();
             self.reset_reads();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::founding::{Founding, create_log, log_id};
 use crate::apply::record_of;
-use crate::checkpoint::{CheckpointError, CheckpointReader, stale_files};
+use crate::checkpoint::{CheckpointError, CheckpointReader, has_remains, stale_files};
 use crate::codec::DecodeError;
 use crate::config::ReplicaConfig;
 use crate::disk::{DiskOp, DiskRead, Tickets};
@@ -117,7 +117,7 @@ impl Replica {
         let mut audited = Vec::new();
         let audit_after = config.audit_after;
         let mut audit = |record: AuditRecord| {
-            if record.index > audit_after {
+            if record.index() > audit_after {
                 audited.push(record);
             }
         };
@@ -132,6 +132,7 @@ impl Replica {
         if let Some((manifest, table)) = offer {
             replica.offer_checkpoint(manifest, table);
         }
+        replica.transfers.has_remains = has_remains(files.iter().map(|(file, _)| file.as_str()));
         replica.repairs = repairs;
         replica.remove_files(stale);
         if reference.index > GENESIS.0.max(audit_after) {

@@ -32,6 +32,7 @@ impl Replica {
         self.tick_stop();
         if self.ticks.is_multiple_of(WAITERS_TICKS) {
             self.tick_waiters();
+            self.tick_held();
             self.tick_admin();
         }
         if self.ticks.is_multiple_of(SLOW_TICKS) {

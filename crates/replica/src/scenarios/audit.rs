@@ -1,19 +1,19 @@
 //! What members write down of the updates that changed zones.
 
 use super::cluster::*;
-use crate::io::AuditRecord;
+use crate::io::{AdminCommand, AuditRecord, Right, UpdateRecord};
 use crate::log::LogConfig;
 use crate::update::client::UpdateBuilder;
 use std::collections::BTreeMap;
 use wire::number::Rtype;
 
-fn records(cluster: &Cluster, id: u64) -> Vec<AuditRecord> {
+fn records(cluster: &Cluster, id: u64) -> Vec<UpdateRecord> {
     let lines = &cluster.machines[&id].audited;
     lines
         .iter()
         .filter_map(|line| match line {
-            Audited::Update(record) => Some(record.clone()),
-            Audited::Gap(..) => None,
+            Audited::Update(AuditRecord::Update(record)) => Some(record.clone()),
+            Audited::Update(AuditRecord::Action(_)) | Audited::Gap(..) => None,
         })
         .collect()
 }
@@ -42,11 +42,43 @@ fn every_member_audits_each_effective_update_once() {
     assert_eq!(first.len(), 5);
     let serials: Vec<_> = first.iter().map(|record| (record.serial_from.unwrap().0, record.serial_to.0)).collect();
     assert_eq!(serials, [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]);
-    let AuditRecord { key, source, zone, deleted_count, added_count, .. } = &first[0];
+    let UpdateRecord { key, source, zone, deleted_count, added_count, .. } = &first[0];
     assert_eq!((key.to_string(), source.to_canonical().to_string()), ("key.".to_owned(), "192.0.2.200".to_owned()));
     assert_eq!((zone, *deleted_count, *added_count), (&zone_id("example.test."), 1, 2));
     for id in [2, 3] {
         assert_eq!(records(&cluster, id), first);
+    }
+}
+
+/// What administrators do stands among the updates, the same on every member, and no secret in it.
+#[test]
+fn what_administrators_do_is_audited_on_every_member() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let grant = AdminCommand::Grant { key: name("key."), zone: Some(zone_id("example.test.")), right: Right::Transfer };
+    cluster.admin_ok(leader, grant.clone());
+    // What changes nothing leaves nothing.
+    cluster.admin_ok(leader, grant);
+    cluster.admin_ok(leader % 3 + 1, AdminCommand::RemoveKey { name: name("key.") });
+    let actions = |id: u64| -> Vec<String> {
+        let lines = cluster.machines[&id].audited.iter();
+        lines
+            .filter_map(|line| match line {
+                Audited::Update(AuditRecord::Action(record)) => Some(format!("{}: {}", record.action, record.subject)),
+                _ => None,
+            })
+            .collect()
+    };
+    let expected = [
+        "zone import: example.test.",
+        "key add: key.",
+        "grant: key. Update all zones",
+        "grant: key. Transfer example.test.",
+        "key remove: key.",
+    ];
+    for id in [1, 2, 3] {
+        assert_eq!(actions(id), expected, "{id}");
+        assert!(cluster.machines[&id].audited.is_sorted_by_key(Audited::last_index));
     }
 }
 

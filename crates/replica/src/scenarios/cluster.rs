@@ -41,12 +41,19 @@ pub(super) struct Machine {
     /// What the audit log of the member holds.
     pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
+    pub(super) lease_until_ms: u64,
 }
+
+/// From whom, to whom, and what.
+type Sent = (NodeId, NodeId, Vec<u8>);
 
 pub(super) struct Cluster {
     pub(super) machines: BTreeMap<NodeId, Machine>,
     pub(super) now: Now,
-    frames: VecDeque<(NodeId, NodeId, Vec<u8>)>,
+    /// When each arrives, in the order in which they were sent.
+    frames: VecDeque<(u64, Sent)>,
+    /// How long a frame is on its way.
+    pub(super) way_ms: u64,
     /// Directions that lose everything.
     pub(super) cut: BTreeSet<(NodeId, NodeId)>,
     /// Says which frames are lost.
@@ -109,7 +116,7 @@ pub(super) enum Audited {
 impl Audited {
     pub(super) const fn last_index(&self) -> u64 {
         match self {
-            Self::Update(record) => record.index,
+            Self::Update(record) => record.index(),
             Self::Gap(_, to) => *to,
         }
     }
@@ -126,6 +133,7 @@ impl Cluster {
             machines: BTreeMap::new(),
             now: Now { monotonic_ms: 1_000, wall_ms: START_WALL_MS },
             frames: VecDeque::new(),
+            way_ms: 0,
             cut: BTreeSet::new(),
             lose: |_| false,
             verdicts: BTreeMap::new(),
@@ -184,7 +192,7 @@ impl Cluster {
     /// kill -9: the process is gone, its peers see the connections end and nobody listening.
     pub(super) fn kill(&mut self, id: NodeId) {
         self.machines.get_mut(&id).unwrap().replica = None;
-        self.frames.retain(|&(from, to, _)| from != id && to != id);
+        self.frames.retain(|&(_, (from, to, _))| from != id && to != id);
         let now = self.now;
         for machine in self.machines.values_mut() {
             if let Some(replica) = &mut machine.replica {
@@ -232,7 +240,8 @@ impl Cluster {
                     self.carry_out(id, output);
                 }
             }
-            while let Some((from, to, frame)) = self.frames.pop_front() {
+            let now_ms = self.now.monotonic_ms;
+            while let Some((_, (from, to, frame))) = self.frames.pop_front_if(|&mut (at_ms, _)| at_ms <= now_ms) {
                 moved = true;
                 if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
                     self.input(to, Input::Peer { from, frame });
@@ -248,7 +257,9 @@ impl Cluster {
     fn carry_out(&mut self, id: NodeId, output: Output) {
         let machine = self.machines.get_mut(&id).unwrap();
         match output {
-            Output::Send { to, frame, .. } => self.frames.push_back((id, to, frame)),
+            Output::Send { to, frame, .. } => {
+                self.frames.push_back((self.now.monotonic_ms + self.way_ms, (id, to, frame)));
+            }
             Output::Disk(job) if machine.writing_hung.is_some() && writes_checkpoint(&job) => {
                 machine.writing_hung.as_mut().unwrap().push(job);
             }
@@ -279,7 +290,9 @@ impl Cluster {
             Output::Stopped => machine.is_stopped = true,
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
-            Output::Published { .. }
+            Output::LeaseChanged { until_ms } => machine.lease_until_ms = until_ms,
+            Output::Everywhere { .. }
+            | Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
             | Output::KeysChanged { .. }

@@ -4,6 +4,7 @@ mod backup;
 mod chaos;
 mod cluster;
 
+mod all_live;
 mod audit;
 mod elections;
 mod hostile;

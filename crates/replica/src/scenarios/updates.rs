@@ -3,7 +3,7 @@
 use super::cluster::*;
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, StageId};
-use crate::io::{AdminCommand, AdminReply, Contents, Input, Output, Right, Verdict, ZoneOptions};
+use crate::io::{AdminCommand, AdminReply, AuditRecord, Contents, Input, Output, Right, Verdict, ZoneOptions};
 use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::peer::Frame;
 use crate::propose::Origin;
@@ -252,8 +252,8 @@ fn a_key_that_sends_very_much_does_not_hold_up_the_others() {
     late.into_iter().for_each(|request| cluster.assert_done(request));
     assert!(cluster.replica(leader).status().last_index >= before + FLOOD, "all of the flood was evaluated");
     let of_others = |line: &Audited| match line {
-        Audited::Update(record) => Some(record.index),
-        Audited::Gap(..) => None,
+        Audited::Update(AuditRecord::Update(record)) => Some(record.index),
+        Audited::Update(AuditRecord::Action(_)) | Audited::Gap(..) => None,
     };
     let places: Vec<u64> = cluster.machines[&leader].audited.iter().filter_map(of_others).collect();
     assert_eq!(places.len(), 2);

@@ -23,6 +23,9 @@ pub(crate) enum Item {
     Policy = 13,
     /// No part of the state: what waits for a leader.
     Flow = 14,
+    Rotation = 20,
+    AllLive = 21,
+    AllLiveKnown = 22,
     Learner = 30,
     LearnerToken = 31,
     Trust = 32,

@@ -69,7 +69,12 @@ impl Replica {
             Stage::Loading(loading) if loading.0.id == manifest.id => {}
             // On its way into force: the next message finds it there.
             Stage::Ready(_) => return,
-            stage => *stage = Stage::Fetching(Box::new(CheckpointFetcher::new(manifest, from, now))),
+            // What it reads must not be written anew meanwhile; the leader announces the other again.
+            Stage::Fetching(fetcher) if fetcher.is_reading_back() => return,
+            stage => {
+                let has_remains = core::mem::take(&mut self.transfers.has_remains);
+                *stage = Stage::Fetching(Box::new(CheckpointFetcher::new(manifest, from, has_remains, now)));
+            }
         }
         self.transfers.incoming.held = Some((from, message));
     }
@@ -106,6 +111,7 @@ impl Replica {
             while let Some(output) = fetcher.poll(&mut self.tickets) {
                 match output {
                     FetchOutput::Disk(job) => self.out.push_back(Output::Disk(job)),
+                    FetchOutput::Read(read) => self.out.push_back(Output::ReadFile(read)),
                     FetchOutput::Send { to, frame } => {
                         let mut octets = Vec::new();
                         frame.encode(&mut octets);
@@ -148,7 +154,11 @@ impl Replica {
 
     /// Takes a read; gives the octets back when they are not for the incoming checkpoint.
     pub(super) fn incoming_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<(), Vec<u8>> {
-        let Stage::Loading(loading) = &mut self.transfers.incoming.stage else { return Err(octets) };
+        let loading = match &mut self.transfers.incoming.stage {
+            Stage::Fetching(fetcher) => return fetcher.file_read(ticket, octets),
+            Stage::Loading(loading) => loading,
+            Stage::None | Stage::Ready(_) => return Err(octets),
+        };
         let (_, loader, restore) = &mut **loading;
         if !loader.is_reading(ticket) {
             return Err(octets);

@@ -8,7 +8,8 @@
 mod install;
 
 use crate::checkpoint::{
-    CheckpointHeader, CheckpointServer, CheckpointWriter, Manifest, ServerOutput, Table, Written, checkpoint_file,
+    CheckpointHeader, CheckpointServer, CheckpointWriter, INCOMING_FILE, Manifest, ServerOutput, Table, Written,
+    checkpoint_file,
 };
 use crate::disk::{DiskJob, DiskOp, DiskQueue};
 use crate::io::{AdminError, AdminReply, NodeId, Output};
@@ -24,6 +25,8 @@ use std::collections::BTreeMap;
 const SENT_SILENT_MS: u64 = 15_000;
 /// How long a member that was sent a manifest may take to ask for the first block: the manifest may be lost.
 const SENT_UNHEARD_MS: u64 = 2_000;
+/// How long after the start a part of a checkpoint is kept that no leader offers any more.
+const REMAINS_KEPT_MS: u64 = 60_000;
 
 /// What goes on with checkpoints.
 #[derive(Default)]
@@ -37,6 +40,8 @@ pub(crate) struct Transfers {
     /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
+    /// A process before this one left a part of a leader's checkpoint.
+    pub(crate) has_remains: bool,
     /// Administrators that wait for a checkpoint: request, the index that it must contain, and until when.
     asked: Vec<(u64, u64, u64)>,
     /// Files to remove once the log has a durable record that no longer refers to them.
@@ -295,6 +300,10 @@ impl Replica {
         }
         self.tick_incoming();
         self.answer_asked();
+        if self.transfers.has_remains && self.lived_ms >= REMAINS_KEPT_MS && !self.transfers.incoming.is_under_way() {
+            self.transfers.has_remains = false;
+            self.remove_files(vec![INCOMING_FILE.to_owned()]);
+        }
     }
 
     pub(crate) fn checkpoint_peer_gone(&mut self, id: NodeId) {

@@ -1,11 +1,13 @@
-//! `GET /v1/zones/ZONE?at=SERIAL`: waits until this node shows that serial, or a newer one. Whoever changed a zone
-//! through one node asks the others so, instead of guessing how long a change takes to arrive.
+//! `GET /v1/zones/ZONE?at=SERIAL`: waits until this node shows that serial, or a newer one; with `&everywhere=1` until
+//! all that answer show it, as far as the leader hears them. Whoever changed a zone through one node asks so, instead
+//! of guessing how long a change takes to arrive.
 
 use super::Api;
 use super::error::ApiError;
 use super::types::ZoneJson;
 use super::zones::describe_one;
 use crate::limits::{AT_LOOK_MS, AT_WAIT_MS_MAX};
+use crate::node::handle::WithZones;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
@@ -24,6 +26,17 @@ use zone::record::ZoneId;
 pub(super) struct AtQuery {
     at: Option<u32>,
     wait_ms: Option<u64>,
+    everywhere: Option<String>,
+}
+
+impl AtQuery {
+    fn is_everywhere(&self) -> Result<bool, ApiError> {
+        match self.everywhere.as_deref() {
+            None | Some("0" | "false") => Ok(false),
+            Some("1" | "true") => Ok(true),
+            Some(other) => Err(bad(format!("`{other}` is no value of everywhere, which is 0 or 1"))),
+        }
+    }
 }
 
 pub(super) async fn show(
@@ -34,7 +47,8 @@ pub(super) async fn show(
     let Path(name) = path.map_err(|error| bad(error.body_text()))?;
     let apex: Name = name.parse().map_err(|error| bad(format!("`{name}` is no name: {error:?}")))?;
     let id = ZoneId { view: 0, apex: apex.as_ref().to_canonical() };
-    let AtQuery { at, wait_ms } = query?.0;
+    let query = query?.0;
+    let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);
     let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(AT_WAIT_MS_MAX).min(AT_WAIT_MS_MAX));
     let mut published = api.handle.shared().published.subscribe();
     loop {
@@ -43,6 +57,9 @@ pub(super) async fn show(
         let zone = describe_one(&api, &id).ok_or(AdminError::ZoneUnknown)?;
         let (shown, wanted) = (Serial(zone.serial), at.map(Serial));
         if wanted.is_none_or(|wanted| shown == wanted || shown.is_newer_than(wanted)) {
+            if is_everywhere {
+                wait_everywhere(&api, &id, &zone, until).await?;
+            }
             return Ok(Json(zone));
         }
         // However often something is published, it is looked at now and then.
@@ -51,6 +68,25 @@ pub(super) async fn show(
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ApiError::ending()),
             Err(_) => return Err(late(&zone)),
+        }
+    }
+}
+
+/// Waits until all show what this node shows now.
+async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant) -> Result<(), ApiError> {
+    let mut everywhere = api.handle.shared().everywhere.subscribe();
+    // Asked after the zone was looked at, so it is no less than what that showed.
+    let shown = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?.applied_index;
+    // Where one may answer that the leader does not hear, only the members of the rotation will do.
+    let is_leased = api.limits.is_leased(id);
+    let reached = everywhere.wait_for(|known| known.of_rotation >= shown || (!is_leased && known.heard >= shown));
+    match timeout_at(until, reached).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) => Err(ApiError::ending()),
+        Err(_) => {
+            let what = format!("serial {} of {} is here, but not on every node", zone.serial, zone.zone);
+            let hint = "ask again, or see `catamaran cluster status`: a node may lag, or nobody leads";
+            Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, hint))
         }
     }
 }

@@ -148,8 +148,8 @@ impl ApiError {
             }
             AdminError::NodeBehind => (
                 S::CONFLICT,
-                "the learner has not caught up, or does not answer",
-                "wait until `catamaran cluster status` shows no lag",
+                "a node has not caught up, or does not answer",
+                "wait until `catamaran cluster status` shows no lag, or remove the node",
             ),
             AdminError::LeaderStayed => (
                 S::GATEWAY_TIMEOUT,

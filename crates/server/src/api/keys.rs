@@ -41,6 +41,29 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
     Json(keys.collect())
 }
 
+/// The secrets of a key in clear, the newest first: one object of the list's form for each. It is audited first.
+pub(super) async fn show_secret(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Result<Json<Vec<KeyJson>>, ApiError> {
+    let name = parse_name(&query?.name)?;
+    let rights = api.handle.shared().rights();
+    let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
+    let shown = api.handle.secrets(name.clone()).await.ok_or(AdminError::KeyUnknown)?;
+    if shown.written.await != Ok(true) {
+        let error = "it cannot be written down that the secret was asked for".to_owned();
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "look at the disk of the audit log"));
+    }
+    let of = |secret: &Vec<u8>| KeyJson {
+        name: name.to_string(),
+        algorithm: mnemonic(known.algorithm).to_owned(),
+        secret: Some(data_encoding::BASE64.encode(secret)),
+        grants: Vec::new(),
+        rolling: known.is_rolling,
+    };
+    Ok(Json(shown.secrets.iter().map(of).collect()))
+}
+
 /// Makes the key if it is not there, then each grant that is not there.
 pub(super) async fn add(
     State(api): State<Arc<Api>>,

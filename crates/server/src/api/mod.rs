@@ -5,14 +5,15 @@
 //! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
-//! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows that serial; `&wait_ms=N` | from elsewhere |
+//! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows it; `&wait_ms=N`, `&everywhere=1` | from elsewhere |
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file; `&consistent=1` | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
-//! | `PATCH /v1/zone?zone=NAME&stale=expire` | changes `serial_policy` or `stale`; `POST` takes them too | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | `serial_policy`, `stale` or `ack`; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
+//! | `GET /v1/keys/secret?name=NAME` | its secrets in clear, once that is written into the audit log | always |
 //! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
 //! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |
 //! | `GET /v1/audit?lines=N` | the last lines of this node's audit log | always |
@@ -55,7 +56,7 @@ use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
 use crate::node::readers::Zones;
-use crate::service::serving::ServingState;
+use crate::service::serving::{ServingState, ZoneLimits};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -69,9 +70,12 @@ use std::time::Instant;
 pub(crate) struct Api {
     pub(crate) node: u64,
     pub(crate) started_at: Instant,
+    /// Whether the node has addresses for clients.
+    pub(crate) has_dns: bool,
     pub(crate) token: Token,
     pub(crate) handle: ReplicaHandle,
     pub(crate) serving: Arc<ServingState>,
+    pub(crate) limits: Arc<ZoneLimits>,
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
     pub(crate) backups: backup::Backups,
@@ -100,6 +104,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let policy = Router::new().route("/v1/policy", policy).route("/v1/policy/check", get(policy::check));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).put(keys::roll).patch(keys::retire).delete(keys::remove))
+        .route("/v1/keys/secret", get(keys::show_secret))
         .route("/v1/audit", get(audit::last))
         .route("/v1/nodes", axum::routing::delete(nodes::remove).patch(nodes::set_vote).put(nodes::replace))
         .route("/v1/leader", axum::routing::post(nodes::transfer_leader))

@@ -82,6 +82,7 @@ pub(super) async fn status(
                 (false, false) => "joining",
             }
             .to_owned(),
+            in_rotation: of.in_rotation,
             heard_ms: of.heard_ms,
             applied_index: of.applied_index,
             feature_level: of.feature_level,
@@ -111,6 +112,7 @@ pub(super) async fn status(
         commit_index,
         applied_index,
         serving: label(api.serving.get()).to_owned(),
+        dns: api.has_dns,
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),
         authorities: trust.authorities.len(),

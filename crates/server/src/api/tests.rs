@@ -32,9 +32,11 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
     Arc::new(Api {
         node: 1,
         started_at: Instant::now(),
+        has_dns: true,
         token: Token::load_or_make(&dir.join("api.token")).unwrap(),
         handle: ReplicaHandle::new(events, Arc::<Shared>::default()),
         serving: Arc::default(),
+        limits: Arc::default(),
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),

@@ -23,6 +23,9 @@ pub(crate) struct StatusJson {
     pub(crate) applied_index: u64,
     /// `yes`, `stale` or `no`: whether it answers queries.
     pub(crate) serving: String,
+    /// Whether it has addresses for clients; without it only votes and stores.
+    #[serde(default = "has_dns")]
+    pub(crate) dns: bool,
     /// Milliseconds since a leader last confirmed that nothing newer is committed.
     pub(crate) staleness_ms: u64,
     /// Additive hash of the replicated state, 32 hexadecimal digits.
@@ -42,6 +45,11 @@ pub(crate) struct StatusJson {
     pub(crate) uptime_ms: u64,
 }
 
+/// Nodes before that all had.
+const fn has_dns() -> bool {
+    true
+}
+
 /// A member of the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct MemberJson {
@@ -54,6 +62,9 @@ pub(crate) struct MemberJson {
     /// `voter`, `learner`, or `joining` until it has caught up and gets its vote.
     #[serde(default)]
     pub(crate) role: String,
+    /// Whether it answers for zones with `ack = all-live`: their updates wait for it. Null while there are none.
+    #[serde(default)]
+    pub(crate) in_rotation: Option<bool>,
     /// How far it is, as the leader heard; null elsewhere.
     pub(crate) applied_index: Option<u64>,
     /// Milliseconds since the leader heard it; null elsewhere, and of the leader itself.
@@ -103,6 +114,9 @@ pub(crate) struct OptionsJson {
     /// `serve` or `expire`: what it does when no leader can be heard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stale: Option<String>,
+    /// `majority` or `all-live`: when its updates are acknowledged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ack: Option<String>,
 }
 
 /// `GET /healthz`

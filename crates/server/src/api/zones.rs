@@ -17,7 +17,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
 use replica::io::{
-    AdminCommand, AdminError, AdminReply, Contents, Replacement, SerialPolicyOption, StaleOption, ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, Replacement, SerialPolicyOption, StaleOption,
+    ZoneOptions,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -33,11 +34,13 @@ pub(super) struct ZoneQuery {
     base: Option<String>,
     serial_policy: Option<String>,
     stale: Option<String>,
+    ack: Option<String>,
 }
 
 impl ZoneQuery {
     fn options(&self) -> OptionsJson {
-        OptionsJson { serial_policy: self.serial_policy.clone(), stale: self.stale.clone() }
+        let Self { serial_policy, stale, ack, .. } = self;
+        OptionsJson { serial_policy: serial_policy.clone(), stale: stale.clone(), ack: ack.clone() }
     }
 
     fn id(&self) -> Result<ZoneId, ApiError> {
@@ -103,7 +106,12 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
         StaleOption::Serve => "serve",
         StaleOption::Expire => "expire",
     };
-    OptionsJson { serial_policy: Some(serial_policy.to_owned()), stale: Some(stale.to_owned()) }
+    let ack = match options.ack {
+        AckOption::Majority => "majority",
+        AckOption::AllLive => "all-live",
+    };
+    let [serial_policy, stale, ack] = [serial_policy, stale, ack].map(|word| Some(word.to_owned()));
+    OptionsJson { serial_policy, stale, ack }
 }
 
 /// `options` with what is named changed.
@@ -121,6 +129,12 @@ fn change_options(mut options: ZoneOptions, wanted: &OptionsJson) -> Result<Zone
         Some("serve") => StaleOption::Serve,
         Some("expire") => StaleOption::Expire,
         Some(other) => return Err(unknown(other, "stale is serve or expire")),
+    };
+    options.ack = match wanted.ack.as_deref() {
+        None => options.ack,
+        Some("majority") => AckOption::Majority,
+        Some("all-live") => AckOption::AllLive,
+        Some(other) => return Err(unknown(other, "ack is majority or all-live")),
     };
     Ok(options)
 }

@@ -22,6 +22,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             let key = roll(name.as_deref(), file.as_deref(), target)?;
             if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
         }
+        KeyCommand::Show { name, secret: _, target } => show(name, target),
         KeyCommand::Retire { name, target } => retire(name, target),
         KeyCommand::Remove { name, target } => remove(name, target),
     }
@@ -108,6 +109,32 @@ fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<Tsig
         .change("PUT", "/v1/keys", &body)
         .map_err(|problem| Problem { what: format!("key {} was not rolled", key.name), ..problem })?;
     Ok(key)
+}
+
+/// Key files, the newest secret first.
+fn show(name: &str, target: &Target) -> Result<(), Problem> {
+    let name = parse_name(name)?;
+    let path = format!("/v1/keys/secret?{}", query("name", &name.to_string()));
+    let keys: Vec<KeyJson> = Client::find(target)?.get_json(&path)?;
+    for (number, key) in keys.iter().enumerate() {
+        let algorithm = Algorithm::from_mnemonic(&key.algorithm);
+        let secret = key.secret.as_ref().and_then(|secret| data_encoding::BASE64.decode(secret.as_bytes()).ok());
+        let (Some(algorithm), Some(secret)) = (algorithm, secret) else {
+            return Err(Problem::new(
+                Exit::Failed,
+                format!("key {name} cannot be shown"),
+                "the node sent something else",
+            ));
+        };
+        let text = TsigKey { name: name.clone(), algorithm, secret }.to_text();
+        if number == 0 {
+            print(text.trim_end())?;
+        } else {
+            print("# The secret before, good until `catamaran key retire`:")?;
+            text.trim_end().lines().try_for_each(|line| print(&format!("# {line}")))?;
+        }
+    }
+    Ok(())
 }
 
 fn retire(name: &str, target: &Target) -> Result<(), Problem> {

@@ -216,8 +216,11 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Address for DNS; may be given several times.
-    #[arg(long = "dns", required = true, value_name = "ADDRESS:PORT")]
+    #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
+    /// Answer no queries: vote and store only.
+    #[arg(long, conflicts_with = "dns")]
+    pub(crate) no_dns: bool,
     /// Address for the other nodes.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) peer: SocketAddr,
@@ -233,6 +236,8 @@ Examples:
   on the new machine, with the text that it printed:
     catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
     catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
+  the third voter of two sites, which answers no queries:
+    catamaran join --token TEXT --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
 
 A token is good for one node and for one hour.";
 
@@ -244,14 +249,17 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print a token with which one node may join.
-    #[arg(long, conflicts_with_all = ["token", "dns", "peer"])]
+    #[arg(long, conflicts_with_all = ["token", "dns", "no_dns", "peer"])]
     pub(crate) make_token: bool,
     /// The token.
-    #[arg(long, required_unless_present = "make_token", requires = "peer", requires = "dns")]
+    #[arg(long, required_unless_present = "make_token", requires = "peer")]
     pub(crate) token: Option<String>,
     /// Address for DNS; may be given several times.
-    #[arg(long = "dns", value_name = "ADDRESS:PORT")]
+    #[arg(long = "dns", required_unless_present_any = ["no_dns", "make_token"], value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
+    /// Answer no queries: vote and store only, as the third of two sites.
+    #[arg(long, conflicts_with = "dns")]
+    pub(crate) no_dns: bool,
     /// Address for the other nodes.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) peer: Option<SocketAddr>,
@@ -298,7 +306,8 @@ Examples:
 const ZONE_SET_EXAMPLES: &str = "\
 Examples:
   catamaran zone set example.org --serial unixtime
-  catamaran zone set example.org --stale expire";
+  catamaran zone set example.org --stale expire
+  catamaran zone set example.org --ack all-live";
 
 const ZONE_LIST_EXAMPLES: &str = "\
 Examples:
@@ -334,6 +343,10 @@ const KEY_LIST_EXAMPLES: &str = "\
 Examples:
   catamaran key list";
 
+const KEY_SHOW_EXAMPLES: &str = "\
+Examples:
+  catamaran key show dhcp --secret > dhcp.key";
+
 const KEY_ROLL_EXAMPLES: &str = "\
 Examples:
   catamaran key roll dhcp > dhcp.key
@@ -365,6 +378,9 @@ pub(crate) struct ZoneOptionArgs {
     /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
     #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
     pub(crate) stale: Option<String>,
+    /// When an update is acknowledged: durable at a `majority`, or also shown by all nodes that answer, `all-live`.
+    #[arg(long, value_name = "OPTION", value_parser = ["majority", "all-live"])]
+    pub(crate) ack: Option<String>,
 }
 
 /// How new an answer must be.
@@ -506,6 +522,17 @@ pub(crate) enum KeyCommand {
         /// Take the new secret from this file instead of making one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a key file with the secret of a key in clear; that it was asked for stands in the audit log.
+    #[command(after_help = KEY_SHOW_EXAMPLES)]
+    Show {
+        /// The key's name.
+        name: String,
+        /// Say that the secret is what is wanted.
+        #[arg(long, required = true)]
+        secret: bool,
         #[command(flatten)]
         target: Target,
     },

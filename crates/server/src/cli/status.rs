@@ -35,7 +35,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
-            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}, staleness {} ms, level {}, hash {}",
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash {}",
             status.node,
             status.role,
             status.term,
@@ -43,6 +43,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
             status.commit_index,
             status.applied_index,
             status.serving,
+            if status.dns { "" } else { " (no DNS)" },
             status.staleness_ms,
             status.feature_level,
             &status.state_hash[..status.state_hash.len().min(12)],

@@ -25,13 +25,16 @@ pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
 /// One line about a zone.
 pub(crate) fn line(zone: &ZoneJson) -> String {
     let signed = if zone.presigned { ", presigned" } else { "" };
-    let options: String =
-        [("serial", &zone.options.serial_policy, "increment"), ("stale", &zone.options.stale, "serve")]
-            .into_iter()
-            .filter_map(|(key, value, default)| {
-                value.as_ref().filter(|value| *value != default).map(|value| format!(", {key} {value}"))
-            })
-            .collect();
+    let options: String = [
+        ("serial", &zone.options.serial_policy, "increment"),
+        ("stale", &zone.options.stale, "serve"),
+        ("ack", &zone.options.ack, "majority"),
+    ]
+    .into_iter()
+    .filter_map(|(key, value, default)| {
+        value.as_ref().filter(|value| *value != default).map(|value| format!(", {key} {value}"))
+    })
+    .collect();
     format!("zone {}: serial {}, {} records{signed}{options}", zone.zone, zone.serial, zone.records)
 }
 
@@ -71,7 +74,7 @@ fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
 }
 
 fn option_query(options: &ZoneOptionArgs) -> String {
-    let named = [("serial_policy", &options.serial_policy), ("stale", &options.stale)];
+    let named = [("serial_policy", &options.serial_policy), ("stale", &options.stale), ("ack", &options.ack)];
     named.into_iter().filter_map(|(key, value)| Some(format!("&{}", query(key, value.as_deref()?)))).collect()
 }
 

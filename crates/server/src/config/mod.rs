@@ -50,7 +50,7 @@ pub(crate) struct Config {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dns {
-    /// Addresses for UDP and TCP.
+    /// Addresses for UDP and TCP; none on a node that only votes and stores.
     pub(crate) listen: Vec<SocketAddr>,
     /// UDP threads; 0 is one for each core.
     #[serde(default)]
@@ -291,6 +291,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether clients can ask this node anything.
+    pub(crate) fn answers_queries(&self) -> bool {
+        !self.dns.listen.is_empty() || self.dns.tls.as_ref().is_some_and(tls::Tls::is_open)
+    }
+
     /// This node as raft knows it.
     pub(crate) const fn raft_id(&self) -> u64 {
         (self.incarnation as u64) << 32 | self.id as u64
@@ -307,8 +312,8 @@ impl Config {
         if self.id == 0 {
             return Err(("id", "`id` must be 1 or more".into()));
         }
-        if self.dns.listen.is_empty() || self.dns.listen.len() > LISTEN_ADDRESSES_MAX {
-            return Err(("listen", format!("`dns.listen` needs 1 to {LISTEN_ADDRESSES_MAX} addresses")));
+        if self.dns.listen.len() > LISTEN_ADDRESSES_MAX {
+            return Err(("listen", format!("`dns.listen` takes at most {LISTEN_ADDRESSES_MAX} addresses")));
         }
         if self.dns.udp_workers > UDP_WORKERS_MAX {
             return Err(("udp_workers", format!("`udp_workers` must be at most {UDP_WORKERS_MAX}")));
@@ -455,6 +460,20 @@ held_bytes_max = 9
 
     fn error(text: &str) -> String {
         Config::parse(text, Path::new("n.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_node_may_have_no_address_for_clients() {
+        let file = Path::new("node/catamaran.toml");
+        let of = |listen: &str| Config::parse(&GOOD.replace(r#"["127.0.0.1:5301", "[::1]:5301"]"#, listen), file);
+        let encrypted = of("[]").unwrap();
+        // It has some for DNS over TLS.
+        assert!(encrypted.dns.listen.is_empty() && encrypted.answers_queries());
+        let mut none = encrypted;
+        none.dns.tls = None;
+        assert!(!none.answers_queries() && Config::parse(&none.to_text(), file).unwrap() == none);
+        let many = format!("{:?}", vec!["127.0.0.1:53"; LISTEN_ADDRESSES_MAX + 1]);
+        assert!(of(&many).unwrap_err().why.contains("takes at most"));
     }
 
     #[test]

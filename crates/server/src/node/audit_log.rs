@@ -1,14 +1,18 @@
-//! The audit log of a node: one line of JSON for each update that changed a zone, in files that are rotated.
+//! The audit log of a node: one line of JSON for each update that changed a zone and each thing that an administrator
+//! did, in files that are rotated.
 //!
 //! ```text
 //!   {"index":812,"time_ms":1700000000123,"key":"dhcp.","source":"192.0.2.7","zone":"example.org.",
 //!    "serial_from":41,"serial_to":42,"deleted":1,"added":2}
+//!   {"index":813,"time_ms":1700000000456,"action":"key add","subject":"dhcp."}
+//!   {"after":813,"time_ms":1700000000789,"action":"key show","subject":"dhcp."}
 //!   {"gap_after":900,"gap_to":1000}
 //!   {"through":1012}
 //! ```
 //! Every node writes the same lines, each once and in order of their index, over restarts too; what a node did not
 //! apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files of the others.
-//! `through` says that nothing is missing up to there. A thread of its own writes: nothing waits for this disk.
+//! `through` says that nothing is missing up to there; what was asked of this node alone has `after`, the index that
+//! its file had come to. A thread of its own writes: nothing waits for this disk.
 
 mod file;
 
@@ -25,12 +29,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// What is written down.
 #[derive(Debug)]
 pub(crate) enum AuditWork {
     /// Updates, in order.
     Records(Vec<AuditRecord>),
+    /// Something that was asked of this node alone; who asked is told when it stands there.
+    Local { time_ms: u64, action: &'static str, subject: String, written: oneshot::Sender<bool> },
     /// Behind this index nothing is known up to that one, which is in it.
     Gap { after: u64, to: u64 },
 }
@@ -78,7 +85,7 @@ impl AuditQueue {
 
     /// Takes records that follow those before.
     pub(crate) fn put(&mut self, records: Vec<AuditRecord>) {
-        let Some(last) = records.last().map(|record| record.index) else { return };
+        let Some(last) = records.last().map(AuditRecord::index) else { return };
         let count = records.len();
         // A gap that must be said takes a place too.
         let places = count + usize::from(self.gap.is_some());
@@ -93,6 +100,21 @@ impl AuditQueue {
             self.gap = Some((after, last));
         }
         self.seen = last;
+    }
+
+    /// Takes what is asked of this node alone; `false` when there is no room.
+    pub(crate) fn put_local(
+        &self,
+        time_ms: u64,
+        action: &'static str,
+        subject: String,
+        written: oneshot::Sender<bool>,
+    ) -> bool {
+        let has_room = self.counters.waiting.enter(AUDIT_WAITING_MAX);
+        if has_room {
+            self.send(AuditWork::Local { time_ms, action, subject, written });
+        }
+        has_room
     }
 
     /// The replica did not apply these one by one.
@@ -172,6 +194,13 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
                     false => counters.lost.one_shared(),
                 }
             }
+        }
+        AuditWork::Local { time_ms, action, subject, written } => {
+            counters.waiting.leave();
+            let done = file.local(time_ms, action, &subject);
+            file.flush();
+            // Who asked may have gone away.
+            let _ = written.send(done);
         }
         AuditWork::Gap { after, to } => {
             counters.waiting.leave();

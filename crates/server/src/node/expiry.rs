@@ -1,10 +1,11 @@
-//! Zones with `stale = "expire"`: the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this
-//! node has everything.
+//! Zones that are not always served: those with `ack = "all-live"`, for which a lease is needed, and those with
+//! `stale = "expire"`, where the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this node
+//! has everything.
 
 use crate::limits::TICK_MS;
-use crate::service::serving::ExpiredZones;
+use crate::service::serving::ZoneLimits;
 use replica::Replica;
-use replica::io::StaleOption;
+use replica::io::{AckOption, StaleOption};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zone::record::ZoneId;
@@ -15,15 +16,22 @@ const LOOK_TICKS: u64 = 1_000 / TICK_MS;
 
 /// Decides which zones have expired. Lives on the replica thread.
 pub(crate) struct ExpiryClock {
-    expired: Arc<ExpiredZones>,
-    /// Zones with the option, and their EXPIRE in milliseconds.
+    limits: Arc<ZoneLimits>,
+    /// Zones that expire, and their EXPIRE in milliseconds.
     zones: BTreeMap<ZoneId, u64>,
+    /// Zones that need a lease.
+    leased: BTreeSet<ZoneId>,
     ticks: u64,
 }
 
 impl ExpiryClock {
-    pub(super) const fn new(expired: Arc<ExpiredZones>) -> Self {
-        Self { expired, zones: BTreeMap::new(), ticks: 0 }
+    pub(super) const fn new(limits: Arc<ZoneLimits>) -> Self {
+        Self { limits, zones: BTreeMap::new(), leased: BTreeSet::new(), ticks: 0 }
+    }
+
+    /// Until when the lease lasts.
+    pub(super) fn set_lease(&self, until_ms: u64) {
+        self.limits.set_lease(until_ms);
     }
 
     /// These zones or their options changed; `None`: perhaps all did. A changed EXPIRE is seen at the next look.
@@ -31,15 +39,23 @@ impl ExpiryClock {
         let published = replica.zones().published();
         let zones = zones.unwrap_or_else(|| {
             self.zones.clear();
+            self.leased.clear();
             published.zones().map(|zone| zone.id()).collect()
         });
         for id in zones {
-            let expires = replica.zone_options(&id).is_some_and(|options| options.stale == StaleOption::Expire);
-            match published.zone(&id).filter(|_| expires) {
+            let options = replica.zone_options(&id).unwrap_or_default();
+            if options.ack == AckOption::AllLive {
+                self.leased.insert(id.clone());
+            } else {
+                self.leased.remove(&id);
+            }
+            match published.zone(&id).filter(|_| options.stale == StaleOption::Expire) {
                 Some(zone) => _ = self.zones.insert(id, expire_ms(&zone)),
                 None => _ = self.zones.remove(&id),
             }
         }
+        // Before the leader hears that this node knows it.
+        self.limits.set_leased(&self.leased);
         self.ticks = 0;
     }
 
@@ -47,7 +63,7 @@ impl ExpiryClock {
     pub(super) fn tick(&mut self, replica: &Replica) {
         let is_due = self.ticks.is_multiple_of(LOOK_TICKS);
         self.ticks += 1;
-        if !is_due || (self.zones.is_empty() && !self.expired.any()) {
+        if !is_due || (self.zones.is_empty() && !self.limits.has_expired()) {
             return;
         }
         let published = replica.zones().published();
@@ -61,7 +77,7 @@ impl ExpiryClock {
                 expired.insert(id.clone());
             }
         }
-        self.expired.set(expired);
+        self.limits.set_expired(expired);
     }
 }
 

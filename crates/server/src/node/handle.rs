@@ -12,6 +12,7 @@ use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use wire::Name;
 use zone::set::Frozen;
 
 /// What the replica thread gets.
@@ -26,8 +27,16 @@ pub(crate) enum Event {
     ReadIndex(oneshot::Sender<Result<u64, ReadIndexError>>),
     /// How is it? With or without its zones, over all of which it has to walk.
     Status(WithZones, oneshot::Sender<Status>),
+    /// The secrets of a key, for an administrator who asks, once it is written down that he did.
+    Secrets(Name, oneshot::Sender<Option<Secrets>>),
     /// What it serves, held.
     Freeze(Box<dyn FnOnce(Frozen) + Send>),
+}
+
+/// The secrets of a key, the newest first, and when it is written down that they were asked for.
+pub(crate) struct Secrets {
+    pub(crate) secrets: Vec<Vec<u8>>,
+    pub(crate) written: oneshot::Receiver<bool>,
 }
 
 /// Whether a status lists zones.
@@ -70,13 +79,31 @@ pub(crate) struct Shared {
     pub(crate) published: watch::Sender<u64>,
     /// What nodes know each other by.
     pub(crate) trust: watch::Sender<Arc<Trust>>,
+    /// How far others show it too, as far as this node was told.
+    pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// Whether this node does.
     pub(crate) removal: Removal,
 }
 
+/// Indexes up to which others show everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Everywhere {
+    /// All that may answer for zones of `ack = all-live`.
+    pub(crate) of_rotation: u64,
+    /// All that the leader heard of late, while there was no rotation.
+    pub(crate) heard: u64,
+}
+
 impl Shared {
+    pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {
+        self.everywhere.send_modify(|known| match of_rotation {
+            true => known.of_rotation = index,
+            false => known.heard = index,
+        });
+    }
+
     pub(super) fn set_rights(&self, rights: Rights) {
         *self.rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rights);
     }
@@ -115,6 +142,12 @@ impl ReplicaHandle {
         let sent = self.send(Event::Admin(command, sender));
         // The replica has its own time limit; when its thread is gone the sender is dropped.
         if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
+    }
+
+    /// The secrets of a key; `None` when there is no such key.
+    pub(crate) async fn secrets(&self, key: Name) -> Option<Secrets> {
+        let (sender, receiver) = oneshot::channel();
+        if self.send(Event::Secrets(key, sender)) { receiver.await.ok()? } else { None }
     }
 
     /// What this node has applied is applied by all nodes that are heard: the next client may ask any of them. One that

@@ -42,7 +42,7 @@ pub(crate) mod disk;
 mod drops;
 pub(crate) mod metrics;
 // Clocks, limits and precedence, of the system.
-mod system;
+pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod zone_memory;
 
@@ -64,7 +64,7 @@ use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
 use crate::service::limiter::Limiter;
-use crate::service::serving::{ExpiredZones, ServingReader, ServingState};
+use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
@@ -72,7 +72,7 @@ use crate::tls::public::PublicTls;
 use audit_log::AuditCounters;
 use drops::SocketDrops;
 use expiry::ExpiryClock;
-use handle::{Event, ReplicaHandle, Shared};
+use handle::{Event, ReplicaHandle};
 use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
@@ -217,16 +217,16 @@ impl Counters {
 impl Node {
     fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
         let (events, event_queue) = channel();
-        let handle = ReplicaHandle::new(events, Arc::<Shared>::default());
+        let handle = ReplicaHandle::new(events, Arc::default());
         let (desk, desk_queues) = Desk::new(update_threads());
-        let (serving, expired) = (Arc::<ServingState>::default(), Arc::<ExpiredZones>::default());
         let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
+        let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
-        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), expired.clone()));
-        let cookies = cookie_secrets(config, identity)?;
+        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
+        let (count, cookies) = (sockets::worker_count(config), cookie_secrets(config, identity)?);
+        let limiter = limiters(config, count)?;
         let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
         let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
-        let limiter = limiters(config, sockets::worker_count(config))?;
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
@@ -234,7 +234,7 @@ impl Node {
             let responder = QueryResponder::new(service, zones, serving, counters, cookies, limiter(transport));
             Worker { responder, listen }
         };
-        let (udp, streams) = workers(sockets::worker_count(config), tls.is_some(), worker);
+        let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         let (peers, links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
@@ -246,7 +246,7 @@ impl Node {
             desk: desk.clone(),
             serving: serving.clone(),
             readers,
-            expiry: ExpiryClock::new(expired),
+            expiry: ExpiryClock::new(limits.clone()),
             stop_workers: stop_workers.clone(),
             counters: counters.replica.clone(),
             asking: Default::default(),
@@ -254,19 +254,8 @@ impl Node {
             checkpoints_written: 0,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
-        let api = Api {
-            node: u64::from(config.id),
-            started_at,
-            token: identity.token.clone(),
-            handle: handle.clone(),
-            serving: serving.clone(),
-            metrics: counters.into_metrics(desk, transfers),
-            zones: Mutex::new(api_reader),
-            backups: Backups::new(&config.dir),
-            join: threads::join_offer(config, identity),
-            audit: audit_of(&config.dir),
-            data_key_file: config.data_key_file.clone(),
-        };
+        let metrics = counters.into_metrics(desk, transfers);
+        let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
         let api = threads::api(sockets.api, api, threads::trust_keeper(config, identity, &handle))?;
         Ok(Self {
             config: config.clone(),
@@ -300,6 +289,10 @@ impl Node {
 
     /// Begins to answer clients.
     fn listen(&mut self) -> Result<(), Problem> {
+        if !self.config.answers_queries() {
+            tracing::info!("no address for DNS: this node votes and stores, and answers nobody");
+            return Ok(());
+        }
         let sockets = ClientSockets::bind(&self.config)?;
         self.drops.watch(&sockets);
         threads::udp(sockets.udp, std::mem::take(&mut self.udp), &self.stop_workers)?;
@@ -334,6 +327,32 @@ impl Node {
             let _ = writer.join();
         }
         Ok(())
+    }
+}
+
+/// What answers over HTTP.
+fn api_of(
+    config: &Config,
+    identity: &Identity,
+    handle: &ReplicaHandle,
+    (serving, limits): (&Arc<ServingState>, Arc<ZoneLimits>),
+    metrics: NodeMetrics,
+    zones: readers::Zones,
+) -> Api {
+    Api {
+        node: u64::from(config.id),
+        started_at: Instant::now(),
+        has_dns: config.answers_queries(),
+        token: identity.token.clone(),
+        handle: handle.clone(),
+        serving: serving.clone(),
+        limits,
+        metrics,
+        zones: Mutex::new(zones),
+        backups: Backups::new(&config.dir),
+        join: threads::join_offer(config, identity),
+        audit: audit_of(&config.dir),
+        data_key_file: config.data_key_file.clone(),
     }
 }
 

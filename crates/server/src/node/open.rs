@@ -56,7 +56,8 @@ pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaCon
     let data_key = identity.data_keys.to_replica().expect("a file of data keys has one");
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
     let audit_after = last_index(&audit_of(&config.dir));
-    ReplicaConfig { log: config.log.to_sizes(), audit_after, ..replica }
+    let answers_queries = config.answers_queries();
+    ReplicaConfig { log: config.log.to_sizes(), audit_after, answers_queries, ..replica }
 }
 
 fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {

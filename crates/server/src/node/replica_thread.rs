@@ -3,7 +3,7 @@
 use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
 use super::expiry::ExpiryClock;
-use super::handle::{Event, ReplicaHandle, Shared, WithZones};
+use super::handle::{Event, ReplicaHandle, Secrets, Shared, WithZones};
 use super::readers::Readers;
 use super::rights::Rights;
 use super::rounds::Rounds;
@@ -165,6 +165,7 @@ impl ReplicaThread {
             // Who asked may have gone away meanwhile.
             Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
             Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
+            Event::Secrets(key, done) => drop(done.send(self.secrets(&key))),
             Event::Freeze(then) => then(self.replica.zones().freeze()),
         }
     }
@@ -204,11 +205,7 @@ impl ReplicaThread {
                     let _ = done.send(result);
                 }
             }
-            Output::Published { index } => {
-                self.counters.published.one();
-                self.shared.published.send_replace(index);
-                self.audit.through(index);
-            }
+            Output::Published { index } => self.published(index),
             Output::RoleChanged { role, term, leader } => {
                 self.counters.role_changes.one();
                 tracing::info!(?role, term, leader, "role changed");
@@ -242,6 +239,8 @@ impl ReplicaThread {
                 tracing::info!(?serving, "serving changed");
                 self.serving.set(serving);
             }
+            Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
+            Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             Output::Stopped => return Go::Stop,
             Output::Fatal { reason } => {
                 tracing::error!(?reason, "this replica cannot go on; aborting");
@@ -251,9 +250,24 @@ impl ReplicaThread {
         Go::On
     }
 
+    fn published(&mut self, index: u64) {
+        self.counters.published.one();
+        self.shared.published.send_replace(index);
+        self.audit.through(index);
+    }
+
     fn publish_keys(&self) {
         let rights = self.shared.rights().with_keys(self.replica.key_table(), self.replica.keys());
         self.shared.set_rights(rights);
+    }
+
+    /// Secrets in clear, and a line about it under way to the audit log.
+    fn secrets(&self, key: &Name) -> Option<Secrets> {
+        let secrets = self.replica.secrets(key)?;
+        let (done, written) = oneshot::channel();
+        // Without room for the line its sender is gone, and nothing is shown.
+        self.audit.put_local(system::now().wall_ms, "key show", key.to_string(), done);
+        Some(Secrets { secrets, written })
     }
 
     /// Those alone, whose secrets are opened: of 100,000 others nothing is touched.

@@ -15,7 +15,7 @@ pub(crate) fn now() -> Now {
 }
 
 /// Milliseconds since the machine started, time asleep counted: a lease that ended while the machine slept has ended.
-fn boot_ms() -> u64 {
+pub(crate) fn boot_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; the kernel writes it and keeps nothing.
     let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };

@@ -62,6 +62,8 @@ pub(crate) enum Refusal {
     NotServing,
     /// The zone to be transferred has expired: SERVFAIL.
     Expired,
+    /// The zone to be transferred needs a lease that the node does not have: SERVFAIL.
+    CutOff,
     /// The prescan found a fault: its RCODE (RFC 2136 3.4.1).
     Prescan,
     /// The queue for the update threads, or for the replica, is full: SERVFAIL.
@@ -71,13 +73,14 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::ZoneUnknown,
         Self::Unsigned,
         Self::NotGranted,
         Self::Presigned,
         Self::NotServing,
         Self::Expired,
+        Self::CutOff,
         Self::Prescan,
         Self::QueueFull,
         Self::TransfersMax,
@@ -88,7 +91,7 @@ impl Refusal {
         match self {
             Self::ZoneUnknown => Some(ede::NOT_AUTHORITATIVE),
             Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
-            Self::NotServing => Some(ede::NOT_READY),
+            Self::NotServing | Self::CutOff => Some(ede::NOT_READY),
             Self::Expired => Some(ede::INVALID_DATA),
             Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
         }
@@ -102,6 +105,7 @@ impl Refusal {
             Self::Presigned => "presigned",
             Self::NotServing => "not_serving",
             Self::Expired => "expired",
+            Self::CutOff => "cut_off",
             Self::Prescan => "prescan",
             Self::QueueFull => "queue_full",
             Self::TransfersMax => "transfers_max",

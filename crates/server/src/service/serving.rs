@@ -1,5 +1,6 @@
-//! Whether this node may answer queries: written by the replica thread, read by all workers.
+//! Whether this node may answer queries, and for which zones: written by the replica thread, read by all workers.
 
+use crate::node::system::boot_ms;
 use replica::io::Serving;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -42,29 +43,64 @@ pub(crate) const fn label(serving: Serving) -> &'static str {
     }
 }
 
-/// Zones that may no longer be served (RFC 1035 3.3.13 EXPIRE). Hardly ever is there one, and hardly ever does it
-/// change: each reader has its own copy and looks at one number.
+/// Zones that may not always be served: those that have expired (RFC 1035 3.3.13 EXPIRE), and those of
+/// `ack = all-live`, for which a node needs a lease. Hardly ever is there one, and hardly ever does it change: each
+/// reader has its own copy and looks at one number.
 #[derive(Default, Debug)]
-pub(crate) struct ExpiredZones {
+pub(crate) struct ZoneLimits {
     generation: AtomicU64,
-    /// In order.
-    zones: Mutex<Arc<[ZoneId]>>,
+    zones: Mutex<Arc<LimitedZones>>,
+    /// Until when the lease lasts, in milliseconds of the clock that counts sleep.
+    lease_until_ms: AtomicU64,
 }
 
-impl ExpiredZones {
-    pub(crate) fn any(&self) -> bool {
-        !self.lock().is_empty()
+#[derive(Default, Debug)]
+struct LimitedZones {
+    /// In order.
+    expired: Box<[ZoneId]>,
+    /// In order.
+    leased: Box<[ZoneId]>,
+}
+
+impl ZoneLimits {
+    pub(crate) fn has_expired(&self) -> bool {
+        !self.lock().expired.is_empty()
     }
 
-    pub(crate) fn set(&self, zones: BTreeSet<ZoneId>) {
+    /// Whether a lease is needed to answer for a zone.
+    pub(crate) fn is_leased(&self, zone: &ZoneId) -> bool {
+        self.lock().leased.binary_search(zone).is_ok()
+    }
+
+    pub(crate) fn set_expired(&self, expired: BTreeSet<ZoneId>) {
         let mut known = self.lock();
-        if !known.iter().eq(&zones) {
-            *known = zones.into_iter().collect();
+        if !known.expired.iter().eq(&expired) {
+            let (expired, leased) = (expired.into_iter().collect(), known.leased.clone());
+            *known = Arc::new(LimitedZones { expired, leased });
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<[ZoneId]>> {
+    pub(crate) fn set_leased(&self, leased: &BTreeSet<ZoneId>) {
+        let mut known = self.lock();
+        if !known.leased.iter().eq(leased) {
+            let (expired, leased) = (known.expired.clone(), leased.iter().cloned().collect());
+            *known = Arc::new(LimitedZones { expired, leased });
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn set_lease(&self, until_ms: u64) {
+        // Zones are published before the lease that lets workers answer from them.
+        self.lease_until_ms.store(until_ms, Ordering::Release);
+    }
+
+    /// Whether the lease lasts. Asked after a query came in: who was stopped in between looks at the clock again.
+    fn has_lease(&self) -> bool {
+        boot_ms() < self.lease_until_ms.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<LimitedZones>> {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,9 +108,9 @@ impl ExpiredZones {
 /// One thread's view of what may be served.
 pub(crate) struct ServingReader {
     state: Arc<ServingState>,
-    expired: Arc<ExpiredZones>,
+    limits: Arc<ZoneLimits>,
     generation: u64,
-    zones: Arc<[ZoneId]>,
+    zones: Arc<LimitedZones>,
 }
 
 /// The same for a batch of queries: it does not change meanwhile.
@@ -83,24 +119,28 @@ pub(crate) struct ServingNow<'r> {
     pub(crate) serving: Serving,
     /// In order.
     expired: &'r [ZoneId],
+    /// For which a lease is needed and missing. In order.
+    cut_off: &'r [ZoneId],
 }
 
 impl ServingReader {
-    pub(crate) fn new(state: Arc<ServingState>, expired: Arc<ExpiredZones>) -> Self {
-        Self { state, expired, generation: 0, zones: Arc::default() }
+    pub(crate) fn new(state: Arc<ServingState>, limits: Arc<ZoneLimits>) -> Self {
+        Self { state, limits, generation: 0, zones: Arc::default() }
     }
 
-    /// As it is now. Never waits: while the zones that expired are being changed it goes on with those it knows, for a
-    /// batch.
+    /// As it is now. Never waits: while the limits are being changed it goes on with those it knows, for a batch.
     pub(crate) fn now(&mut self) -> ServingNow<'_> {
-        let generation = self.expired.generation.load(Ordering::Acquire);
+        let generation = self.limits.generation.load(Ordering::Acquire);
         if generation != self.generation
-            && let Ok(zones) = self.expired.zones.try_lock()
+            && let Ok(zones) = self.limits.zones.try_lock()
         {
             self.zones = zones.clone();
             self.generation = generation;
         }
-        ServingNow { serving: self.state.get(), expired: &self.zones }
+        let LimitedZones { expired, leased } = &*self.zones;
+        // Nobody looks at the clock while no zone needs it.
+        let cut_off = if leased.is_empty() || self.limits.has_lease() { &[] } else { &**leased };
+        ServingNow { serving: self.state.get(), expired, cut_off }
     }
 }
 
@@ -109,14 +149,15 @@ impl ServingNow<'_> {
     pub(crate) fn of(&self, zone: &Zone<'_>) -> Servable {
         match self.serving {
             Serving::No => Servable::Loading,
-            _ if self.has_expired(zone.view(), zone.apex()) => Servable::Expired,
+            _ if has(self.expired, zone.view(), zone.apex()) => Servable::Expired,
+            _ if has(self.cut_off, zone.view(), zone.apex()) => Servable::CutOff,
             _ => Servable::Ready,
         }
     }
+}
 
-    fn has_expired(&self, view: u16, apex: NameRef<'_>) -> bool {
-        self.expired.binary_search_by(|id| (id.view, id.apex.as_ref()).cmp(&(view, apex))).is_ok()
-    }
+fn has(zones: &[ZoneId], view: u16, apex: NameRef<'_>) -> bool {
+    zones.binary_search_by(|id| (id.view, id.apex.as_ref()).cmp(&(view, apex))).is_ok()
 }
 
 #[cfg(test)]
@@ -131,16 +172,33 @@ mod tests {
 
     fn has(now: &ServingNow<'_>, apex: &str) -> bool {
         let apex: wire::Name = apex.parse().unwrap();
-        now.has_expired(0, apex.as_ref())
+        super::has(now.expired, 0, apex.as_ref())
+    }
+
+    #[test]
+    fn a_zone_that_needs_a_lease_is_cut_off_when_the_clock_says_so() {
+        let limits = Arc::<ZoneLimits>::default();
+        let mut reader = ServingReader::new(Arc::default(), limits.clone());
+        limits.set_expired(zones(&["old.test."]));
+        assert!(reader.now().cut_off.is_empty());
+        limits.set_leased(&zones(&["b.test.", "a.test."]));
+        assert!(limits.has_expired() && limits.is_leased(&zones(&["a.test."]).pop_first().unwrap()));
+        assert_eq!((reader.now().cut_off.len(), has(&reader.now(), "old.test.")), (2, true));
+        limits.set_lease(boot_ms() + 3_600_000);
+        assert!(reader.now().cut_off.is_empty());
+        limits.set_lease(boot_ms());
+        assert_eq!(reader.now().cut_off.len(), 2);
+        limits.set_leased(&BTreeSet::new());
+        assert!(reader.now().cut_off.is_empty() && has(&reader.now(), "old.test."));
     }
 
     #[test]
     fn a_reader_goes_on_while_the_zones_are_being_changed() {
-        let expired = Arc::<ExpiredZones>::default();
+        let expired = Arc::<ZoneLimits>::default();
         let mut reader = ServingReader::new(Arc::default(), expired.clone());
-        assert!(!expired.any() && !has(&reader.now(), "a.test."));
-        expired.set(zones(&["a.test.", "c.", "b.test."]));
-        assert!(expired.any());
+        assert!(!expired.has_expired() && !has(&reader.now(), "a.test."));
+        expired.set_expired(zones(&["a.test.", "c.", "b.test."]));
+        assert!(expired.has_expired());
         // A writer that holds the lock for ever, as far as this reader can tell.
         let writer = expired.lock();
         assert!(!has(&reader.now(), "a.test."));
@@ -149,13 +207,13 @@ mod tests {
         {
             assert_eq!(has(&reader.now(), apex), is_expired, "{apex}");
         }
-        expired.set(zones(&[]));
-        assert!(!expired.any() && !has(&reader.now(), "a.test."));
+        expired.set_expired(zones(&[]));
+        assert!(!expired.has_expired() && !has(&reader.now(), "a.test."));
     }
 
     #[test]
     fn readers_see_one_set_or_the_next_and_the_last_in_the_end() {
-        let expired = Arc::<ExpiredZones>::default();
+        let expired = Arc::<ZoneLimits>::default();
         let is_over = Arc::<AtomicBool>::default();
         let read = || {
             let (expired, is_over) = (expired.clone(), is_over.clone());
@@ -182,11 +240,11 @@ mod tests {
         };
         let mut rounds = 0;
         while rounds < 5_000 || !readers.iter().all(has_read) {
-            expired.set(zones(&["a.test.", "b.test."]));
-            expired.set(zones(&["c.test."]));
+            expired.set_expired(zones(&["a.test.", "b.test."]));
+            expired.set_expired(zones(&["c.test."]));
             rounds += 1;
         }
-        expired.set(zones(&["last."]));
+        expired.set_expired(zones(&["last."]));
         is_over.store(true, Ordering::Release);
         for (thread, _) in readers {
             thread.join().unwrap();

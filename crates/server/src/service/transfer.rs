@@ -84,10 +84,11 @@ pub(super) fn admit(
     if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
     }
-    if serving.of(&zone) == Servable::Expired {
-        return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::Expired });
+    match serving.of(&zone) {
+        Servable::Expired => Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::Expired }),
+        Servable::CutOff => Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::CutOff }),
+        Servable::Ready | Servable::Loading => Ok(()),
     }
-    Ok(())
 }
 
 /// The response to an IXFR over UDP: RFC 1995 2 has "a single SOA record of the server's current version" for what does

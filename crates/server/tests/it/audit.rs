@@ -12,7 +12,7 @@ fn updates(cluster: &Cluster, id: u64) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let lines: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| line.get("gap_after").is_none()), "node {id}: {text}");
-    lines.into_iter().filter(|line| line.get("index").is_some()).collect()
+    lines.into_iter().filter(|line| line.get("serial_to").is_some()).collect()
 }
 
 #[test]

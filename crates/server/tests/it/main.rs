@@ -18,7 +18,9 @@ mod up;
 mod certificates;
 mod data_key;
 mod members;
+// A voter that answers no queries, and two sites that do.
 mod removed;
+mod two_sites;
 // DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.
 mod encrypted;
 // What clients of TCP are told.
@@ -37,10 +39,14 @@ mod backup;
 mod repeats;
 // Reads over the API that see everything.
 mod consistent;
+// Updates that are told once every node shows them.
+mod all_live;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
 // Who may write what: rules, and BIND under the same rules.
 mod policy;
+// Keys, and who is shown their secrets.
+mod keys;
 // What nodes write down of it.
 mod audit;
 // Debian's clients, through each node.

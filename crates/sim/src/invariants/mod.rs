@@ -1,6 +1,7 @@
 //! What must hold in every run, one promise a file. Each is looked at while the run goes on, and at its end.
 
 pub(crate) mod acknowledged_updates_survive;
+pub(crate) mod all_live_is_visible_everywhere;
 pub(crate) mod durable_before_acknowledged;
 pub(crate) mod election_safety;
 pub(crate) mod reads_never_stop;
@@ -36,6 +37,7 @@ pub(crate) type Checked = Result<(), Violation>;
 /// All of them, with what they remember.
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged_updates_survive::AcknowledgedUpdatesSurvive,
+    pub(crate) everywhere: all_live_is_visible_everywhere::AllLiveIsVisibleEverywhere,
     pub(crate) durable: durable_before_acknowledged::DurableBeforeAcknowledged,
     pub(crate) elections: election_safety::ElectionSafety,
     pub(crate) serving: reads_never_stop::ReadsNeverStop,
@@ -49,6 +51,7 @@ impl Invariants {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             acknowledged: Default::default(),
+            everywhere: Default::default(),
             durable: durable_before_acknowledged::DurableBeforeAcknowledged::new(rng),
             elections: Default::default(),
             serving: Default::default(),

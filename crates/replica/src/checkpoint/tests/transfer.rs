@@ -6,7 +6,7 @@ use crate::checkpoint::{
     CheckpointFetcher, CheckpointReader, CheckpointServer, FetchError, FetchOutput, FetchState, Flaw, Manifest,
     ServerOutput, TransferFrame,
 };
-use crate::disk::{DiskRead, Tickets};
+use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::testing::MemoryDisk;
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ impl Source {
 /// Runs a transfer over a network that `fate` decides on; gives the follower's disk and the count of blocks sent.
 fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u64) -> u64) -> (MemoryDisk, usize) {
     let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
-    let mut fetcher = CheckpointFetcher::new(manifest.clone(), sources[0].id, 0);
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), sources[0].id, false, 0);
     let mut at = 0;
     let mut flying: Vec<TransferFrame> = Vec::new();
     let mut blocks = 0;
@@ -70,6 +70,7 @@ fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u6
                 job.ops.iter().for_each(|op| disk.execute(op));
                 assert!(fetcher.persisted(job.ticket));
             }
+            Some(FetchOutput::Read(read)) => panic!("nothing is left of an earlier transfer: {read:?}"),
             None if fetcher.state() == FetchState::Whole => {
                 assert!(fetcher.into_parts().is_some());
                 return (disk, blocks);
@@ -154,11 +155,92 @@ proptest! {
     }
 }
 
+/// A taker that runs until its disk has done so many jobs, or to the end; gives how many blocks it was sent.
+fn take(source: &mut Source, manifest: &Manifest, disk: &mut MemoryDisk, jobs_max: usize) -> usize {
+    let mut tickets = Tickets::default();
+    let has_remains = crate::checkpoint::has_remains(disk.list().unwrap().iter().map(|(file, _)| file.as_str()));
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), 1, has_remains, 0);
+    let (mut blocks, mut jobs) = (0, 0);
+    while let FetchState::UnderWay { .. } = fetcher.state() {
+        match fetcher.poll(&mut tickets) {
+            Some(FetchOutput::Send { frame, .. }) => {
+                for answer in source.answer(&frame) {
+                    let is_data = matches!(answer, TransferFrame::Block { part: crate::checkpoint::Part::Data, .. });
+                    blocks += usize::from(is_data);
+                    fetcher.handle(1, answer, 0);
+                }
+            }
+            Some(FetchOutput::Disk(job)) if jobs < jobs_max => {
+                jobs += 1;
+                job.ops.iter().for_each(|op| disk.execute(op));
+                assert!(fetcher.persisted(job.ticket));
+            }
+            Some(FetchOutput::Disk(_)) => return blocks,
+            Some(FetchOutput::Read(read)) => {
+                let octets = disk.read(&read.file, read.offset, read.len).unwrap();
+                assert_eq!(fetcher.file_read(read.ticket, octets), Ok(()));
+                assert_eq!(fetcher.file_read(read.ticket, vec![1]), Err(vec![1]));
+            }
+            None => panic!("it waits for nothing"),
+        }
+    }
+    assert_eq!(fetcher.state(), FetchState::Whole);
+    blocks
+}
+
+#[test]
+fn a_taker_that_starts_again_asks_only_for_what_is_missing() {
+    let (mut source, manifest) = Source::new(1, 2000, 30);
+    let all = manifest.block_count as usize;
+    assert!(all > 3 * FETCH_WINDOW_MAX);
+    let mut disk = MemoryDisk::default();
+    // The last window was fetched and not written.
+    let first = take(&mut source, &manifest, &mut disk, 2);
+    assert_eq!(first, 3 * FETCH_WINDOW_MAX);
+    // The last block is one empty item, four octets of zero: a place that nobody wrote reads the same.
+    let missing = all - 2 * FETCH_WINDOW_MAX - 1;
+    let mut untouched = disk.clone();
+    assert_eq!(take(&mut source, &manifest, &mut untouched, usize::MAX), missing);
+    assert_same(&untouched, &source, &manifest);
+    // A block that is not what its line says is fetched again, and nothing else.
+    let mut damaged = disk.clone();
+    let file = crate::checkpoint::INCOMING_FILE.to_owned();
+    damaged.execute(&DiskOp::Write { file, offset: 4096 + 100, octets: vec![0x5A; 8] });
+    assert_eq!(take(&mut source, &manifest, &mut damaged, usize::MAX), missing + 1);
+    assert_same(&damaged, &source, &manifest);
+    // What is left of another checkpoint is of no use.
+    let (mut other, another) = Source::new(1, 2001, 30);
+    assert_eq!(take(&mut other, &another, &mut disk, usize::MAX), another.block_count as usize);
+    assert_same(&disk, &other, &another);
+}
+
+#[test]
+fn a_taker_that_lost_its_power_ends_with_the_whole_checkpoint() {
+    let (mut source, manifest) = Source::new(1, 2000, 12);
+    let mut state = 88_172_645_463_325_252u64;
+    let mut draw = |count: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % count.max(1)
+    };
+    let mut saved = 0;
+    for jobs in 0..60 {
+        let mut disk = MemoryDisk::default();
+        take(&mut source, &manifest, &mut disk, jobs % 6);
+        disk.crash(&mut draw);
+        let blocks = take(&mut source, &manifest, &mut disk, usize::MAX);
+        assert_same(&disk, &source, &manifest);
+        saved += manifest.block_count as usize - blocks;
+    }
+    assert!(saved > 0, "nothing was ever found");
+}
+
 #[test]
 fn a_source_that_lies_is_given_up() {
     let (mut source, manifest) = Source::new(1, 2000, 12);
     let mut tickets = Tickets::default();
-    let mut fetcher = CheckpointFetcher::new(manifest, 1, 0);
+    let mut fetcher = CheckpointFetcher::new(manifest, 1, false, 0);
     let mut lies = 0;
     while let FetchState::UnderWay { .. } = fetcher.state() {
         match fetcher.poll(&mut tickets) {
@@ -184,10 +266,10 @@ fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
     let (mut source, manifest) = Source::new(1, 100, 0);
     let mut tickets = Tickets::default();
     let other = Manifest { id: [9; 32], ..manifest.clone() };
-    let mut fetcher = CheckpointFetcher::new(other.clone(), 1, 0);
+    let mut fetcher = CheckpointFetcher::new(other.clone(), 1, false, 0);
     let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
     let [gone] = &source.answer(&frame)[..] else { panic!("no answer") };
-    let mut late = CheckpointFetcher::new(manifest.clone(), 1, 0);
+    let mut late = CheckpointFetcher::new(manifest.clone(), 1, false, 0);
     late.handle(1, gone.clone(), 0);
     assert!(matches!(late.state(), FetchState::UnderWay { .. }), "that was another checkpoint");
     let TransferFrame::Gone { checkpoint } = gone else { panic!("{gone:?}") };
@@ -197,7 +279,7 @@ fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
     let lie = TransferFrame::Block { checkpoint: other.id, part, number: 0, octets: table };
     fetcher.handle(1, lie, 0);
     assert_eq!(fetcher.state(), FetchState::Failed(FetchError::BadTable));
-    let mut fetcher = CheckpointFetcher::new(other, 1, 0);
+    let mut fetcher = CheckpointFetcher::new(other, 1, false, 0);
     fetcher.handle(1, gone.clone(), 0);
     assert_eq!(fetcher.state(), FetchState::Failed(FetchError::Gone));
 }
@@ -209,7 +291,7 @@ fn blocks_that_nobody_asked_for_are_not_held() {
     let unasked = TransferFrame::Get { checkpoint: manifest.id, part, from: 12, count: 1 };
     let [block] = &source.answer(&unasked)[..] else { panic!("no block") };
     let mut tickets = Tickets::default();
-    let mut fetcher = CheckpointFetcher::new(manifest.clone(), 1, 0);
+    let mut fetcher = CheckpointFetcher::new(manifest.clone(), 1, false, 0);
     let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };
     source.answer(&frame).into_iter().for_each(|table| fetcher.handle(1, table, 0));
     let Some(FetchOutput::Send { frame, .. }) = fetcher.poll(&mut tickets) else { panic!("no request") };

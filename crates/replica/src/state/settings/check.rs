@@ -60,6 +60,11 @@ impl Settings {
             SettingsChange::KeyRetire { name } => self.is_rolling(name),
             SettingsChange::Trust(change) => self.check_trust(change),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
+            SettingsChange::RotationIn { ids } => {
+                Ok(ids.iter().any(|id| self.is_member(*id) && !self.rotation().contains_key(id)))
+            }
+            SettingsChange::RotationOut { ids } => Ok(ids.iter().any(|id| self.rotation().contains_key(id))),
+            SettingsChange::AllLiveKnown { index } => Ok(*index > self.all_live_known()),
         }
     }
 

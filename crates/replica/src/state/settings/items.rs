@@ -68,6 +68,7 @@ impl Settings {
             });
         }
         self.encode_tokens_and_learners(&mut each);
+        self.encode_rotation(&mut each);
         self.trust.encode_items(&mut each);
         for (zone, policy) in &self.policies {
             each(9, &|out| encode_policy(zone.as_ref(), policy, out));
@@ -137,6 +138,7 @@ impl Settings {
                 let digest = from.array()?;
                 self.put_learner_token(digest);
             }
+            kind @ 17..=19 => self.restore_rotation(kind, from)?,
             9 => {
                 let (zone, policy) = decode_policy(from)?;
                 self.put_policy(zone, Arc::new(policy));

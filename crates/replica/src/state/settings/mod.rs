@@ -3,6 +3,7 @@
 mod check;
 mod data_key;
 mod items;
+mod rotation;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -13,7 +14,7 @@ pub(crate) use trust::authority_context;
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
 use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options, encode_policy};
-use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::io::{AckOption, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
 use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::Sealed;
@@ -71,6 +72,12 @@ pub(crate) struct Settings {
     learner_tokens: BTreeSet<[u8; 32]>,
     /// What members know each other by.
     trust: Trust,
+    /// Members whose answers updates of [`AckOption::AllLive`] wait for, and the index of the entry that took each in.
+    rotation: BTreeMap<NodeId, u64>,
+    /// Zones of [`AckOption::AllLive`], and the index of the entry that made each so.
+    all_live: BTreeMap<ZoneId, u64>,
+    /// Every member knows of those that are so up to this index.
+    all_live_known: u64,
     hash: u128,
 }
 
@@ -103,6 +110,9 @@ impl Settings {
             tokens: BTreeMap::new(),
             learner_tokens: BTreeSet::new(),
             trust: Trust::default(),
+            rotation: BTreeMap::new(),
+            all_live: BTreeMap::new(),
+            all_live_known: 0,
             hash: 0,
         };
         settings.hash = settings.scalars_hash();
@@ -208,11 +218,7 @@ impl Settings {
     /// the same on every replica.
     pub(crate) fn apply(&mut self, change: &SettingsChange, index: u64, time_ms: u64) {
         match change {
-            SettingsChange::ZoneOptions { zone, options } => {
-                if self.zones.contains_key(zone) {
-                    self.put_zone(zone, *options);
-                }
-            }
+            SettingsChange::ZoneOptions { zone, options } => self.set_options(zone, *options, index),
             SettingsChange::ZoneRemove { zone } => self.remove_zone(zone),
             SettingsChange::KeyAdd { name, algorithm, secret } => {
                 let (algorithm, secret) = (*algorithm, secret.clone());
@@ -273,13 +279,17 @@ impl Settings {
                 let level = self.feature_level.max(*level);
                 self.with_scalars(|settings| settings.feature_level = level);
             }
+            SettingsChange::RotationIn { .. }
+            | SettingsChange::RotationOut { .. }
+            | SettingsChange::AllLiveKnown { .. } => self.apply_rotation(change, index),
         }
         self.raise_epoch();
     }
 
-    /// Makes a zone known; its contents are the business of the zone set.
-    pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions) {
+    /// Makes a zone known, by the entry of this index; its contents are the business of the zone set.
+    pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions, index: u64) {
         self.put_zone(zone, options);
+        self.set_ack(zone, options.ack, index);
         self.forget_retired(zone);
         self.raise_epoch();
     }
@@ -379,6 +389,7 @@ impl Settings {
 
     fn remove_zone(&mut self, zone: &ZoneId) {
         let Some(options) = self.zones.remove(zone) else { return };
+        self.set_ack(zone, AckOption::Majority, 0);
         self.sub(zone_hash(zone, options));
         let of_zone = |grant: &&(Name, Option<ZoneId>, Right)| grant.1.as_ref() == Some(zone);
         for grant in self.grants.iter().filter(of_zone).cloned().collect::<Vec<_>>() {
@@ -457,6 +468,7 @@ impl Settings {
             self.set_learner(id, false);
             self.forget_standing(id);
             self.data_key_is_known_outside();
+            self.take_out_of_rotation(id);
         }
     }
 

@@ -35,7 +35,9 @@ pub(super) fn sealed(secret: u8) -> Sealed {
 
 fn sample() -> Settings {
     let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
-    settings.add_zone(&zone(), ZoneOptions::default());
+    settings.add_zone(&zone(), ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() }, 4);
+    settings.apply(&SettingsChange::RotationIn { ids: vec![1] }, 5, 0);
+    settings.apply(&SettingsChange::AllLiveKnown { index: 4 }, 5, 0);
     settings.apply(&key_add(1), 5, 0);
     let grant = SettingsChange::Grant { key: name("key."), zone: Some(zone()), right: Right::Update };
     settings.apply(&grant, 6, 0);
@@ -77,6 +79,43 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!(copy.policies_octets, settings.policies_octets);
     assert_eq!(copy.keys(), settings.keys());
     assert_eq!((copy.trust(), copy.trust().standings().len()), (settings.trust(), 1));
+    assert!(copy.is_all_live(&zone()) && copy.all_live_unknown().is_none());
+    assert_eq!(copy.rotation(), settings.rotation());
+}
+
+#[test]
+fn a_zone_is_all_live_when_every_member_knows_it() {
+    let all_live = ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() };
+    let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "x".to_owned() }], 2);
+    let set = |options| SettingsChange::ZoneOptions { zone: zone(), options };
+    settings.add_zone(&zone(), ZoneOptions::default(), 4);
+    let before = settings.hash();
+    settings.apply(&set(all_live), 5, 0);
+    assert!(settings.has_all_live() && !settings.is_all_live(&zone()));
+    assert_eq!(settings.all_live_unknown(), Some(5));
+    settings.apply(&SettingsChange::AllLiveKnown { index: 4 }, 6, 0);
+    assert!(!settings.is_all_live(&zone()));
+    settings.apply(&SettingsChange::AllLiveKnown { index: 5 }, 7, 0);
+    assert!(settings.is_all_live(&zone()) && settings.all_live_unknown().is_none());
+    // Another option of the zone is no news about this one.
+    settings.apply(&set(ZoneOptions { stale: crate::io::StaleOption::Expire, ..all_live }), 8, 0);
+    assert!(settings.is_all_live(&zone()));
+    // Who is no member is not taken in; who is taken in twice came the first time.
+    settings.apply(&SettingsChange::RotationIn { ids: vec![1, 2] }, 9, 0);
+    settings.apply(&SettingsChange::RotationIn { ids: vec![1] }, 10, 0);
+    assert_eq!(settings.rotation().iter().collect::<Vec<_>>(), [(&1, &9)]);
+    settings.apply(&SettingsChange::RotationOut { ids: vec![1, 3] }, 11, 0);
+    settings.apply(&set(ZoneOptions::default()), 12, 0);
+    assert!(!settings.has_all_live() && settings.rotation().is_empty());
+    assert_ne!(settings.hash(), before, "the epoch and what is known have moved");
+    settings.apply(&set(all_live), 13, 0);
+    assert_eq!(settings.all_live_unknown(), Some(13));
+    settings.apply(&SettingsChange::ZoneRemove { zone: zone() }, 14, 0);
+    assert!(!settings.has_all_live());
+    settings.apply(&SettingsChange::MemberAdd { id: 9, address: "y".to_owned(), token: None }, 15, 0);
+    settings.apply(&SettingsChange::RotationIn { ids: vec![1, 9] }, 16, 0);
+    settings.apply(&SettingsChange::MemberRemove { id: 9 }, 17, 0);
+    assert_eq!(settings.rotation().keys().collect::<Vec<_>>(), [&1]);
 }
 
 #[test]
@@ -109,7 +148,7 @@ fn policies_have_one_bound_together() {
     let mut checked = Vec::new();
     for number in 0..80u16 {
         let zone = ZoneId { view: number, apex: name("b.test.") };
-        settings.add_zone(&zone, ZoneOptions::default());
+        settings.add_zone(&zone, ZoneOptions::default(), 1);
         let set = SettingsChange::PolicySet { zone: Some(zone), policy: large.clone() };
         checked.push(settings.check(&set, 0));
         if checked.last() == Some(&Ok(true)) {

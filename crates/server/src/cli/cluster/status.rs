@@ -62,12 +62,25 @@ fn table(status: &StatusJson) -> String {
     if status.authorities > 1 {
         text.push_str("the authority is being replaced: `catamaran cluster rotate --authority` goes on with it\n");
     }
+    text.push_str(&rotation(status));
     for row in &rows {
         let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
     text
+}
+
+/// Who answers for zones whose updates wait for all nodes, if there are any.
+fn rotation(status: &StatusJson) -> String {
+    let members = || status.members.iter().filter(|member| member.in_rotation.is_some());
+    let within: Vec<_> =
+        members().filter(|member| member.in_rotation == Some(true)).map(|member| member.node.to_string()).collect();
+    match members().next() {
+        Some(_) if within.is_empty() => "no node answers for zones with `ack = all-live`\n".to_owned(),
+        Some(_) => format!("zones with `ack = all-live` are answered by node {}\n", within.join(", ")),
+        None => String::new(),
+    }
 }
 
 fn row(status: &StatusJson, member: &MemberJson) -> [String; 8] {
@@ -102,6 +115,7 @@ mod tests {
             address: format!("192.0.2.{node}:5380"),
             voter: role == "voter",
             role: role.to_owned(),
+            in_rotation: None,
             applied_index,
             heard_ms,
             feature_level: applied_index.map(|_| 2),
@@ -128,6 +142,7 @@ mod tests {
             commit_index: 120,
             applied_index: 120,
             serving: "yes".into(),
+            dns: true,
             staleness_ms: 0,
             state_hash: "0".repeat(32),
             authorities: 1,
@@ -153,7 +168,12 @@ node  role     address         applied  lag  heard      level  certificate
         assert_eq!(table(&status), expected);
         let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };
         assert!(table(&elsewhere).contains("does not lead"));
-        let rotating = StatusJson { authorities: 2, ..elsewhere };
-        assert!(table(&rotating).contains("rotate --authority"));
+        let replacing = StatusJson { authorities: 2, ..elsewhere.clone() };
+        assert!(table(&replacing).contains("rotate --authority"));
+        let mut rotating = elsewhere;
+        for member in &mut rotating.members {
+            member.in_rotation = Some(member.node < 3);
+        }
+        assert!(table(&rotating).contains("\nzones with `ack = all-live` are answered by node 1, 2\n"));
     }
 }

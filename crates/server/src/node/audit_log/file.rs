@@ -1,7 +1,7 @@
 //! The files: `PATH`, and `PATH.1` to `PATH.7`, the newest first.
 
 use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_LINE_BYTES_MAX};
-use replica::io::AuditRecord;
+use replica::io::{ActionRecord, AuditRecord};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,6 +18,19 @@ enum Line {
     },
     Through {
         through: u64,
+    },
+    /// Asked of this node alone, behind what it had applied then.
+    Local {
+        after: u64,
+        time_ms: u64,
+        action: String,
+        subject: String,
+    },
+    Action {
+        index: u64,
+        time_ms: u64,
+        action: String,
+        subject: String,
     },
     Update {
         index: u64,
@@ -37,11 +50,19 @@ impl Line {
         match self {
             Self::Gap { gap_to, .. } => *gap_to,
             Self::Through { through } => *through,
-            Self::Update { index, .. } => *index,
+            Self::Update { index, .. } | Self::Action { index, .. } => *index,
+            Self::Local { after, .. } => *after,
         }
     }
 
     fn of(record: &AuditRecord) -> Self {
+        let record = match record {
+            AuditRecord::Update(record) => record,
+            AuditRecord::Action(ActionRecord { index, time_ms, action, subject }) => {
+                let (action, subject) = ((*action).to_owned(), subject.clone());
+                return Self::Action { index: *index, time_ms: *time_ms, action, subject };
+            }
+        };
         Self::Update {
             index: record.index,
             time_ms: record.time_ms,
@@ -83,6 +104,17 @@ impl AuditFile {
     /// What is not known after one index, up to another.
     pub(super) fn gap(&mut self, after: u64, to: u64) {
         self.line(&Line::Gap { gap_after: after.max(self.last), gap_to: to });
+    }
+
+    /// What this node was asked for, and no other.
+    pub(super) fn local(&mut self, time_ms: u64, action: &str, subject: &str) -> bool {
+        self.attempt(|audit| {
+            if audit.file.is_none() {
+                audit.append()?;
+            }
+            let (action, subject) = (action.to_owned(), subject.to_owned());
+            audit.put(&Line::Local { after: audit.last, time_ms, action, subject })
+        })
     }
 
     /// There is nothing more up to this index.

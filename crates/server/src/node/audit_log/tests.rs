@@ -3,14 +3,14 @@
 use super::file::{AuditFile, last_index, read_last};
 use super::{AuditCounters, AuditQueue, AuditWork, run};
 use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_WAITING_MAX};
-use replica::io::AuditRecord;
+use replica::io::{AuditRecord, UpdateRecord};
 use std::io::Write;
 use std::sync::Arc;
 use wire::Serial;
 use zone::record::ZoneId;
 
 fn record(index: u64) -> AuditRecord {
-    AuditRecord {
+    AuditRecord::Update(UpdateRecord {
         index,
         time_ms: 1_700_000_000_123,
         key: "dhcp.".parse().unwrap(),
@@ -20,7 +20,7 @@ fn record(index: u64) -> AuditRecord {
         serial_to: Serial(index as u32 + 1),
         deleted_count: 1,
         added_count: 2,
-    }
+    })
 }
 
 #[test]
@@ -58,6 +58,23 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
     assert_eq!(read_last(&path, 2).unwrap().lines().count(), 2);
     assert!(read_last(&path, 100).unwrap() == text);
     assert_eq!(last_index(&dir.path().join("none")), 0);
+}
+
+#[test]
+fn what_one_node_was_asked_stands_between_and_hides_no_index() {
+    let dir = crate::test_dir("audit-local");
+    let path = dir.path().join("audit.log");
+    let mut file = AuditFile::open(&path);
+    assert!(file.record(&record(5)));
+    assert!(file.local(7, "key show", "dhcp.") && file.local(8, "key show", "acme."));
+    file.sync();
+    assert_eq!(last_index(&path), 5);
+    let mut file = AuditFile::open(&path);
+    assert!(file.record(&record(5)) && file.record(&record(6)));
+    file.sync();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().nth(1).unwrap(), r#"{"after":5,"time_ms":7,"action":"key show","subject":"dhcp."}"#);
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Outcomes of updates that are known here, and told once all show them.
+
+use crate::io::Verdict;
+use crate::limits::{UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
+use crate::replica::Replica;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::parse::{Parsed, parse_request};
+use zone::ZoneId;
+
+/// Those outcomes, in the order of their indexes.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// By the index that all must show, and a number.
+    verdicts: BTreeMap<(u64, u64), (u64, Verdict, u64)>,
+    /// All of them, by the time at which they are given up.
+    deadlines: BTreeSet<(u64, (u64, u64))>,
+    next_number: u64,
+}
+
+impl Held {
+    pub(crate) fn len(&self) -> usize {
+        self.verdicts.len()
+    }
+
+    fn put(&mut self, index: u64, request_id: u64, verdict: Verdict, deadline_ms: u64) {
+        let key = (index, self.next_number);
+        self.next_number += 1;
+        self.verdicts.insert(key, (request_id, verdict, deadline_ms));
+        self.deadlines.insert((deadline_ms, key));
+    }
+
+    /// Everything up to this index is shown by all: who may be told, and what.
+    pub(super) fn release(&mut self, index: u64) -> Vec<(u64, Verdict)> {
+        let later = self.verdicts.split_off(&(index + 1, 0));
+        let done = core::mem::replace(&mut self.verdicts, later);
+        for (&key, &(_, _, deadline_ms)) in &done {
+            self.deadlines.remove(&(deadline_ms, key));
+        }
+        done.into_values().map(|(request_id, verdict, _)| (request_id, verdict)).collect()
+    }
+
+    /// Those that have waited long enough.
+    fn expired(&mut self, now_ms: u64) -> Vec<u64> {
+        let later = self.deadlines.split_off(&(now_ms + 1, (0, 0)));
+        let expired = core::mem::replace(&mut self.deadlines, later);
+        let verdict_of = |(_, key): (u64, (u64, u64))| self.verdicts.remove(&key);
+        expired.into_iter().filter_map(verdict_of).map(|(request_id, _, _)| request_id).collect()
+    }
+}
+
+impl Replica {
+    /// Tells a client what became of its UPDATE; when its zone wants that, once all show what is applied here at
+    /// `index`.
+    pub(crate) fn tell_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
+        let is_held = matches!(verdict, Verdict::Answer(_))
+            && index > self.rotation.everywhere
+            && self.machine.settings.has_all_live()
+            && zone_of(message).is_some_and(|zone| self.machine.settings.is_all_live(&zone));
+        if !is_held {
+            return self.verdict(request_id, verdict);
+        }
+        // It is committed, so it is never called undone.
+        if self.rotation.held.len() >= UPDATES_WAITING_MAX {
+            return self.verdict(request_id, Verdict::Unknown);
+        }
+        let deadline_ms = self.now.monotonic_ms + UPDATE_WAIT_MS;
+        self.rotation.held.put(index, request_id, verdict, deadline_ms);
+    }
+
+    /// Gives up outcomes that are not shown by all in time: nobody is told.
+    pub(crate) fn tick_held(&mut self) {
+        for request_id in self.rotation.held.expired(self.now.monotonic_ms) {
+            self.verdict(request_id, Verdict::Unknown);
+        }
+    }
+}
+
+/// The zone that an UPDATE is for.
+fn zone_of(message: &[u8]) -> Option<ZoneId> {
+    let Parsed::Request(request) = parse_request(message) else { return None };
+    Some(ZoneId { view: 0, apex: request.question.as_ref()?.qname.to_canonical() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::number::Rcode;
+
+    #[test]
+    fn outcomes_are_told_in_the_order_of_their_indexes_or_given_up_in_that_of_their_deadlines() {
+        let verdict = Verdict::Answer(Rcode::NOERROR);
+        let mut held = Held::default();
+        for (index, request, deadline) in [(5, 1, 30), (4, 2, 20), (5, 3, 20), (6, 4, 10), (7, 5, 40)] {
+            held.put(index, request, verdict, deadline);
+        }
+        assert_eq!(held.release(3), []);
+        assert_eq!(held.expired(9), []);
+        assert_eq!(held.release(4), [(2, verdict)]);
+        assert_eq!(held.expired(20), [4, 3]);
+        assert_eq!(held.release(6), [(1, verdict)]);
+        assert_eq!((held.len(), held.deadlines.len()), (1, 1));
+        assert_eq!(held.release(u64::MAX - 1), [(5, verdict)]);
+        assert_eq!((held.len(), held.deadlines.len()), (0, 0));
+        assert_eq!(held.expired(u64::MAX - 1), []);
+    }
+}

@@ -1,0 +1,340 @@
+//! The leader's part: who may answer, what all show, who goes out of the rotation and who comes in.
+
+use crate::command::Command;
+use crate::entry::SettingsChange;
+use crate::io::NodeId;
+use crate::limits::{
+    LEASE_GUARD_MS, LEASE_MS, ROTATION_BATCHES_MAX, ROTATION_LAG_MAX, ROTATION_SOUND_MS, ROTATION_UNUSED_MS,
+    UPDATE_WAIT_MS,
+};
+use crate::peer::{Frame, LeaseAsk, LeaseGrant};
+use crate::propose::Origin;
+use crate::replica::Replica;
+use crate::report::HEARD_MS;
+use crate::state::Settings;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A proposal of the leader's own that is not applied after this is made again.
+const PROPOSE_AGAIN_MS: u64 = 500;
+
+/// What a leader knows in its term.
+#[derive(Debug, Default)]
+pub(super) struct Lead {
+    /// When this replica began to lead, or another term did.
+    since_ms: u64,
+    /// The same in time lived through.
+    since_lived_ms: u64,
+    /// This replica answers no queries.
+    is_mute: bool,
+    asked: BTreeMap<NodeId, Asked>,
+    /// When the newest question came that was granted.
+    granted: BTreeMap<NodeId, u64>,
+    /// What members said that they show.
+    shown: BTreeMap<NodeId, u64>,
+    /// Batches of updates that not all are known to show: the last index, and when it was applied here, in time lived
+    /// through.
+    waiting: VecDeque<(u64, u64)>,
+    /// Since when members outside the rotation lag no more.
+    sound_since: BTreeMap<NodeId, u64>,
+    /// When somebody last needed a rotation.
+    used_ms: u64,
+    /// Until when somebody waits for one to begin.
+    wanted_until_ms: u64,
+    /// When this leader last proposed something about it.
+    proposed_ms: Option<u64>,
+    /// When what all show last moved on.
+    moved_ms: u64,
+}
+
+/// What a member asked. While one question waits for a majority the next may come.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    first: Question,
+    newest: Question,
+    answers: bool,
+    /// When the newest came, in time that this process lived through.
+    lived_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    boot_id: u64,
+    at_ms: u64,
+    /// When it came, by the leader's clock.
+    came_ms: u64,
+}
+
+impl Lead {
+    /// Whether a member of whom nothing else is known may be answering by a lease of this term.
+    fn may_answer(&self, id: NodeId, now_ms: u64) -> bool {
+        self.granted.get(&id).is_some_and(|came_ms| came_ms + LEASE_GUARD_MS >= now_ms)
+    }
+}
+
+impl super::Rotation {
+    /// Somebody wants a zone to be `ack = all-live`: whether all members hold a lease, or never answer. If not, the
+    /// leader sees to it.
+    pub(crate) fn is_ready(&mut self, settings: &Settings, own: NodeId, now_ms: u64) -> bool {
+        self.lead.wanted_until_ms = now_ms + 2 * UPDATE_WAIT_MS;
+        let holds_lease = |id: NodeId| match settings.rotation().get(&id) {
+            Some(_) => id == own || self.lead.granted.get(&id).is_some_and(|came_ms| came_ms + LEASE_MS / 2 > now_ms),
+            None => self.lead.asked.get(&id).is_some_and(|asked| !asked.answers) || (id == own && self.lead.is_mute),
+        };
+        !settings.rotation().is_empty() && settings.members().iter().all(|member| holds_lease(member.id))
+    }
+}
+
+impl Replica {
+    /// Another term, or another role: what was known of the members is void.
+    pub(crate) fn reset_rotation(&mut self) {
+        let now_ms = self.now.monotonic_ms;
+        self.rotation.lead = Lead {
+            since_ms: now_ms,
+            since_lived_ms: self.lived_ms,
+            used_ms: now_ms,
+            is_mute: !self.config.answers_queries,
+            ..Lead::default()
+        };
+    }
+
+    pub(crate) fn handle_lease_ask(&mut self, from: NodeId, ask: LeaseAsk) {
+        if !self.driver.has_applied_own_term() || !self.machine.settings.is_member(from) {
+            return;
+        }
+        let LeaseAsk { boot_id, at_ms, answers } = ask;
+        let (came_ms, lived_ms) = (self.now.monotonic_ms, self.lived_ms);
+        let newest = Question { boot_id, at_ms, came_ms };
+        let lead = &mut self.rotation.lead;
+        let is_over = |first: &Question| {
+            let granted = lead.granted.get(&from).is_some_and(|&granted_ms| first.came_ms <= granted_ms);
+            granted || first.came_ms + LEASE_MS <= came_ms
+        };
+        let first = lead.asked.get(&from).map(|asked| asked.first).filter(|first| !is_over(first));
+        lead.asked.insert(from, Asked { first: first.unwrap_or(newest), newest, answers, lived_ms });
+        self.grant_leases();
+    }
+
+    /// A member shows everything up to an index, which it says before the next report.
+    pub(crate) fn handle_applied_at(&mut self, from: NodeId, index: u64) {
+        if self.driver.has_applied_own_term() {
+            let shown = self.rotation.lead.shown.entry(from).or_default();
+            *shown = index.max(*shown);
+            self.find_everywhere();
+        }
+    }
+
+    /// A member answered a report.
+    pub(crate) fn rotation_heard(&mut self) {
+        if !self.machine.settings.rotation().is_empty() && self.driver.has_applied_own_term() {
+            self.grant_leases();
+            self.find_everywhere();
+        }
+    }
+
+    /// This leader applied updates that all are to show before their clients are told.
+    pub(super) fn wait_for_rotation(&mut self, last: u64) {
+        let waiting = &mut self.rotation.lead.waiting;
+        if waiting.len() >= ROTATION_BATCHES_MAX
+            && let Some(newest) = waiting.back_mut()
+        {
+            newest.0 = last;
+        } else {
+            waiting.push_back((last, self.lived_ms));
+        }
+        self.find_everywhere();
+    }
+
+    /// The leader's clockwork, once a report.
+    pub(crate) fn lead_rotation(&mut self) {
+        if self.machine.settings.feature_level() < 2 {
+            return;
+        }
+        self.grant_leases();
+        self.find_everywhere();
+        // What got lost is said again for as long as somebody may wait for it.
+        if self.rotation.lead.moved_ms + UPDATE_WAIT_MS > self.now.monotonic_ms {
+            self.tell_everywhere();
+        }
+        self.steer_rotation();
+    }
+
+    /// Grants what was asked before a moment at which a majority still followed this leader.
+    fn grant_leases(&mut self) {
+        let Some(followed_ms) = self.quorum_followed_ms() else { return };
+        let own = self.driver.id();
+        let rotation = self.machine.settings.rotation().clone();
+        if let Some(&since) = rotation.get(&own) {
+            self.take_lease(since, followed_ms + LEASE_MS);
+        }
+        for (&id, &since) in rotation.iter().filter(|&(&id, _)| id != own) {
+            let lead = &mut self.rotation.lead;
+            let Some(asked) = lead.asked.get_mut(&id) else { continue };
+            // Clocks are read in whole milliseconds: what came in the same one may have come later.
+            let question = [asked.newest, asked.first].into_iter().find(|question| question.came_ms < followed_ms);
+            let Some(Question { boot_id, at_ms, came_ms }) = question else { continue };
+            if asked.answers && lead.granted.get(&id).is_none_or(|&granted_ms| granted_ms < came_ms) {
+                asked.first = asked.newest;
+                lead.granted.insert(id, came_ms);
+                self.send(id, &Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since }));
+            }
+        }
+    }
+
+    /// What a member is known to show.
+    fn shown_by(&self, id: NodeId) -> u64 {
+        let said = self.rotation.lead.shown.get(&id).copied().unwrap_or(0);
+        said.max(self.heard(id).map_or(0, |heard| heard.applied))
+    }
+
+    /// Finds how far all show what is applied here, and says so to who may wait for it.
+    fn find_everywhere(&mut self) {
+        let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
+        let settings = &self.machine.settings;
+        let of_rotation = !settings.rotation().is_empty();
+        let others = if of_rotation {
+            // Somebody may be answering by a lease that an earlier leader granted.
+            if self.rotation.lead.since_ms + LEASE_GUARD_MS >= now_ms {
+                return;
+            }
+            let granted = self.rotation.lead.granted.keys().filter(|&&id| self.rotation.lead.may_answer(id, now_ms));
+            settings.rotation().keys().chain(granted).copied().filter(|&id| id != own).collect::<Vec<_>>()
+        } else {
+            let others = self.driver.others();
+            let is_known = self.reports.is_settled(now_ms) || others.iter().all(|&id| self.was_heard(id));
+            if !is_known {
+                return;
+            }
+            others.into_iter().filter(|&id| self.was_heard(id)).collect()
+        };
+        let shown = others.into_iter().map(|id| self.shown_by(id)).min();
+        let index = shown.map_or(self.machine.applied.0, |shown| shown.min(self.machine.applied.0));
+        let known = if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere };
+        if index <= known {
+            return;
+        }
+        self.handle_everywhere(index, of_rotation);
+        self.rotation.lead.moved_ms = now_ms;
+        let waiting = &mut self.rotation.lead.waiting;
+        let count = waiting.iter().take_while(|&&(last, _)| last <= index).count();
+        waiting.drain(..count);
+        if count > 0 {
+            self.tell_everywhere();
+        }
+    }
+
+    /// Says to the others what all show.
+    fn tell_everywhere(&mut self) {
+        let of_rotation = !self.machine.settings.rotation().is_empty();
+        let index = if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere };
+        for id in self.driver.others() {
+            self.send(id, &Frame::Everywhere { index, of_rotation });
+        }
+    }
+
+    /// Proposes the next change of the rotation, if one is due.
+    fn steer_rotation(&mut self) {
+        let now_ms = self.now.monotonic_ms;
+        let (lead, settings) = (&mut self.rotation.lead, &self.machine.settings);
+        let is_used = settings.has_all_live() || lead.wanted_until_ms > now_ms;
+        if is_used {
+            lead.used_ms = now_ms;
+        } else if settings.rotation().is_empty() {
+            return;
+        }
+        self.note_sound();
+        if self.rotation.lead.proposed_ms.is_some_and(|at_ms| at_ms + PROPOSE_AGAIN_MS > now_ms) {
+            return;
+        }
+        let change = if is_used { self.next_rotation_change() } else { self.end_of_rotation() };
+        let Some(change) = change else { return };
+        // Nobody waits for the answer; who leads next looks for itself.
+        let origin = Origin { peer: None, token: self.waiters.unheard() };
+        if self.head.enqueue(origin, Command::Settings(change)) {
+            self.rotation.lead.proposed_ms = Some(now_ms);
+        }
+    }
+
+    fn end_of_rotation(&self) -> Option<SettingsChange> {
+        let is_over = self.rotation.lead.used_ms + ROTATION_UNUSED_MS <= self.now.monotonic_ms;
+        let ids = self.machine.settings.rotation().keys().copied().collect();
+        is_over.then_some(SettingsChange::RotationOut { ids })
+    }
+
+    fn next_rotation_change(&self) -> Option<SettingsChange> {
+        let settings = &self.machine.settings;
+        let gone: Vec<_> = settings.rotation().keys().copied().filter(|&id| self.is_to_go(id)).collect();
+        if !gone.is_empty() {
+            return Some(SettingsChange::RotationOut { ids: gone });
+        }
+        let new: Vec<_> = if settings.rotation().is_empty() { self.founders() } else { self.returned() };
+        if !new.is_empty() {
+            return Some(SettingsChange::RotationIn { ids: new });
+        }
+        let index = settings.all_live_unknown()?;
+        let knows = |id: NodeId| id == self.driver.id() || self.shown_by(id) >= index;
+        let all_know = settings.members().iter().all(|member| knows(member.id));
+        (all_know && self.machine.applied.0 >= index).then_some(SettingsChange::AllLiveKnown { index })
+    }
+
+    /// Whether a member of the rotation has fallen silent, does not show what others show, or answers nobody.
+    fn is_to_go(&self, id: NodeId) -> bool {
+        if id == self.driver.id() {
+            return !self.answers_queries();
+        }
+        let lead = &self.rotation.lead;
+        // A pause of this process is no silence of another.
+        let is_past = |lived_ms: u64| lived_ms + LEASE_MS < self.lived_ms;
+        let Some(asked) = lead.asked.get(&id) else { return self.has_led_for(LEASE_MS) };
+        let is_late = lead.waiting.front().is_some_and(|&(last, at_ms)| is_past(at_ms) && self.shown_by(id) < last);
+        is_past(asked.lived_ms) || is_late || !asked.answers
+    }
+
+    /// Whether this replica has led for so long, lived through.
+    fn has_led_for(&self, ms: u64) -> bool {
+        self.rotation.lead.since_lived_ms + ms < self.lived_ms
+    }
+
+    /// Who begins a rotation: all that are heard, once it is known who is.
+    fn founders(&self) -> Vec<NodeId> {
+        let own = self.driver.id();
+        let members = self.machine.settings.members();
+        let others = || members.iter().map(|member| member.id).filter(|&id| id != own);
+        if !self.reports.is_settled(self.now.monotonic_ms) && !others().all(|id| self.was_heard(id)) {
+            return Vec::new();
+        }
+        let is_mute = |id| self.rotation.lead.asked.get(&id).is_some_and(|asked| !asked.answers);
+        let mut ids: Vec<_> = others().filter(|&id| self.was_heard(id) && self.is_close(id) && !is_mute(id)).collect();
+        ids.extend(self.answers_queries().then_some(own));
+        ids
+    }
+
+    /// Who is outside the rotation and has been sound for long enough.
+    fn returned(&self) -> Vec<NodeId> {
+        let is_back = |since_ms: u64| since_ms + ROTATION_SOUND_MS <= self.now.monotonic_ms;
+        let sound = self.rotation.lead.sound_since.iter().filter(|&(_, &since_ms)| is_back(since_ms));
+        sound.map(|(&id, _)| id).collect()
+    }
+
+    /// Notes since when members outside the rotation ask and lag no more.
+    fn note_sound(&mut self) {
+        let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
+        let settings = &self.machine.settings;
+        let outside = settings.members().into_iter().map(|member| member.id);
+        let outside = outside.filter(|id| !settings.rotation().contains_key(id)).collect::<Vec<_>>();
+        let asks = |id: NodeId| {
+            let asked = self.rotation.lead.asked.get(&id);
+            asked.is_some_and(|asked| asked.answers && asked.lived_ms + LEASE_MS >= self.lived_ms)
+        };
+        let is_sound = |id: NodeId| if id == own { self.answers_queries() } else { asks(id) && self.is_close(id) };
+        let before = &self.rotation.lead.sound_since;
+        let sound = outside.into_iter().filter(|&id| is_sound(id));
+        let sound = sound.map(|id| (id, before.get(&id).copied().unwrap_or(now_ms))).collect();
+        self.rotation.lead.sound_since = sound;
+    }
+
+    /// Whether a member lacks little of what is applied here, and answers.
+    fn is_close(&self, id: NodeId) -> bool {
+        let is_heard = self.reports.was_heard_within(id, HEARD_MS, self.now.monotonic_ms);
+        is_heard && self.shown_by(id) + ROTATION_LAG_MAX >= self.machine.applied.0
+    }
+}

@@ -1,0 +1,130 @@
+//! Zones of `ack = all-live`: who sends an UPDATE is told once every member that answers queries shows it.
+//!
+//! The rotation, in the settings, is the set of members that answer for such zones. Each does so only while it holds a
+//! lease; the leader waits for all that are in it, and for those of whom it cannot know that their lease is over.
+//!
+//! ```text
+//!   member   LeaseAsk(its clock) -->                                        answers until its clock shows that + 1 s
+//!   leader                 comes at A; a majority answers a report that left after A --> LeaseGrant
+//!                          ... 1.1 s after A, by the leader's clock, the lease is over ...
+//! ```
+//!
+//! A lease counts from when it was asked for, so it does not matter how long question and answer were on their way. The
+//! majority shows that nobody else was elected before the question, so a lease that an earlier leader granted is over
+//! 1.1 s after a new one began; for so long that one tells nobody.
+//!
+//! A lease is of one stay in the rotation, named by the index of the entry that the stay began with: a member that was
+//! out of it has applied that entry, and so all that was acknowledged without it.
+
+mod held;
+mod lead;
+
+pub(crate) use held::Held;
+use lead::Lead;
+
+use crate::io::{AckOption, NodeId, Output, Serving};
+use crate::limits::LEASE_MS;
+use crate::peer::{Frame, LeaseAsk, LeaseGrant};
+use crate::replica::Replica;
+use zone::ZoneId;
+
+/// What a replica knows of the rotation, besides the settings.
+#[derive(Debug, Default)]
+pub(crate) struct Rotation {
+    lease: Lease,
+    /// What the shell was told last.
+    lease_told_ms: u64,
+    /// All in the rotation show everything up to here.
+    everywhere: u64,
+    /// All that the leader had heard of late did.
+    heard_everywhere: u64,
+    /// Outcomes that wait for that.
+    pub(crate) held: Held,
+    lead: Lead,
+}
+
+/// The newest lease of this member.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lease {
+    /// Which stay in the rotation it is of.
+    since: u64,
+    until_ms: u64,
+}
+
+impl Replica {
+    /// Asks the leader, whose report just came.
+    pub(crate) fn ask_for_lease(&mut self, leader: NodeId) {
+        if self.machine.settings.rotation().is_empty() {
+            return;
+        }
+        let answers = self.answers_queries();
+        let ask = LeaseAsk { boot_id: self.config.boot_id, at_ms: self.now.monotonic_ms, answers };
+        self.send(leader, &Frame::LeaseAsk(ask));
+    }
+
+    /// Whether clients may ever get an answer from this member.
+    fn answers_queries(&self) -> bool {
+        self.config.answers_queries && !self.is_fenced() && !self.is_removed()
+    }
+
+    /// Who grants it does not matter: what stands in it was true, and stays so.
+    pub(crate) fn handle_lease_grant(&mut self, grant: LeaseGrant) {
+        let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
+        if is_own {
+            self.take_lease(grant.since, grant.at_ms + LEASE_MS);
+        }
+    }
+
+    fn take_lease(&mut self, since: u64, until_ms: u64) {
+        let newest = self.rotation.lease;
+        if (since, until_ms) > (newest.since, newest.until_ms) {
+            self.rotation.lease = Lease { since, until_ms };
+            self.tell_lease();
+        }
+    }
+
+    /// Tells the shell until when such zones may be answered from, by what is applied here.
+    pub(crate) fn tell_lease(&mut self) {
+        let Lease { since, until_ms } = self.rotation.lease;
+        let is_of_stay = self.machine.settings.rotation().get(&self.driver.id()) == Some(&since);
+        let until_ms = if is_of_stay { until_ms } else { 0 };
+        if self.rotation.lease_told_ms != until_ms {
+            self.rotation.lease_told_ms = until_ms;
+            self.out.push_back(Output::LeaseChanged { until_ms });
+        }
+    }
+
+    /// Whether a query for a zone is answered when the clock shows this.
+    #[must_use]
+    pub fn may_answer(&self, zone: &ZoneId, monotonic_ms: u64) -> bool {
+        let needs_lease = self.zone_options(zone).is_some_and(|options| options.ack == AckOption::AllLive);
+        self.serving() != Serving::No && (!needs_lease || monotonic_ms < self.rotation.lease_told_ms)
+    }
+
+    /// Entries up to `last` were applied and are shown, updates among them perhaps.
+    pub(crate) fn note_shown(&mut self, last: u64, has_updates: bool) {
+        self.tell_lease();
+        if self.machine.settings.has_all_live() && has_updates {
+            if self.driver.is_leader() {
+                self.wait_for_rotation(last);
+            } else if let Some(leader) = self.driver.leader() {
+                self.send(leader, &Frame::Applied { index: last });
+            }
+        }
+    }
+
+    /// Everything up to this index is shown by all, says the leader.
+    pub(crate) fn handle_everywhere(&mut self, index: u64, of_rotation: bool) {
+        let known = if of_rotation { &mut self.rotation.everywhere } else { &mut self.rotation.heard_everywhere };
+        if index <= *known {
+            return;
+        }
+        *known = index;
+        self.out.push_back(Output::Everywhere { index, of_rotation });
+        if of_rotation {
+            for (request_id, verdict) in self.rotation.held.release(index) {
+                self.verdict(request_id, verdict);
+            }
+        }
+    }
+}

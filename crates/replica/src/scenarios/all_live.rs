@@ -1,0 +1,348 @@
+//! Zones of `ack = all-live`: who is told that an update was made can see it on every member that answers.
+
+use super::cluster::*;
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
+use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_SOUND_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
+use zone::Record;
+
+const ALL_LIVE: ZoneOptions = ZoneOptions {
+    serial_policy: crate::io::SerialPolicyOption::Increment,
+    stale: crate::io::StaleOption::Serve,
+    ack: AckOption::AllLive,
+};
+
+fn set_options(options: ZoneOptions) -> AdminCommand {
+    AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options }
+}
+
+/// So many members, all of which answer for the zone; the leader, and the others.
+fn cluster(count: u64) -> (Cluster, NodeId, Vec<NodeId>) {
+    let mut cluster = Cluster::with_zone(count);
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // A new leader tells nobody while an earlier one's leases may last.
+    cluster.run(LEASE_GUARD_MS + 100);
+    assert_eq!(cluster.admin_ok(others[0], set_options(ALL_LIVE)), AdminReply::Done);
+    assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id) && is_in(&cluster, leader, id)));
+    (cluster, leader, others)
+}
+
+/// Whether a query for the zone gets an answer from a member now; its shell was told the same.
+fn answers(cluster: &Cluster, id: NodeId) -> bool {
+    let (now, machine) = (cluster.now.monotonic_ms, &cluster.machines[&id]);
+    let may = cluster.replica(id).may_answer(&zone_id("example.test."), now);
+    let is_leased = now < machine.lease_until_ms;
+    let needs = cluster.replica(id).zone_options(&zone_id("example.test.")).unwrap().ack == AckOption::AllLive;
+    assert_eq!(may, cluster.replica(id).serving() != crate::io::Serving::No && (is_leased || !needs), "{id}");
+    may
+}
+
+/// Whether a member is in the rotation, by what another has applied.
+fn is_in(cluster: &Cluster, by: NodeId, id: NodeId) -> bool {
+    let members = cluster.replica(by).status().members;
+    members.into_iter().find(|it| it.member.id == id).and_then(|it| it.in_rotation).unwrap_or(false)
+}
+
+/// Lets time pass until somebody is told, and gives how much that was. All that answer then show the record.
+fn run_until_told(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
+    let start_ms = cluster.now.monotonic_ms;
+    while cluster.verdict(request).is_none() && cluster.now.monotonic_ms < start_ms + most_ms {
+        cluster.run(10);
+    }
+    cluster.assert_done(request);
+    for id in cluster.alive() {
+        assert!(!answers(cluster, id) || cluster.has(id, record), "{id} answers and lacks {:?}", record.owner);
+    }
+    cluster.now.monotonic_ms - start_ms
+}
+
+#[test]
+fn an_update_is_told_once_all_show_it() {
+    let (mut cluster, leader, others) = cluster(3);
+    for (id, last) in [(leader, 1), (others[0], 2), (others[1], 3)] {
+        let request = cluster.add(id, &address(last));
+        cluster.assert_done(request);
+        assert!(cluster.alive().into_iter().all(|id| cluster.has(id, &address(last)) && answers(&cluster, id)));
+    }
+    // One that falls behind is waited for, even where a majority has it.
+    cluster.cut.insert((leader, others[1]));
+    let request = cluster.add(others[0], &address(4));
+    assert_eq!(cluster.verdict(request), None);
+    assert!(cluster.has(leader, &address(4)) && cluster.has(others[0], &address(4)));
+    assert!(!cluster.has(others[1], &address(4)) && answers(&cluster, others[1]));
+    cluster.cut.clear();
+    run_until_told(&mut cluster, request, &address(4), 500);
+    assert!(cluster.has(others[1], &address(4)));
+    cluster.run(2_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_is_told_no_sooner_than_the_first() {
+    let (mut cluster, leader, others) = cluster(3);
+    cluster.cut.insert((leader, others[1]));
+    let octets = add(&address(4), 99, cluster.now.wall_ms);
+    let first = cluster.update_octets(others[0], octets.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    let repeats = [leader, others[0]].map(|id| cluster.update_octets(id, octets.clone(), "192.0.2.200:4001"));
+    cluster.settle();
+    for request in [first, repeats[0], repeats[1]] {
+        assert_eq!(cluster.verdict(request), None);
+    }
+    cluster.cut.clear();
+    cluster.run(500);
+    for request in [first, repeats[0], repeats[1]] {
+        cluster.assert_done(request);
+    }
+    assert!(cluster.has(others[1], &address(4)));
+}
+
+#[test]
+fn a_dead_member_stalls_updates_once() {
+    let (mut cluster, leader, others) = cluster(3);
+    cluster.kill(others[1]);
+    let request = cluster.add(others[0], &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    let stall_ms = run_until_told(&mut cluster, request, &address(1), 2 * LEASE_MS);
+    assert!((LEASE_MS..=2 * LEASE_MS).contains(&stall_ms), "{stall_ms}");
+    assert!(!is_in(&cluster, leader, others[1]));
+    let request = cluster.add(leader, &address(2));
+    cluster.assert_done(request);
+    // It comes back, shows everything, and yet answers only once it has been sound for a while.
+    cluster.start(others[1]);
+    cluster.run(ROTATION_SOUND_MS - 500);
+    assert!(cluster.has(others[1], &address(2)) && !answers(&cluster, others[1]));
+    let request = cluster.add(leader, &address(3));
+    cluster.assert_done(request);
+    cluster.run(1_500);
+    assert!(is_in(&cluster, leader, others[1]) && answers(&cluster, others[1]));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_is_cut_off_is_silent_before_it_is_waited_for_no_more() {
+    let (mut cluster, leader, others) = cluster(3);
+    let away = others[1];
+    for &id in &[leader, others[0]] {
+        cluster.cut.extend([(away, id), (id, away)]);
+    }
+    let cut_ms = cluster.now.monotonic_ms;
+    let request = cluster.add(leader, &address(1));
+    let mut silent_ms = None;
+    while cluster.verdict(request).is_none() {
+        cluster.run(10);
+        if silent_ms.is_none() && !answers(&cluster, away) {
+            silent_ms = Some(cluster.now.monotonic_ms);
+        }
+        assert!(cluster.now.monotonic_ms < cut_ms + 2_500, "never told");
+    }
+    cluster.assert_done(request);
+    let (silent_ms, told_ms) = (silent_ms.unwrap(), cluster.now.monotonic_ms);
+    // The clocks of the two may differ by a tenth in their rate.
+    assert!(silent_ms <= cut_ms + LEASE_MS && told_ms >= silent_ms + LEASE_MS / 10, "{cut_ms} {silent_ms} {told_ms}");
+    assert!(!cluster.has(away, &address(1)) && !answers(&cluster, away));
+    // What it gets late is of no use: a lease counts from when it was asked for, and is of one stay in the rotation.
+    cluster.cut.clear();
+    cluster.run(1_000);
+    assert!(cluster.has(away, &address(1)) && !answers(&cluster, away));
+    cluster.run(ROTATION_SOUND_MS);
+    assert!(answers(&cluster, away));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_new_leader_waits_for_the_leases_of_the_one_before() {
+    let (mut cluster, old, others) = cluster(5);
+    // The leader stays with one other, and goes on granting for a moment: both answer on.
+    let minority = [old, others[0]];
+    for &id in &others[1..] {
+        for of in minority {
+            cluster.cut.extend([(of, id), (id, of)]);
+        }
+    }
+    let mut told = None;
+    for _ in 0..300 {
+        cluster.run(10);
+        let new = others[1..].iter().copied().find(|&id| {
+            let status = cluster.replica(id).status();
+            status.role == crate::io::Role::Leader && cluster.replica(id).driver.has_applied_own_term()
+        });
+        let Some(new) = new else { continue };
+        let since_ms = cluster.now.monotonic_ms;
+        let request = cluster.add(new, &address(1));
+        assert_eq!(cluster.verdict(request), None);
+        run_until_told(&mut cluster, request, &address(1), 2_400);
+        assert!(cluster.now.monotonic_ms >= since_ms + LEASE_MS);
+        assert!(minority.iter().all(|&id| !cluster.has(id, &address(1)) && !answers(&cluster, id)));
+        told = Some(new);
+        break;
+    }
+    let new = told.expect("nobody leads");
+    let request = cluster.add(new, &address(2));
+    cluster.assert_done(request);
+    cluster.cut.clear();
+    cluster.run(ROTATION_SOUND_MS + 1_500);
+    assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)));
+    cluster.assert_same();
+}
+
+#[test]
+fn nothing_is_promised_while_a_member_does_not_know() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let other = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
+    cluster.kill(other);
+    cluster.run(1_500);
+    let request = cluster.admin(leader, set_options(ALL_LIVE));
+    cluster.run(1_000);
+    assert_eq!(cluster.admin.get(&request), Some(&Err(AdminError::NodeBehind)));
+    cluster.start(other);
+    cluster.run(1_000);
+    let request = cluster.admin(leader, set_options(ALL_LIVE));
+    cluster.run(ROTATION_SOUND_MS + 1_000);
+    assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)));
+    // A member is cut off just when the option of another zone is set: as long as it may not know of that, updates of
+    // that zone are those of any other, and whoever set it is told.
+    let leader = cluster.elect();
+    let zone = zone_id("second.test.");
+    let contents = crate::io::Contents::new(&zone, records("second.test.", 1)).unwrap();
+    let options = ZoneOptions::default();
+    cluster.admin_ok(leader, AdminCommand::AddZone { zone: zone.clone(), options, contents });
+    let away = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
+    for id in cluster.alive() {
+        cluster.cut.extend([(away, id), (id, away)]);
+    }
+    let second = AdminCommand::SetZoneOptions { zone: zone.clone(), options: ALL_LIVE };
+    let request = cluster.admin(leader, second);
+    assert_eq!(cluster.replica(leader).zone_options(&zone), Some(ALL_LIVE));
+    assert!(!cluster.replica(leader).machine.settings.is_all_live(&zone));
+    cluster.run(31_000);
+    assert_eq!(cluster.admin.get(&request), Some(&Err(AdminError::NodeBehind)));
+    cluster.cut.clear();
+    cluster.run(1_500);
+    assert!(cluster.replica(leader).machine.settings.is_all_live(&zone));
+}
+
+#[test]
+fn a_zone_may_be_so_from_its_first_record_on() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.run(LEASE_GUARD_MS + 100);
+    let zone = zone_id("second.test.");
+    let contents = crate::io::Contents::new(&zone, records("second.test.", 1)).unwrap();
+    let command = AdminCommand::AddZone { zone: zone.clone(), options: ALL_LIVE, contents };
+    assert_eq!(cluster.admin_ok(leader, command), AdminReply::Done);
+    assert!(cluster.replica(leader).machine.settings.is_all_live(&zone));
+    let now_ms = cluster.now.monotonic_ms;
+    assert!(cluster.alive().into_iter().all(|id| cluster.replica(id).may_answer(&zone, now_ms)));
+    // Nobody needs the rotation any more.
+    cluster.admin_ok(leader, AdminCommand::RemoveZone { zone });
+    cluster.run(ROTATION_UNUSED_MS + 2 * UPDATE_WAIT_MS + 1_000);
+    assert!(cluster.replica(leader).machine.settings.rotation().is_empty());
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_answers_nobody_is_not_waited_for() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let witness = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
+    cluster.kill(witness);
+    let mut config = cluster.config(witness);
+    config.answers_queries = false;
+    cluster.start_with(witness, config);
+    cluster.run(2_000);
+    let request = cluster.admin(leader, set_options(ALL_LIVE));
+    cluster.run(3_000);
+    assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)));
+    assert!(!is_in(&cluster, leader, witness) && is_in(&cluster, leader, leader));
+    // It may die, and nothing stalls.
+    cluster.kill(witness);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+}
+
+#[test]
+fn a_member_that_hears_and_does_not_apply_is_waited_for_no_more() {
+    let (mut cluster, leader, others) = cluster(3);
+    let stuck = others[1];
+    cluster.machines.get_mut(&stuck).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(leader, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    run_until_told(&mut cluster, request, &address(1), 2_400);
+    assert!(!is_in(&cluster, leader, stuck) && !answers(&cluster, stuck) && !cluster.has(stuck, &address(1)));
+    cluster.unhang(stuck);
+    cluster.run(ROTATION_SOUND_MS + 1_500);
+    assert!(answers(&cluster, stuck));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_restarted_member_answers_only_by_a_lease_of_its_own() {
+    let (mut cluster, leader, others) = cluster(3);
+    let id = others[0];
+    cluster.kill(id);
+    cluster.start(id);
+    assert!(!answers(&cluster, id));
+    cluster.run(500);
+    // It was away for too short a time to be missed.
+    assert!(is_in(&cluster, leader, id) && answers(&cluster, id));
+    let request = cluster.add(others[1], &address(1));
+    cluster.assert_done(request);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn updates_of_other_zones_wait_for_nobody() {
+    let (mut cluster, leader, others) = cluster(3);
+    cluster.admin_ok(leader, set_options(ZoneOptions::default()));
+    cluster.kill(others[1]);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)));
+}
+
+#[test]
+fn what_is_not_known_to_be_shown_by_all_in_time_is_unknown() {
+    let (mut cluster, _, others) = cluster(3);
+    // What the leader says of it is lost.
+    cluster.lose = |frame| frame.get(1) == Some(&14);
+    let request = cluster.add(others[0], &address(1));
+    cluster.run(2_400);
+    assert_eq!(cluster.verdict(request), None);
+    cluster.run(300);
+    // It is committed, and so it is not said to be undone.
+    assert_eq!(cluster.verdict(request), Some(Verdict::Unknown));
+    assert!(cluster.has(others[0], &address(1)));
+}
+
+#[test]
+fn one_alone_is_all_that_live() {
+    let mut cluster = Cluster::with_zone(1);
+    cluster.run(LEASE_GUARD_MS + 100);
+    assert_eq!(cluster.admin_ok(1, set_options(ALL_LIVE)), AdminReply::Done);
+    let request = cluster.add(1, &address(1));
+    cluster.assert_done(request);
+    assert!(answers(&cluster, 1));
+}
+
+#[test]
+fn a_rotation_spans_long_ways() {
+    let (mut cluster, leader, others) = cluster(3);
+    cluster.way_ms = 80;
+    cluster.run(1_000);
+    // An answer to a report comes after the next three have left.
+    for id in &others {
+        let heard = cluster.replica(leader).heard(*id).unwrap();
+        assert!(heard.at_ms + 200 > cluster.now.monotonic_ms, "{id}");
+    }
+    for round in 0..20 {
+        cluster.run(100);
+        assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)), "{round}");
+    }
+    let request = cluster.add(others[0], &address(1));
+    let took_ms = run_until_told(&mut cluster, request, &address(1), 2_000);
+    // To the leader, to the members and back, to the one that was asked.
+    assert!((320..800).contains(&took_ms), "{took_ms}");
+}

@@ -1,0 +1,149 @@
+//! The rotation: which members answer for zones of `ack = all-live`, and which zones those are.
+
+use super::Settings;
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::entry::SettingsChange;
+use crate::io::{AckOption, NodeId, ZoneOptions};
+use crate::state::{Item, item_hash};
+use std::collections::BTreeMap;
+use zone::ZoneId;
+
+impl Settings {
+    /// Members whose answers updates of such zones wait for, and the index of the entry that took each in.
+    pub(crate) const fn rotation(&self) -> &BTreeMap<NodeId, u64> {
+        &self.rotation
+    }
+
+    /// Whether some zone has the option.
+    pub(crate) fn has_all_live(&self) -> bool {
+        !self.all_live.is_empty()
+    }
+
+    /// Whether updates of a zone are acknowledged only when all show them: it has the option, and every member knows.
+    pub(crate) fn is_all_live(&self, zone: &ZoneId) -> bool {
+        self.all_live.get(zone).is_some_and(|&index| index <= self.all_live_known)
+    }
+
+    /// The index from which on a member knows of all such zones, if it is not known yet that all members do.
+    pub(crate) fn all_live_unknown(&self) -> Option<u64> {
+        self.all_live.values().copied().max().filter(|&index| index > self.all_live_known)
+    }
+
+    /// Applies a change that is about this.
+    pub(super) fn apply_rotation(&mut self, change: &SettingsChange, index: u64) {
+        match change {
+            SettingsChange::RotationIn { ids } => {
+                for &id in ids {
+                    if self.is_member(id) && !self.rotation.contains_key(&id) {
+                        self.put_in_rotation(id, index);
+                    }
+                }
+            }
+            SettingsChange::RotationOut { ids } => ids.iter().for_each(|&id| self.take_out_of_rotation(id)),
+            SettingsChange::AllLiveKnown { index } => self.put_all_live_known(*index),
+            _ => {}
+        }
+    }
+
+    /// Writes it as items of a checkpoint.
+    pub(super) fn encode_rotation(&self, each: &mut impl FnMut(u8, &dyn Fn(&mut Encoder))) {
+        for (&id, &since) in &self.rotation {
+            each(17, &|out| {
+                out.u64(id);
+                out.u64(since);
+            });
+        }
+        for (zone, &index) in &self.all_live {
+            each(18, &|out| {
+                out.zone_id(zone);
+                out.u64(index);
+            });
+        }
+        if self.all_live_known > 0 {
+            each(19, &|out| out.u64(self.all_live_known));
+        }
+    }
+
+    /// Takes such an item.
+    pub(super) fn restore_rotation(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        match kind {
+            17 => {
+                let (id, since) = (from.u64()?, from.u64()?);
+                self.put_in_rotation(id, since);
+            }
+            18 => {
+                let (zone, index) = (from.zone_id()?, from.u64()?);
+                self.put_all_live(&zone, index);
+            }
+            _ => {
+                let index = from.u64()?;
+                self.put_all_live_known(index);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_options(&mut self, zone: &ZoneId, options: ZoneOptions, index: u64) {
+        if self.zones.contains_key(zone) {
+            self.put_zone(zone, options);
+            self.set_ack(zone, options.ack, index);
+        }
+    }
+
+    pub(super) fn set_ack(&mut self, zone: &ZoneId, ack: AckOption, index: u64) {
+        match ack {
+            AckOption::AllLive if self.all_live.contains_key(zone) => {}
+            AckOption::AllLive => self.put_all_live(zone, index),
+            AckOption::Majority => {
+                if let Some(index) = self.all_live.remove(zone) {
+                    self.sub(all_live_hash(zone, index));
+                }
+            }
+        }
+    }
+
+    fn put_all_live(&mut self, zone: &ZoneId, index: u64) {
+        self.add(all_live_hash(zone, index));
+        if let Some(old) = self.all_live.insert(zone.clone(), index) {
+            self.sub(all_live_hash(zone, old));
+        }
+    }
+
+    pub(crate) const fn all_live_known(&self) -> u64 {
+        self.all_live_known
+    }
+
+    fn put_all_live_known(&mut self, index: u64) {
+        if index > self.all_live_known {
+            self.sub(known_hash(self.all_live_known));
+            self.add(known_hash(index));
+            self.all_live_known = index;
+        }
+    }
+
+    fn put_in_rotation(&mut self, id: NodeId, since: u64) {
+        self.add(rotation_hash(id, since));
+        if let Some(old) = self.rotation.insert(id, since) {
+            self.sub(rotation_hash(id, old));
+        }
+    }
+
+    pub(super) fn take_out_of_rotation(&mut self, id: NodeId) {
+        if let Some(since) = self.rotation.remove(&id) {
+            self.sub(rotation_hash(id, since));
+        }
+    }
+}
+
+fn rotation_hash(id: NodeId, since: u64) -> u128 {
+    item_hash(Item::Rotation, &[&id.to_be_bytes(), &since.to_be_bytes()])
+}
+
+fn all_live_hash(zone: &ZoneId, index: u64) -> u128 {
+    item_hash(Item::AllLive, &[&zone.view.to_be_bytes(), zone.apex.octets(), &index.to_be_bytes()])
+}
+
+/// Zero is what a state without any such zone has, and counts for nothing.
+fn known_hash(index: u64) -> u128 {
+    if index == 0 { 0 } else { item_hash(Item::AllLiveKnown, &[&index.to_be_bytes()]) }
+}

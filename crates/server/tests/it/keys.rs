@@ -1,0 +1,68 @@
+//! Keys: good at every node when they are made, and shown to who asks for their secret.
+
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::message::{name, sign};
+use crate::updates::rcode;
+use replica::io::KeyAlgorithm;
+use replica::update::client::ClientKey;
+use std::time::Duration;
+use wire::Rtype;
+use wire::builder::MessageBuilder;
+
+/// The key in what `key add` printed.
+fn client_key(text: &str) -> ClientKey {
+    let quoted: Vec<&str> = text.split('"').collect();
+    let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
+    ClientKey::new(name(quoted[1]).as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
+}
+
+fn done(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = cluster.run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_key_is_good_at_every_node_when_it_is_made() {
+    let cluster = Cluster::start("new-keys", 3, &[]);
+    for number in 0..20_u16 {
+        let key = client_key(&done(&cluster, &["key", "add", &format!("k{number}"), "--update"]));
+        for id in cluster.ids() {
+            let owner = format!("k{number}-{id}.example.test.");
+            let message = MessageBuilder::update(number, name("example.test.").as_ref())
+                .add(name(&owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+                .build();
+            let message = sign(&key, message, 0);
+            // One that meets an election is not done and may be sent again; BADKEY or REFUSED would be an answer.
+            let said = wait_for("an outcome", || {
+                let response = exchange(Transport::Udp, cluster.dns(id), &message, Duration::from_secs(5))?;
+                Some(rcode(&message, &response)).filter(|rcode| *rcode != 2)
+            });
+            assert_eq!(said, 0, "{owner} through node {id}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_is_shown_to_who_asks_for_it_and_that_is_written_down() {
+    let cluster = Cluster::start("shown-keys", 1, &[]);
+    let first = done(&cluster, &["key", "add", "shown", "--update"]);
+    assert_eq!(done(&cluster, &["key", "show", "shown", "--secret"]), first);
+    // Without saying so it is not shown, nor by any other command.
+    assert!(!cluster.run(&["key", "show", "shown"]).status.success());
+    let secret = first.split('"').nth(3).unwrap();
+    assert!(!done(&cluster, &["key", "list"]).contains(secret));
+    let second = done(&cluster, &["key", "roll", "shown"]);
+    let both = done(&cluster, &["key", "show", "shown", "--secret"]);
+    assert!(both.starts_with(&second) && both.contains(secret), "{both}");
+    let unknown = cluster.run(&["key", "show", "nobody", "--secret"]);
+    assert!(!unknown.status.success());
+    let audit = std::fs::read_to_string(cluster.dir.join("node-1/data.audit")).unwrap();
+    let of = |action: &str| {
+        let line = format!("\"action\":\"{action}\",\"subject\":\"shown.\"}}");
+        audit.lines().filter(|found| found.ends_with(&line)).count()
+    };
+    assert_eq!((of("key show"), of("key add"), of("key roll")), (2, 1, 1), "{audit}");
+    assert!(!audit.contains(secret));
+}
