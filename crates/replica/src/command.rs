@@ -215,7 +215,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 24] = [
+const ERRORS: [AdminError; 27] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -240,6 +240,9 @@ const ERRORS: [AdminError; 24] = [
     AdminError::LeaderStayed,
     AdminError::Fenced,
     AdminError::KeyRolling,
+    AdminError::MembersBehind,
+    AdminError::RotationBusy,
+    AdminError::DataKeyOld,
 ];
 
 fn error_number(error: AdminError) -> u8 {

@@ -15,6 +15,7 @@ pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::Policy;
 pub use crate::replica::Membership;
+use crate::secrets::DataKey;
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::name::Name;
@@ -96,6 +97,11 @@ pub enum Input {
     ReadIndex {
         /// Comes back in [`Output::ReadIndexDone`].
         request_id: u64,
+    },
+    /// The data keys that this member holds from now on.
+    DataKeys {
+        /// All of them.
+        keys: DataKey,
     },
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
     Stop,
@@ -362,6 +368,91 @@ pub enum AdminCommand {
         /// Where peers connect to the new member.
         address: String,
     },
+    /// Changes what members know each other by.
+    Trust(TrustCommand),
+}
+
+/// A change of what members know each other by.
+#[derive(Clone)]
+pub enum TrustCommand {
+    /// Another authority is accepted; the first one issues.
+    AddAuthority {
+        /// Its number: one more than that of the last.
+        number: u32,
+        /// Its own certificate, DER.
+        certificate: Vec<u8>,
+        /// Its private key (PKCS #8); leaves this replica sealed only.
+        key: Vec<u8>,
+        /// Fresh random octets that seal the key.
+        nonce: [u8; 12],
+    },
+    /// This authority issues certificates from now on: every member has said that it accepts it.
+    UseAuthority {
+        /// Its number.
+        number: u32,
+    },
+    /// This authority is accepted no more: every member has said that its own certificate is of another.
+    RemoveAuthority {
+        /// Its number.
+        number: u32,
+    },
+    /// Every member is to get itself a new certificate.
+    Renew {
+        /// Which order this is: one more than the last.
+        number: u32,
+    },
+    /// All members are to get another data key.
+    BeginDataKey {
+        /// Its number: one more than that of the last that was begun.
+        number: u32,
+        /// What it is told by from any other.
+        digest: [u8; 32],
+    },
+    /// Every member has said that it holds it: it seals from now on.
+    UseDataKey {
+        /// Its number.
+        number: u32,
+    },
+    /// Secrets that an older data key sealed are sealed anew, as many as there are nonces.
+    Reseal {
+        /// Fresh random octets, for each secret.
+        nonces: Vec<[u8; 12]>,
+    },
+    /// How far the member that was asked is.
+    Stand {
+        /// What it says.
+        standing: Standing,
+    },
+}
+
+impl core::fmt::Debug for TrustCommand {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::AddAuthority { number, .. } => write!(f, "AddAuthority({number})"),
+            Self::UseAuthority { number } => write!(f, "UseAuthority({number})"),
+            Self::RemoveAuthority { number } => write!(f, "RemoveAuthority({number})"),
+            Self::Renew { number } => write!(f, "Renew({number})"),
+            Self::BeginDataKey { number, .. } => write!(f, "BeginDataKey({number})"),
+            Self::UseDataKey { number } => write!(f, "UseDataKey({number})"),
+            Self::Reseal { nonces } => write!(f, "Reseal({})", nonces.len()),
+            Self::Stand { standing } => write!(f, "Stand({standing:?})"),
+        }
+    }
+}
+
+/// How far a member is with what members know each other by, in its own words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// It accepts certificates of all authorities up to this number, after a restart too.
+    pub accepts: u32,
+    /// Which authority issued the certificate that it shows.
+    pub issued_by: u32,
+    /// The last order to renew that it has followed.
+    pub renewal: u32,
+    /// When its certificate ends, in seconds since 1970.
+    pub expires_s: u64,
+    /// It holds the data keys up to this number, after a restart too.
+    pub data_key: u32,
 }
 
 /// What an entry left for who asks later who did what.
@@ -462,6 +553,12 @@ pub enum AdminError {
     NodeUnknown,
     /// The node number is in use by a member.
     NodeExists,
+    /// Not every member has said that it is ready for it.
+    MembersBehind,
+    /// An authority or a data key is being replaced, by other steps than this one.
+    RotationBusy,
+    /// The data key has just been replaced, and the member that was asked does not know yet.
+    DataKeyOld,
     /// Another change of membership is not finished yet.
     MembershipBusy,
     /// The leader would remove itself; it hands over, ask again.
@@ -643,6 +740,9 @@ pub enum Output {
     },
     /// Update policies changed: ask [`Replica`](crate) for them again.
     PoliciesChanged,
+    /// What members know each other by changed, or who they are, or the feature level: ask [`Replica`](crate) for it
+    /// again.
+    TrustChanged,
     /// Options of zones changed, or zones came, went or were replaced whole.
     ZonesChanged {
         /// Which; `None`: perhaps all of them.

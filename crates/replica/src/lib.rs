@@ -42,6 +42,7 @@ mod rotation;
 mod status;
 mod succession;
 mod transfer;
+mod trust;
 
 mod codec;
 mod octets;
@@ -60,3 +61,4 @@ pub use machine::Alarms;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
+pub use trust::{Authority, Trust};

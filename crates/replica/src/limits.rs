@@ -28,6 +28,16 @@ pub const SECRET_OCTETS_MAX: usize = 512;
 pub const KEYS_MAX: usize = 100_000;
 /// Grants of all keys.
 pub const GRANTS_MAX: usize = 1_000_000;
+/// Authorities whose certificates are accepted: the one that issues, and one that comes or goes.
+pub const AUTHORITIES_MAX: usize = 2;
+/// Octets of an authority's certificate.
+pub const CERTIFICATE_OCTETS_MAX: usize = 8 << 10;
+/// Octets of an authority's private key.
+pub const AUTHORITY_KEY_OCTETS_MAX: usize = 4 << 10;
+/// Secrets that one entry seals anew.
+pub const RESEALED_MAX: usize = 1_024;
+/// Data keys that a member holds: the one in use, the next one, and those before that something is sealed by.
+pub const DATA_KEYS_MAX: usize = 16;
 /// Join tokens that wait for their use.
 pub const TOKENS_MAX: usize = 1_024;
 /// Zones.

@@ -4,6 +4,7 @@
 use crate::codec::{DecodeError, Decoder, Encoder};
 use core::fmt;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use std::collections::BTreeMap;
 
 /// Octets that sealing adds.
 const TAG_OCTETS: usize = 16;
@@ -42,51 +43,76 @@ impl Sealed {
     }
 }
 
-/// The key that seals secrets; each node holds it wrapped by its own, the shell unwraps it.
+/// The keys that seal secrets, by their numbers: the one in use, and while it is replaced the one before or the next.
+#[derive(Clone)]
 pub struct DataKey {
-    number: u32,
-    key: LessSafeKey,
+    keys: BTreeMap<u32, LessSafeKey>,
 }
 
 impl fmt::Debug for DataKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataKey({})", self.number)
+        write!(f, "DataKey({:?})", self.keys.keys())
     }
 }
 
 impl DataKey {
-    /// Takes the octets of the key and its number in the order of rotations.
+    /// Takes the octets of one key and its number in the order of rotations.
     ///
     /// # Panics
     /// Never: 32 octets are what the algorithm takes.
     #[must_use]
     pub fn new(number: u32, octets: &[u8; 32]) -> Self {
-        let key = UnboundKey::new(&CHACHA20_POLY1305, octets).expect("32 octets are a key of this algorithm");
-        Self { number, key: LessSafeKey::new(key) }
+        Self { keys: BTreeMap::new() }.with(number, octets)
     }
 
-    /// Seals `secret`; `context` (what the secret is, and whose) must be the same when it is opened.
+    /// And another one.
+    ///
+    /// # Panics
+    /// Never: 32 octets are what the algorithm takes.
+    #[must_use]
+    pub fn with(mut self, number: u32, octets: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, octets).expect("32 octets are a key of this algorithm");
+        self.keys.insert(number, LessSafeKey::new(key));
+        self
+    }
+
+    /// The highest number.
+    #[must_use]
+    pub fn newest(&self) -> u32 {
+        self.keys.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Seals `secret` with the newest key; `context` (what the secret is, and whose) must be the same when it is
+    /// opened.
+    ///
+    /// # Panics
+    /// Never: there is a key, and only messages of 256 GiB and more cannot be sealed.
+    #[must_use]
+    pub fn seal(&self, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Sealed {
+        self.seal_under(self.newest(), nonce, context, secret).expect("the newest key is there")
+    }
+
+    /// Seals `secret` with the key of this number, if it is there.
     ///
     /// # Panics
     /// Never: only messages of 256 GiB and more cannot be sealed.
     #[must_use]
-    pub fn seal(&self, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Sealed {
+    pub fn seal_under(&self, number: u32, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Option<Sealed> {
         let mut octets = secret.to_vec();
-        self.key
+        self.keys
+            .get(&number)?
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut octets)
             .expect("secrets are short");
-        Sealed { data_key_number: self.number, nonce, octets }
+        Some(Sealed { data_key_number: number, nonce, octets })
     }
 
     /// Opens what [`DataKey::seal`] made; `None` under another key, for another context, or when it was altered.
     #[must_use]
     pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Vec<u8>> {
-        if sealed.data_key_number != self.number {
-            return None;
-        }
+        let key = self.keys.get(&sealed.data_key_number)?;
         let mut octets = sealed.octets.clone();
         let nonce = Nonce::assume_unique_for_key(sealed.nonce);
-        let plain = self.key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?;
+        let plain = key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?;
         Some(plain.to_vec())
     }
 }
@@ -106,6 +132,11 @@ mod tests {
         let mut altered = sealed.clone();
         altered.octets[0] ^= 1;
         assert_eq!(key.open(&altered, b"tsig a."), None);
+        let both = DataKey::new(1, &[7; 32]).with(2, &[6; 32]);
+        assert_eq!((both.newest(), both.open(&sealed, b"tsig a.").as_deref()), (2, Some(&b"secret"[..])));
+        let anew = both.seal([9; 12], b"tsig a.", b"secret");
+        assert_eq!((anew.data_key_number, key.open(&anew, b"tsig a.")), (2, None));
+        assert_eq!(key.seal_under(2, [9; 12], b"", b"secret"), None);
         assert!(!format!("{sealed:?}").contains("secret"));
     }
 }

@@ -1,6 +1,6 @@
 //! What a replica says about itself.
 
-use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, ZoneOptions};
+use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
 use crate::machine::Alarms;
 use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
@@ -75,6 +75,8 @@ pub struct MemberStatus {
     pub heard_ms: Option<u64>,
     /// The highest feature level that its software knows, as the leader heard; unknown elsewhere.
     pub feature_level: Option<u32>,
+    /// How far it is with what members know each other by, in its own words.
+    pub standing: Option<Standing>,
 }
 
 /// One zone.
@@ -133,6 +135,7 @@ impl Replica {
                 } else {
                     heard.map(|heard| heard.feature_level)
                 },
+                standing: settings.trust().standings().get(&member.id).copied(),
                 member,
             }
         });

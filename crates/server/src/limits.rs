@@ -195,6 +195,12 @@ pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
 pub(crate) const PEER_LANE_FRAMES_MAX: usize = 4_096;
 /// Octets of inbound frames that wait for the replica, from all peers.
 pub(crate) const PEER_INBOUND_BYTES_MAX: usize = 64 << 20;
+/// How often a node looks whether what it knows the others by is still good, when nothing tells it to.
+pub(crate) const TRUST_LOOK_MS: u64 = 1_000;
+/// Longest wait for what it tells the cluster about that; it tries again.
+pub(crate) const TRUST_COMMAND_MS: u64 = 5_000;
+/// Looks in a row at which the next data key was nowhere to be had, after which the leader brings another.
+pub(crate) const DATA_KEY_LOST_LOOKS: u32 = 30;
 /// First pause before a peer is dialled again; doubles up to [`PEER_RETRY_MS_MAX`].
 pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
 /// Longest pause before a peer is dialled again.

@@ -66,6 +66,7 @@ impl Simulation {
             | Output::Everywhere { .. }
             | Output::PeersChanged { .. }
             | Output::PoliciesChanged
+            | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
             | Output::ZonesChanged { .. } => {}

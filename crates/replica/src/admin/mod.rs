@@ -6,15 +6,16 @@ mod difference;
 mod import;
 
 use crate::command::Command;
-use crate::entry::SettingsChange;
+use crate::entry::{DataKeyChange, Resealed, SettingsChange, TrustChange};
 use crate::forward::Purpose;
-use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output};
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
 use crate::limits::{
-    ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, SECRET_OCTETS_MAX,
-    TRANSFER_WAIT_MS,
+    ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
+    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
-use crate::state::secret_context;
+use crate::secrets::Sealed;
+use crate::state::{authority_context, secret_context};
 pub use contents::{Contents, Replacement};
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,6 +150,7 @@ impl Replica {
             AdminCommand::RaiseFeatureLevel => {
                 Command::Settings(SettingsChange::FeatureLevel { level: self.config.feature_level })
             }
+            AdminCommand::Trust(command) => Command::Settings(SettingsChange::Trust(self.trust_change(command)?)),
             AdminCommand::Checkpoint => {
                 self.ask_for_checkpoint(request_id);
                 return Ok(());
@@ -231,7 +233,7 @@ impl Replica {
             let same = old.algorithm == algorithm && self.open_secret(&name, &old.secret).as_deref() == Some(secret);
             return Err(if same { Ok(AdminReply::Unchanged) } else { Err(AdminError::KeyExists) });
         }
-        let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
+        let secret = self.seal(nonce, &secret_context(&name), secret)?;
         Ok(SettingsChange::KeyAdd { name, algorithm, secret })
     }
 
@@ -250,8 +252,50 @@ impl Replica {
         if self.open_secret(&name, &old.secret).as_deref() == Some(secret) {
             return Err(Ok(AdminReply::Unchanged));
         }
-        let secret = self.config.data_key.seal(nonce, &secret_context(&name), secret);
+        let secret = self.seal(nonce, &secret_context(&name), secret)?;
         Ok(SettingsChange::KeyRoll { name, secret })
+    }
+
+    /// Seals the key of an authority.
+    fn trust_change(&self, command: TrustCommand) -> Result<TrustChange, Result<AdminReply, AdminError>> {
+        Ok(match command {
+            TrustCommand::AddAuthority { number, certificate, key, nonce } => {
+                if certificate.len() > CERTIFICATE_OCTETS_MAX || key.len() > AUTHORITY_KEY_OCTETS_MAX {
+                    return Err(Err(AdminError::TooLarge));
+                }
+                let key = self.seal(nonce, &authority_context(number), &key)?;
+                TrustChange::AuthorityAdd { number, certificate, key }
+            }
+            TrustCommand::UseAuthority { number } => TrustChange::AuthorityUse { number },
+            TrustCommand::RemoveAuthority { number } => TrustChange::AuthorityRemove { number },
+            TrustCommand::Renew { number } => TrustChange::Renew { number },
+            TrustCommand::BeginDataKey { number, digest } => {
+                TrustChange::DataKey(DataKeyChange::Begin { number, digest })
+            }
+            TrustCommand::UseDataKey { number } => TrustChange::DataKey(DataKeyChange::Use { number }),
+            TrustCommand::Reseal { nonces } => {
+                TrustChange::DataKey(DataKeyChange::Reseal { secrets: self.resealed(nonces)? })
+            }
+            TrustCommand::Stand { standing } => TrustChange::Standing { id: self.driver.id(), standing },
+        })
+    }
+
+    /// With the data key in use, if this replica holds it.
+    fn seal(&self, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Result<Sealed, Result<AdminReply, AdminError>> {
+        let number = self.machine.settings.data_key().current;
+        self.config.data_key.seal_under(number, nonce, context, secret).ok_or(Err(AdminError::DataKeyOld))
+    }
+
+    /// Secrets of an older data key, as many as there are nonces.
+    fn resealed(&self, nonces: Vec<[u8; 12]>) -> Result<Vec<Resealed>, Result<AdminReply, AdminError>> {
+        let stale = self.machine.settings.sealed_before().zip(nonces.into_iter().take(RESEALED_MAX));
+        let secrets = stale.filter_map(|((place, context, sealed), nonce)| {
+            let plain = self.config.data_key.open(sealed, &context)?;
+            let secret = self.seal(nonce, &context, &plain).ok()?;
+            Some(Resealed { place, was: sealed.nonce, secret })
+        });
+        let secrets: Vec<_> = secrets.collect();
+        if secrets.is_empty() { Err(Ok(AdminReply::Unchanged)) } else { Ok(secrets) }
     }
 
     pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Vec<u8>> {

@@ -28,6 +28,7 @@ impl Replica {
                     effect.policies |= changed.policies;
                     effect.zones.append(&mut changed.zones);
                     effect.members |= changed.members;
+                    effect.trust |= changed.trust;
                 }
                 _ => {}
             }
@@ -96,6 +97,9 @@ impl Replica {
         }
         if effect.policies {
             self.out.push_back(Output::PoliciesChanged);
+        }
+        if effect.trust {
+            self.out.push_back(Output::TrustChanged);
         }
         if !effect.zones.is_empty() {
             self.out.push_back(Output::ZonesChanged { zones: Some(effect.zones) });

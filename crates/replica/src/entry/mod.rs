@@ -9,6 +9,7 @@
 
 mod import;
 mod settings;
+mod trust;
 mod update;
 
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
@@ -17,6 +18,8 @@ pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{
     decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
 };
+pub use trust::{DataKeyChange, Resealed, SecretPlace, TrustChange};
+pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};
 
 use crate::codec::{DecodeError, Decoder, Encoder};

@@ -1,10 +1,12 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
 //! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation (20 to 22
-//! are taken), 30 to 39 for membership. Items of a checkpoint: 9 to 14 for policy and keys, 15 to 19 for the others, of
-//! which 17 to 19 are of the rotation.
+//! are taken), 30 to 39 for membership and what members know each other by (all are taken). Items of a checkpoint: 9 to
+//! 14 for policy and keys, 15 to 19 for the others, of which 17 to 19 are of the rotation, 30 to 39 for what members
+//! know each other by (30 to 33 are taken).
 
 use super::import::{decode_options, encode_options, options_level};
+use super::trust::{self, TrustChange};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_OCTETS_MAX, MEMBERS_MAX, SECRET_OCTETS_MAX};
@@ -136,6 +138,8 @@ pub enum SettingsChange {
         /// Who gets the vote.
         new: NodeId,
     },
+    /// What members know each other by.
+    Trust(TrustChange),
     /// Members are in the rotation from now on: updates of zones with `ack = all-live` wait for them.
     RotationIn {
         /// Which.
@@ -189,7 +193,7 @@ impl SettingsChange {
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
-            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
+            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } | Self::Trust(_) => 2,
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => 2,
         }
     }
@@ -217,6 +221,7 @@ impl SettingsChange {
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => return None,
+            Self::Trust(change) => return change.in_words(),
         })
     }
 
@@ -267,6 +272,7 @@ impl SettingsChange {
                 out.u8(13);
                 out.name(name);
             }
+            Self::Trust(change) => change.encode(out),
             Self::RotationIn { ids } => {
                 out.u8(20);
                 encode_ids(ids, out);
@@ -361,6 +367,7 @@ impl SettingsChange {
             }
             12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
             13 => Self::KeyRetire { name: from.name()? },
+            kind @ trust::FIRST..=trust::LAST => Self::Trust(TrustChange::decode(kind, from)?),
             20 => Self::RotationIn { ids: decode_ids(from)? },
             21 => Self::RotationOut { ids: decode_ids(from)? },
             22 => Self::AllLiveKnown { index: from.u64()? },

@@ -1,7 +1,7 @@
 //! The encoding of entries is golden, and reads whatever comes.
 
 use super::*;
-use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneOptions};
 use crate::policy::Policy;
 use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
@@ -162,6 +162,28 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
         ("rotation_out", settings(SettingsChange::RotationOut { ids: vec![4] })),
         ("all_live_known", settings(SettingsChange::AllLiveKnown { index: 77 })),
     ]
+    .into_iter()
+    .chain(trust_samples())
+    .collect()
+}
+
+fn trust_samples() -> Vec<(&'static str, Body)> {
+    let key = Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] };
+    let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
+    let place = SecretPlace::PreviousOfKey(name("key."));
+    let resealed = Resealed { place, was: [1; 12], secret: key.clone() };
+    let of_authority = Resealed { place: SecretPlace::Authority(2), ..resealed.clone() };
+    let changes = vec![
+        ("authority_add", TrustChange::AuthorityAdd { number: 2, certificate: vec![0x30; 8], key }),
+        ("authority_use", TrustChange::AuthorityUse { number: 2 }),
+        ("authority_remove", TrustChange::AuthorityRemove { number: 1 }),
+        ("renew", TrustChange::Renew { number: 3 }),
+        ("data_key_begin", TrustChange::DataKey(DataKeyChange::Begin { number: 2, digest: [9; 32] })),
+        ("data_key_use", TrustChange::DataKey(DataKeyChange::Use { number: 2 })),
+        ("reseal", TrustChange::DataKey(DataKeyChange::Reseal { secrets: vec![resealed, of_authority] })),
+        ("standing", TrustChange::Standing { id: 4, standing }),
+    ];
+    changes.into_iter().map(|(label, change)| (label, settings(SettingsChange::Trust(change)))).collect()
 }
 
 fn hex(octets: &[u8]) -> String {
@@ -218,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..30, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..38, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

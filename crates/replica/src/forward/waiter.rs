@@ -99,6 +99,7 @@ impl Waiter {
                     | SettingsChange::FeatureLevel { .. }
                     | SettingsChange::PolicySet { .. }
                     | SettingsChange::KeyRetire { .. }
+                    | SettingsChange::Trust(_)
             ),
             Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,

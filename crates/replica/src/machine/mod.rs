@@ -17,7 +17,9 @@ pub(crate) use restore::{Restore, RestoreError, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 
-use crate::entry::{Body, Entry, ImportPurpose, SettingsChange, UpdateEntry};
+use crate::entry::{
+    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, TrustChange, UpdateEntry,
+};
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use wire::name::Name;
 use wire::number::{Rcode, Serial};
@@ -96,6 +98,8 @@ pub(crate) struct SettingsEffect {
     /// Each of very many may come by itself: what is done then must not look at all of them.
     pub(crate) zones: Vec<ZoneId>,
     pub(crate) members: bool,
+    /// What members know each other by.
+    pub(crate) trust: bool,
 }
 
 impl Machine {
@@ -257,10 +261,20 @@ impl Machine {
             SettingsChange::MemberAdd { .. }
             | SettingsChange::MemberRemove { .. }
             | SettingsChange::MemberRole { .. }
-            | SettingsChange::MemberReplace { .. } => effect.members = true,
+            | SettingsChange::MemberReplace { .. } => {
+                effect.members = true;
+                effect.trust = true;
+            }
+            SettingsChange::Trust(change) => {
+                effect.keys = resealed_keys(change);
+                effect.trust = true;
+            }
             SettingsChange::PolicySet { .. } => effect.policies = true,
             // It may change how far a grant goes.
-            SettingsChange::FeatureLevel { .. } => effect.policies = true,
+            SettingsChange::FeatureLevel { .. } => {
+                effect.policies = true;
+                effect.trust = true;
+            }
             SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
             // The lease of this member follows by itself.
             SettingsChange::RotationIn { .. }
@@ -297,6 +311,16 @@ impl Machine {
         self.publish();
         self.zones.rewind();
     }
+}
+
+/// The keys whose secrets can be opened from now on by whoever could not before.
+fn resealed_keys(change: &TrustChange) -> Vec<Name> {
+    let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
+    let key = |resealed: &Resealed| match &resealed.place {
+        SecretPlace::Key(name) | SecretPlace::PreviousOfKey(name) => Some(name.clone()),
+        SecretPlace::Authority(_) => None,
+    };
+    secrets.iter().filter_map(key).collect()
 }
 
 #[cfg(test)]

@@ -158,6 +158,7 @@ impl Replica {
         self.out.push_back(Output::PeersChanged { members });
         self.out.push_back(Output::KeysChanged { keys: None });
         self.out.push_back(Output::PoliciesChanged);
+        self.out.push_back(Output::TrustChanged);
         self.out.push_back(Output::ZonesChanged { zones: None });
         self.out.push_back(Output::Published { index: self.machine.applied.0 });
         self.note_removal();
@@ -199,6 +200,11 @@ impl Replica {
             Input::Update(request) => self.handle_update(request),
             Input::Admin { request_id, command } => self.handle_admin(request_id, command),
             Input::ReadIndex { request_id } => self.handle_read_index(request_id),
+            Input::DataKeys { keys } => {
+                self.config.data_key = keys;
+                self.out.push_back(Output::KeysChanged { keys: None });
+                self.out.push_back(Output::TrustChanged);
+            }
             Input::Stop => self.handle_stop(),
         }
         self.note_role();

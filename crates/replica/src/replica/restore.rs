@@ -160,7 +160,10 @@ fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Fo
         let plain = founder.old_key.open(sealed, context)?;
         Some(config.data_key.seal((founder.nonce)(), context, &plain))
     };
-    machine.settings.move_to(config.cluster_id, member, reseal).map_err(RestoreFailure::DataKey)?;
+    machine
+        .settings
+        .move_to(config.cluster_id, config.data_key.newest(), member, reseal)
+        .map_err(RestoreFailure::DataKey)?;
     let (index, term) = machine.applied;
     // An entry that nobody has: the old cluster's logs and this one's have none in common.
     machine.apply_empty(index + 1, term + 1);

@@ -3,7 +3,7 @@
 use super::cluster::*;
 use crate::checkpoint::CheckpointError;
 use crate::disk::{DiskOp, DiskRead};
-use crate::io::{AdminCommand, AdminReply, Right, Verdict};
+use crate::io::{AdminCommand, AdminReply, Right, TrustCommand, Verdict};
 use crate::limits::RESTORE_SERIAL_GAP;
 use crate::testing::MemoryDisk;
 use crate::{Backup, DataKey, Founder, OpenError, Replica, ReplicaConfig, RestoreFailure, Restored};
@@ -71,6 +71,8 @@ fn a_backup_becomes_another_cluster() {
     let roll = AdminCommand::RollKey { name: name("key."), secret: vec![4; 32], nonce: [2; 12] };
     assert_eq!(cluster.admin_ok(1, roll), AdminReply::Done);
     cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX, is_learner: true });
+    let authority = TrustCommand::AddAuthority { number: 1, certificate: vec![0x30], key: vec![5], nonce: [3; 12] };
+    cluster.admin_ok(2, AdminCommand::Trust(authority));
     let serial = cluster.serial(3);
     let disk = backup(&mut cluster, 3);
     let (mut new, told) = restored(&cluster, &disk);
@@ -79,6 +81,9 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
     assert_eq!((status.cluster_id, status.members.len()), (NEW_CLUSTER, 1));
+    // Nodes of the old cluster have certificates of its authority.
+    assert_eq!(cluster.replica(1).trust().issuer, 1);
+    assert!(new.replica(1).trust().authorities.is_empty());
     // The key works, its grants hold, and what was executed is not executed again.
     let again = new.update_octets(1, octets, "192.0.2.200:4000");
     new.settle();

@@ -297,6 +297,7 @@ impl Cluster {
             | Output::PeersChanged { .. }
             | Output::KeysChanged { .. }
             | Output::PoliciesChanged
+            | Output::TrustChanged
             | Output::ZonesChanged { .. } => {}
         }
     }

@@ -14,4 +14,5 @@ mod persistence;
 mod policy;
 mod quarantine;
 mod transfers;
+mod trust;
 mod updates;

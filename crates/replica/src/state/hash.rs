@@ -28,6 +28,7 @@ pub(crate) enum Item {
     AllLiveKnown = 22,
     Learner = 30,
     LearnerToken = 31,
+    Trust = 32,
 }
 
 // Not secret: the hash detects accidents. Those who could forge a state hold the cluster's keys already.

@@ -226,7 +226,9 @@ impl Replica {
         self.out.push_back(Output::ZonesReplaced);
         self.out.push_back(Output::Published { index });
         self.out.push_back(Output::ZonesChanged { zones: None });
-        self.tell_effect(SettingsEffect { all_keys: true, policies: true, members: true, ..SettingsEffect::default() });
+        let all =
+            SettingsEffect { all_keys: true, policies: true, members: true, trust: true, ..SettingsEffect::default() };
+        self.tell_effect(all);
         self.settle_installed(index);
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {

@@ -71,6 +71,8 @@ impl From<AdminError> for ApiError {
             | AdminError::NodeVotes
             | AdminError::NodeBehind
             | AdminError::MembershipBusy
+            | AdminError::MembersBehind
+            | AdminError::RotationBusy
             | AdminError::LeaderWouldGo
             | AdminError::LeaderStayed
             | AdminError::LastVoter
@@ -88,6 +90,9 @@ impl From<AdminError> for ApiError {
                 "it is larger than a limit allows",
                 "make it smaller; the limits are in limits.rs",
             ),
+            AdminError::DataKeyOld => {
+                (S::SERVICE_UNAVAILABLE, "the data key is being replaced just now", "try again in a second")
+            }
             AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many commands wait", "try again in a second"),
             AdminError::NotProposed => (
                 S::SERVICE_UNAVAILABLE,
@@ -120,6 +125,16 @@ impl ApiError {
             AdminError::MembershipBusy => {
                 (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
             }
+            AdminError::MembersBehind => (
+                S::CONFLICT,
+                "not every node has said that it is ready for it",
+                "start the nodes that are down, or remove them; see `catamaran cluster status`",
+            ),
+            AdminError::RotationBusy => (
+                S::CONFLICT,
+                "the authority is being replaced already",
+                "go on with that: `catamaran cluster rotate --authority`",
+            ),
             AdminError::LeaderWouldGo => {
                 (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
             }
@@ -182,7 +197,8 @@ pub(super) async fn no_such_path() -> ApiError {
         StatusCode::NOT_FOUND,
         "there is no such path",
         "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/policy, \
-         /v1/policy/check, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/backup, /v1/feature-level",
+         /v1/policy/check, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/certificates, /v1/authority, \
+         /v1/data-key, /v1/backup, /v1/feature-level",
     )
 }
 

@@ -24,6 +24,9 @@
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
 //! | `GET /v1/backup` | everything, as one file, for `catamaran cluster restore` | always |
 //! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
+//! | `POST /v1/certificates` | every node gets itself a new certificate for connections between nodes | always |
+//! | `POST /v1/data-key` | another data key seals secrets, once every node has it | always |
+//! | `POST /v1/authority`, `?begin=true` | the next step towards another authority, or the first one | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
 //! until it has it. Without a majority that is 503 after 2.5 s.
@@ -45,6 +48,7 @@ mod page;
 mod policy;
 mod status;
 mod tokens;
+mod trust;
 mod zones;
 
 use crate::files::token::Token;
@@ -77,6 +81,8 @@ pub(crate) struct Api {
     pub(crate) backups: backup::Backups,
     /// Where the audit log is.
     pub(crate) audit: std::path::PathBuf,
+    /// Where this node's data keys are.
+    pub(crate) data_key_file: std::path::PathBuf,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }
@@ -105,6 +111,9 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/tokens", axum::routing::post(tokens::make))
+        .route("/v1/certificates", axum::routing::post(trust::renew))
+        .route("/v1/authority", axum::routing::post(trust::step))
+        .route("/v1/data-key", axum::routing::post(trust::begin_data_key))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)
         .merge(policy)

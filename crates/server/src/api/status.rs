@@ -3,7 +3,7 @@
 use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{HealthJson, MemberJson, StatusJson};
+use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson};
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
@@ -68,6 +68,7 @@ pub(super) async fn status(
         zones,
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
+    let trust = api.handle.shared().trust.borrow().clone();
     let members = members
         .into_iter()
         .map(|of| MemberJson {
@@ -85,6 +86,12 @@ pub(super) async fn status(
             heard_ms: of.heard_ms,
             applied_index: of.applied_index,
             feature_level: of.feature_level,
+            certificate: of.standing.map(|standing| CertificateJson {
+                expires_s: standing.expires_s,
+                authority: standing.issued_by,
+                renewal: standing.renewal,
+                data_key: standing.data_key,
+            }),
         })
         .collect();
     Ok(Json(StatusJson {
@@ -108,6 +115,9 @@ pub(super) async fn status(
         dns: api.has_dns,
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),
+        authorities: trust.authorities.len(),
+        data_key: trust.data_key,
+        data_key_changes: trust.next_data_key.is_some() || trust.data_key_is_due || trust.is_sealed_before,
         members,
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -41,7 +41,13 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
         audit: dir.join("data.audit"),
-        join: JoinOffer(None),
+        data_key_file: dir.join("data.key"),
+        join: JoinOffer {
+            member: 1,
+            address: "127.0.0.1:5380".parse().unwrap(),
+            ca_file: dir.join("ca.pem"),
+            tls: None,
+        },
     })
 }
 

@@ -4,21 +4,48 @@ use super::Api;
 use super::error::ApiError;
 use super::types::TokenJson;
 use crate::files::token::random_text;
+use crate::node::trust_keeper::ca_key_of;
 use crate::peer::join::{JoinToken, digest};
+use crate::tls::session::CurrentTls;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use replica::Trust;
 use replica::io::AdminCommand;
 use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a token is good.
 const TOKEN_LIFE: Duration = Duration::from_secs(3_600);
 
-/// What a token tells its bearer about this node; `None` on a node that cannot issue certificates.
-pub(crate) struct JoinOffer(pub(crate) Option<JoinToken>);
+/// What a token tells its bearer about this node.
+pub(crate) struct JoinOffer {
+    /// Its raft id, and where to reach it.
+    pub(crate) member: u64,
+    pub(crate) address: SocketAddr,
+    /// Where the first authority is.
+    pub(crate) ca_file: PathBuf,
+    /// By whose authority the node is known.
+    pub(crate) tls: Option<Arc<CurrentTls>>,
+}
+
+impl JoinOffer {
+    /// A token with this secret; `None` on a node that cannot issue certificates.
+    fn token(&self, trust: &Trust, secret: &str) -> Option<JoinToken> {
+        let is_issuer = trust.issuing().is_some_and(|issuing| issuing.key.is_some());
+        let root = self.tls.as_ref()?.get().own_root()?.clone();
+        (is_issuer || ca_key_of(&self.ca_file).exists()).then(|| JoinToken {
+            ca: data_encoding::BASE64.encode(&root),
+            member: self.member,
+            address: self.address,
+            secret: secret.to_owned(),
+        })
+    }
+}
 
 /// `?learner=true`: its bearer stays a learner.
 #[derive(Deserialize)]
@@ -31,20 +58,21 @@ pub(super) async fn make(
     query: Result<Query<TokenQuery>, QueryRejection>,
 ) -> Result<(StatusCode, Json<TokenJson>), ApiError> {
     let is_learner = query?.learner == Some(true);
-    let Some(offer) = &api.join.0 else {
-        let hint = "ask the node where the cluster was made: it has ca.key beside ca.pem";
+    let secret = random_text()
+        .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
+    let trust = api.handle.shared().trust.borrow().clone();
+    let Some(token) = api.join.token(&trust, &secret) else {
+        let hint = "ask the node where the cluster was made, which has ca.key beside ca.pem; from feature level 2 on, \
+                    `catamaran cluster upgrade`, every node holds it";
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "this node does not hold the key of the cluster's authority",
             hint,
         ));
     };
-    let secret = random_text()
-        .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
     let expires = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + TOKEN_LIFE;
     let expires_wall_ms = u64::try_from(expires.as_millis()).unwrap_or(u64::MAX);
     let command = AdminCommand::CreateToken { digest: digest(&secret), expires_wall_ms, is_learner };
     api.handle.admin(command).await?;
-    let token = JoinToken { secret, ..offer.clone() };
     Ok((StatusCode::CREATED, Json(TokenJson { token: token.to_text() })))
 }

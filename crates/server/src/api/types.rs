@@ -30,6 +30,16 @@ pub(crate) struct StatusJson {
     pub(crate) staleness_ms: u64,
     /// Additive hash of the replicated state, 32 hexadecimal digits.
     pub(crate) state_hash: String,
+    /// Authorities of certificates between nodes: two while one takes the place of the other, none below feature level
+    /// 2.
+    #[serde(default)]
+    pub(crate) authorities: usize,
+    /// The data key that seals secrets; absent in what older software says.
+    #[serde(default)]
+    pub(crate) data_key: u32,
+    /// Another one is on its way, or not everything is sealed by it yet.
+    #[serde(default)]
+    pub(crate) data_key_changes: bool,
     pub(crate) members: Vec<MemberJson>,
     pub(crate) zones: Vec<ZoneJson>,
     pub(crate) uptime_ms: u64,
@@ -61,6 +71,23 @@ pub(crate) struct MemberJson {
     pub(crate) heard_ms: Option<u64>,
     /// The highest feature level that its software knows, as the leader heard; null elsewhere.
     pub(crate) feature_level: Option<u32>,
+    /// Its certificate between nodes, as it says; null until it has said.
+    #[serde(default)]
+    pub(crate) certificate: Option<CertificateJson>,
+}
+
+/// A node's certificate for connections between nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CertificateJson {
+    /// When it ends, in seconds since 1970.
+    pub(crate) expires_s: u64,
+    /// Number of the authority that issued it.
+    pub(crate) authority: u32,
+    /// The last `cluster rotate` that the node has followed.
+    pub(crate) renewal: u32,
+    /// The data keys that it holds go up to this one.
+    #[serde(default)]
+    pub(crate) data_key: u32,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.
@@ -164,6 +191,24 @@ pub(crate) struct ErrorJson {
     pub(crate) error: String,
     /// What to do about it.
     pub(crate) hint: String,
+}
+
+/// `POST /v1/certificates`, `POST /v1/data-key`
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RenewalJson {
+    /// Number of the order, or of the key; in `GET /v1/status` each node tells the last that it has followed.
+    pub(crate) number: u32,
+}
+
+/// `POST /v1/authority`
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct AuthorityStepJson {
+    /// The step that was taken now; null when none could be.
+    pub(crate) did: Option<String>,
+    /// Nodes that are not ready for the next step.
+    pub(crate) waits_for: Vec<u64>,
+    /// No step is left.
+    pub(crate) done: bool,
 }
 
 /// `POST /v1/tokens`

@@ -4,8 +4,9 @@ use super::JoinArgs;
 use super::client::Client;
 use crate::api::types::TokenJson;
 use crate::config::Member;
-use crate::files::data_key::{self, DATA_KEY_OCTETS};
-use crate::files::layout::Layout;
+use crate::files::cluster_id;
+use crate::files::data_key::{self, DataKeys};
+use crate::files::layout::{Layout, cluster_id_of};
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::ADMIN_WAIT_MS;
@@ -61,11 +62,19 @@ fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
 fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<PathBuf> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
-    let key = data_encoding::BASE64.decode(grant.data_key.as_bytes()).map_err(io::Error::other)?;
-    let key: [u8; DATA_KEY_OCTETS] = key.try_into().map_err(|_| io::Error::other("the data key is damaged"))?;
-    data_key::save(&layout.data_key(), &key)?;
+    let key =
+        |text: &str| data_key::from_base64(text.as_bytes()).ok_or_else(|| io::Error::other("the data key is damaged"));
+    let mut keys = DataKeys::first(key(&grant.data_key)?);
+    if !grant.data_keys.is_empty() {
+        let all = grant.data_keys.iter().map(|(number, text)| Ok((*number, key(text)?)));
+        keys = DataKeys { keys: all.collect::<io::Result<_>>()?, clients: key(&grant.clients)? };
+    }
+    data_key::save(&layout.data_key(), &keys)?;
     Token::save(&layout.api_token(), &grant.api_token)?;
     write_atomic(&layout.ca_cert(), grant.ca_pem.as_bytes(), Readers::All)?;
+    if let Some(id) = &grant.cluster_id {
+        cluster_id::save(&cluster_id_of(&layout.ca_cert()), cluster_id::from_text(id.as_bytes())?)?;
+    }
     write_atomic(&files.key(), grant.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), grant.cert_pem.as_bytes(), Readers::All)?;
     let member =

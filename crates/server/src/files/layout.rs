@@ -6,6 +6,7 @@
 //!   DIR/update.key           BIND key file, granted on all zones
 //!   DIR/api.token            bearer token of the API
 //!   DIR/ca.pem, ca.key       the cluster's authority, for certificates between nodes and those that `up` shows clients
+//!   DIR/cluster.id           tells the cluster from others, whatever its authority is by now
 //!   DIR/data.key             seals secrets in log and checkpoints
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
 //!   DIR/node-1/dns.pem, dns.key  what clients of DNS over TLS, HTTPS and QUIC see
@@ -118,6 +119,11 @@ impl NodeLayout {
 /// The lock of a node: beside its data, whose directory belongs to the replica alone.
 pub(crate) fn lock_of(data: &Path) -> PathBuf {
     data.with_extension("lock")
+}
+
+/// What tells a cluster from others lies beside the certificate of its authority.
+pub(crate) fn cluster_id_of(ca_file: &Path) -> PathBuf {
+    ca_file.with_file_name("cluster.id")
 }
 
 /// The audit log of a node.

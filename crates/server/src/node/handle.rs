@@ -7,8 +7,8 @@ use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::service::deferred::Submit;
-use replica::Status;
 use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, ReadIndexError, UpdateRequest};
+use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(super) membership: watch::Sender<Arc<Membership>>,
     /// Changes whenever queries see something newer.
     pub(crate) published: watch::Sender<u64>,
+    /// What nodes know each other by.
+    pub(crate) trust: watch::Sender<Arc<Trust>>,
     /// How far others show it too, as far as this node was told.
     pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.

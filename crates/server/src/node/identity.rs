@@ -2,13 +2,13 @@
 
 use crate::config::Config;
 use crate::files::token::{Token, fill_random};
-use crate::files::{data_key, layout};
+use crate::files::{cluster_id, data_key, layout};
 use crate::problem::{Exit, Problem};
-use crate::tls::session::PeerTls;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use crate::tls::session::{CurrentTls, PeerFiles};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a node waits for another process to let go of its directory.
@@ -16,11 +16,12 @@ const LET_GO_MS: u64 = 5_000;
 
 /// What a node needs to be itself.
 pub(crate) struct Identity {
-    pub(crate) tls: PeerTls,
+    /// What connections between nodes begin with, and where it is from.
+    pub(crate) tls: Arc<CurrentTls>,
+    pub(crate) peer_files: PeerFiles,
     pub(crate) token: Token,
-    pub(crate) data_key_octets: [u8; data_key::DATA_KEY_OCTETS],
-    pub(crate) ca: CertificateDer<'static>,
-    /// The cluster, told by its authority: nodes of two clusters never take each other for their own.
+    pub(crate) data_keys: data_key::DataKeys,
+    /// The cluster, told by its first authority: nodes of two clusters never take each other for their own.
     pub(crate) cluster_id: [u8; 16],
     /// Drawn anew at each start: another one means another process.
     pub(crate) boot_id: u64,
@@ -40,12 +41,13 @@ impl Identity {
         };
         std::fs::create_dir_all(&config.dir).map_err(unreadable("the data directory", &config.dir))?;
         let peer = &config.peer;
-        let ca = CertificateDer::from_pem_file(&peer.ca_file)
-            .map_err(|error| unreadable("the authority's certificate", &peer.ca_file)(io::Error::other(error)))?;
-        let digest = ring::digest::digest(&ring::digest::SHA256, &ca);
-        let mut cluster_id = [0; 16];
-        cluster_id.copy_from_slice(&digest.as_ref()[..16]);
-        let data_key_octets =
+        let peer_files =
+            PeerFiles { ca: peer.ca_file.clone(), cert: peer.cert_file.clone(), key: peer.key_file.clone() };
+        let roots = peer_files.roots().map_err(unreadable("the authority's certificate", &peer.ca_file))?;
+        let id_file = layout::cluster_id_of(&peer.ca_file);
+        let cluster_id =
+            cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
+        let data_keys =
             data_key::load(&config.data_key_file).map_err(unreadable("the data key", &config.data_key_file))?;
         let random = || {
             let mut octets = [0; 8];
@@ -53,11 +55,13 @@ impl Identity {
             fill_random(&mut octets).map(|()| u64::from_be_bytes(octets)).map_err(failed)
         };
         Ok(Self {
-            tls: PeerTls::load(&peer.ca_file, &peer.cert_file, &peer.key_file)
+            tls: peer_files
+                .load_with(roots)
+                .map(|tls| Arc::new(CurrentTls::new(tls)))
                 .map_err(unreadable("certificate or key", &peer.cert_file))?,
+            peer_files,
             token: Token::load(&config.api.token_file).map_err(unreadable("the API token", &config.api.token_file))?,
-            data_key_octets,
-            ca,
+            data_keys,
             cluster_id,
             boot_id: random()?,
             seed: random()?,

@@ -114,6 +114,12 @@ impl NodeMetrics {
                 ("peer_dialled", "Connections to peers that were made.", self.peer.dialled.get()),
             ],
         );
+        let help = "When a node's certificate between nodes ends, in seconds since 1970.";
+        let mut family = page.family("catamaran_node_certificate_expiry_timestamp_seconds", Kind::Gauge, help);
+        for (of, standing) in status.members.iter().filter_map(|of| Some((of, of.standing?))) {
+            let node = crate::peer::node_number(of.member.id).to_string();
+            family.series(&[("node", &node)], standing.expires_s);
+        }
         let alarms = &status.alarms;
         let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
         family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);

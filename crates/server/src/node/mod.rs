@@ -32,7 +32,10 @@ pub(crate) mod replica_thread;
 // Who updated what.
 pub(crate) mod audit_log;
 pub(crate) mod rights;
+// What nodes know each other by.
+pub(crate) mod data_keys;
 mod rounds;
+pub(crate) mod trust_keeper;
 // The disk of the replica.
 pub(crate) mod disk;
 // All metrics on one page, and what the kernel counts for them.
@@ -251,20 +254,9 @@ impl Node {
             checkpoints_written: 0,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
-        let api = Api {
-            node: u64::from(config.id),
-            started_at,
-            has_dns: config.answers_queries(),
-            token: identity.token.clone(),
-            handle: handle.clone(),
-            serving: serving.clone(),
-            limits,
-            metrics: counters.into_metrics(desk, transfers),
-            zones: Mutex::new(api_reader),
-            backups: Backups::new(&config.dir),
-            join: threads::join_offer(config, identity),
-            audit: audit_of(&config.dir),
-        };
+        let metrics = counters.into_metrics(desk, transfers);
+        let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
+        let api = threads::api(sockets.api, api, threads::trust_keeper(config, identity, &handle))?;
         Ok(Self {
             config: config.clone(),
             serving,
@@ -279,7 +271,7 @@ impl Node {
             stop_workers,
             replica_ended: threads::replica(thread, event_queue)?,
             writers,
-            runtimes: vec![peers, threads::api(sockets.api, api)?],
+            runtimes: vec![peers, api],
         })
     }
 
@@ -338,6 +330,32 @@ impl Node {
     }
 }
 
+/// What answers over HTTP.
+fn api_of(
+    config: &Config,
+    identity: &Identity,
+    handle: &ReplicaHandle,
+    (serving, limits): (&Arc<ServingState>, Arc<ZoneLimits>),
+    metrics: NodeMetrics,
+    zones: readers::Zones,
+) -> Api {
+    Api {
+        node: u64::from(config.id),
+        started_at: Instant::now(),
+        has_dns: config.answers_queries(),
+        token: identity.token.clone(),
+        handle: handle.clone(),
+        serving: serving.clone(),
+        limits,
+        metrics,
+        zones: Mutex::new(zones),
+        backups: Backups::new(&config.dir),
+        join: threads::join_offer(config, identity),
+        audit: audit_of(&config.dir),
+        data_key_file: config.data_key_file.clone(),
+    }
+}
+
 /// So many workers for datagrams, and for connections.
 fn workers(
     count: usize,
@@ -360,7 +378,7 @@ fn workers(
 fn public_tls(config: &Config, identity: &Identity, counters: &Counters) -> Result<Option<Arc<PublicTls>>, Problem> {
     let Some(tls) = config.dns.tls.as_ref().filter(|tls| tls.is_open()) else { return Ok(None) };
     let idle = Duration::from_millis(config.dns.tcp.idle_ms);
-    let loaded = PublicTls::load(tls, &identity.data_key_octets, idle, counters.certificate.clone());
+    let loaded = PublicTls::load(tls, &identity.data_keys.clients, idle, counters.certificate.clone());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
         Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
             .at(tls.cert_file.display())
@@ -380,7 +398,7 @@ fn limiters(config: &Config, workers: usize) -> Result<impl Fn(Transport) -> Opt
 /// Those of the operator, or those of the cluster.
 fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
     let Some(file) = &config.dns.cookie_secrets_file else {
-        return Ok(SecretSource::cluster(&identity.data_key_octets));
+        return Ok(SecretSource::cluster(&identity.data_keys.clients));
     };
     let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
     loaded.map_err(|error| {

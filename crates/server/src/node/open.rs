@@ -53,7 +53,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 
 /// What the replica of this node is started with.
 pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
-    let data_key = replica::DataKey::new(1, &identity.data_key_octets);
+    let data_key = identity.data_keys.to_replica().expect("a file of data keys has one");
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
     let audit_after = last_index(&audit_of(&config.dir));
     let answers_queries = config.answers_queries();

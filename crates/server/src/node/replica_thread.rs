@@ -227,6 +227,7 @@ impl ReplicaThread {
             Output::KeysChanged { keys: None } => self.publish_keys(),
             Output::KeysChanged { keys: Some(keys) } => self.publish_some_keys(&keys),
             Output::PoliciesChanged => self.publish_policies(),
+            Output::TrustChanged => drop(self.shared.trust.send_replace(Arc::new(self.replica.trust()))),
             Output::Audited { records } => self.audit.put(records),
             Output::AuditGap { after, to } => self.audit.put_gap(after, to),
             Output::ZonesChanged { zones } => {

@@ -1,12 +1,14 @@
 //! Starts the threads of a node.
 
 use super::audit_log::{self, AuditQueue};
+use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
 use super::system::give_way;
+use super::trust_keeper::TrustKeeper;
 use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
@@ -16,8 +18,9 @@ use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::metrics::DurationHistogram;
 use crate::peer::accept::Acceptor;
+use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
-use crate::peer::join::{JoinDesk, JoinToken};
+use crate::peer::join::JoinDesk;
 use crate::peer::links::Links;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
@@ -29,7 +32,6 @@ use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
 use replica::io::{Input, Member, Membership};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -169,12 +171,13 @@ pub(super) fn peers(
     let join = JoinDesk {
         handle: handle.clone(),
         ca_cert: config.peer.ca_file.clone(),
-        ca_key: ca_key_of(config),
-        data_key: identity.data_key_octets,
+        cluster_id: identity.cluster_id,
+        data_key_file: config.data_key_file.clone(),
         api_token: identity.token.clone(),
     };
+    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key_file.clone() };
     let acceptor =
-        Acceptor::new(identity.tls.server.clone().into(), welcome, events.clone(), counters.peer.clone(), Some(join));
+        Acceptor::new(identity.tls.clone(), welcome, events.clone(), counters.peer.clone(), Some((join, keys)));
     let entered = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
@@ -185,18 +188,13 @@ pub(super) fn peers(
     Ok((runtime, links))
 }
 
-/// The authority's key lies beside its certificate, on the node where the cluster was made.
-fn ca_key_of(config: &Config) -> PathBuf {
-    config.peer.ca_file.with_extension("key")
-}
-
 pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
-    JoinOffer(ca_key_of(config).exists().then(|| JoinToken {
-        ca: data_encoding::BASE64.encode(&identity.ca),
+    JoinOffer {
         member: config.raft_id(),
         address: config.peer.listen,
-        secret: String::new(),
-    }))
+        ca_file: config.peer.ca_file.clone(),
+        tls: Some(identity.tls.clone()),
+    }
 }
 
 /// The members as the configuration has them.
@@ -220,7 +218,20 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
     Ok(replica_ended)
 }
 
-pub(super) fn api(listener: std::net::TcpListener, api: Api) -> Result<tokio::runtime::Runtime, Problem> {
+/// Keeps this node's certificate and what it accepts.
+pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> TrustKeeper {
+    let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
+    let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
+    let keys = DataKeyKeeper::new(config.raft_id(), config.data_key_file.clone(), identity.data_keys.keys.clone());
+    TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
+}
+
+/// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.
+pub(super) fn api(
+    listener: std::net::TcpListener,
+    api: Api,
+    keeper: TrustKeeper,
+) -> Result<tokio::runtime::Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("api")
@@ -230,6 +241,7 @@ pub(super) fn api(listener: std::net::TcpListener, api: Api) -> Result<tokio::ru
     let entered = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
+    runtime.spawn(keeper.run());
     runtime.spawn(crate::api::serve(listener, Arc::new(api)));
     Ok(runtime)
 }

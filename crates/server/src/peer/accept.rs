@@ -1,12 +1,13 @@
 //! Connections from peers: each is checked, then read frame by frame.
 
-use super::frame::{Hello, REMOVED, Welcome, read_len};
+use super::data_keys::KeyDesk;
+use super::frame::{Greeting, Hello, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
 use super::{PeerCounters, PeerEvents, lane_octet, node_number, silence};
 use crate::limits::{
     ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
 };
-use crate::tls::session;
+use crate::tls::session::{self, CurrentTls};
 use replica::io::NodeId;
 use std::io;
 use std::sync::Arc;
@@ -22,28 +23,28 @@ const READ_BYTES: usize = 64 << 10;
 
 /// What the accepting side needs.
 pub(crate) struct Acceptor<E> {
-    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) tls: Arc<CurrentTls>,
     /// This node.
     pub(crate) welcome: Welcome,
     pub(crate) events: Arc<E>,
     pub(crate) counters: Arc<PeerCounters>,
-    /// Lets nodes join.
-    join: Option<JoinDesk>,
+    /// Lets nodes join, and gives members data keys.
+    desks: Option<(JoinDesk, KeyDesk)>,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
     budgets: [Arc<Semaphore>; 3],
 }
 
 impl<E: PeerEvents> Acceptor<E> {
     pub(crate) fn new(
-        acceptor: TlsAcceptor,
+        tls: Arc<CurrentTls>,
         welcome: Welcome,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
-        join: Option<JoinDesk>,
+        desks: Option<(JoinDesk, KeyDesk)>,
     ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
-        Self { acceptor, welcome, events, counters, join, budgets }
+        Self { tls, welcome, events, counters, desks, budgets }
     }
 
     /// Accepts for ever.
@@ -74,12 +75,19 @@ impl<E: PeerEvents> Acceptor<E> {
 
     async fn serve(&self, stream: TcpStream) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-        let (mut stream, hello) = tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
-        let Some(hello) = hello else {
-            let join = self.join.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            // A change of membership takes as long as an administrator's command may.
-            let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
-            return tokio::time::timeout(limit, join.serve(&mut stream)).await.map_err(io::Error::from)?;
+        let (mut stream, greeting) =
+            tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
+        let desks = || self.desks.as_ref().ok_or(io::ErrorKind::Unsupported);
+        let hello = match greeting {
+            Greeting::Lane(hello) => hello,
+            Greeting::Join => {
+                // A change of membership takes as long as an administrator's command may.
+                let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
+                return tokio::time::timeout(limit, desks()?.0.serve(&mut stream)).await.map_err(io::Error::from)?;
+            }
+            Greeting::DataKey => {
+                return tokio::time::timeout(limit, desks()?.1.serve(&mut stream)).await.map_err(io::Error::from)?;
+            }
         };
         let mut membership = self.events.membership();
         tokio::select! {
@@ -105,11 +113,14 @@ impl<E: PeerEvents> Acceptor<E> {
         Ok(())
     }
 
-    /// TLS and the greeting; no hello from one who asks to join.
-    async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<Hello>)> {
+    /// TLS and the greeting.
+    async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Greeting)> {
         silence::prepare(&stream)?;
-        let mut stream = self.acceptor.accept(stream).await?;
-        let Some(hello) = Hello::read(&mut stream).await? else { return Ok((stream, None)) };
+        let mut stream = TlsAcceptor::from(self.tls.get().server).accept(stream).await?;
+        let hello = match Hello::read(&mut stream).await? {
+            Greeting::Lane(hello) => hello,
+            other => return Ok((stream, other)),
+        };
         let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         if hello.to != self.welcome.id {
             return wrong(format!("{} was dialled here", hello.to));
@@ -126,7 +137,7 @@ impl<E: PeerEvents> Acceptor<E> {
             return wrong(format!("{} was removed", hello.from));
         }
         self.welcome.write(&mut stream).await?;
-        Ok((stream, Some(hello)))
+        Ok((stream, Greeting::Lane(hello)))
     }
 }
 

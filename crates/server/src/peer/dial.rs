@@ -4,7 +4,7 @@ use super::frame::{Hello, REMOVED, Welcome, append};
 use super::{PeerCounters, PeerEvents, node_number, silence};
 use crate::limits::{PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::metrics::Gauge;
-use crate::tls::session;
+use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const GATHER_BYTES: usize = 256 << 10;
 
 /// What a dialler needs.
 pub(crate) struct Dialler<E> {
-    pub(crate) connector: TlsConnector,
+    pub(crate) tls: Arc<CurrentTls>,
     pub(crate) address: String,
     pub(crate) hello: Hello,
     pub(crate) events: Arc<E>,
@@ -88,7 +88,8 @@ impl<E: PeerEvents> Dialler<E> {
     async fn connect(&self) -> io::Result<(TlsStream<TcpStream>, Welcome)> {
         let stream = TcpStream::connect(&self.address).await?;
         silence::prepare(&stream)?;
-        let mut stream = self.connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
+        let connector = TlsConnector::from(self.tls.get().client);
+        let mut stream = connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
         self.hello.write(&mut stream).await?;
         let welcome = Welcome::read(&mut stream).await?;
         if welcome.id == REMOVED {

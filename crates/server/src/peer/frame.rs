@@ -26,6 +26,17 @@ pub(crate) struct Hello {
     pub(crate) boot_id: u64,
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Greeting {
+    /// A lane of a member.
+    Lane(Hello),
+    /// One who is no member asks to join.
+    Join,
+    /// A member asks for a data key.
+    DataKey,
+}
+
 /// Stands for [`Welcome::id`] when the dialler was removed: ids of nodes are never zero.
 pub(crate) const REMOVED: NodeId = 0;
 
@@ -51,14 +62,15 @@ impl Hello {
         to.flush().await
     }
 
-    /// Reads what a dialler says first; `None` when it is no member and asks to join.
-    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+    /// Reads what a dialler says first.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Greeting> {
         magic(from).await?;
         let lane = match from.read_u8().await? {
-            super::join::JOIN_LANE => return Ok(None),
+            super::join::JOIN_LANE => return Ok(Greeting::Join),
+            super::data_keys::KEY_LANE => return Ok(Greeting::DataKey),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
-        Ok(Some(Self {
+        Ok(Greeting::Lane(Self {
             lane,
             from: from.read_u64().await?,
             to: from.read_u64().await?,
@@ -129,7 +141,7 @@ mod tests {
                 let hello = Hello { lane, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
                 let mut octets = Vec::new();
                 hello.write(&mut octets).await.unwrap();
-                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), Some(hello));
+                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), Greeting::Lane(hello));
                 for end in 0..octets.len() {
                     assert!(Hello::read(&mut &octets[..end]).await.is_err());
                 }

@@ -8,11 +8,13 @@
 
 use super::frame::{append, read_len};
 use crate::api::error::ApiError;
-use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::files::cluster_id;
+use crate::files::data_key;
 use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::node::handle::{ReplicaHandle, WithZones};
-use crate::tls::authority::Authority;
+use crate::node::trust_keeper::{ca_key_of, roots_text};
+use crate::tls::authority::{Authority, to_pem};
 use crate::tls::session;
 use replica::io::{AdminCommand, AdminReply};
 use rustls::pki_types::CertificateDer;
@@ -68,9 +70,19 @@ pub(crate) struct JoinGrant {
     pub(crate) id: u64,
     pub(crate) cert_pem: String,
     pub(crate) key_pem: String,
+    /// All authorities that are accepted.
     pub(crate) ca_pem: String,
-    /// Base64.
+    /// What tells the cluster from others, in hexadecimal digits; older software says nothing, and it is the digest of
+    /// the authority.
+    #[serde(default)]
+    pub(crate) cluster_id: Option<String>,
+    /// The data key that seals, in base64.
     pub(crate) data_key: String,
+    /// All of them with their numbers, and what cookies and tickets follow from; older software says the one above.
+    #[serde(default)]
+    pub(crate) data_keys: Vec<(u32, String)>,
+    #[serde(default)]
+    pub(crate) clients: String,
     pub(crate) api_token: String,
     /// All members but itself: raft id and address.
     pub(crate) members: Vec<(u64, String)>,
@@ -93,12 +105,21 @@ pub(crate) fn digest(secret: &str) -> [u8; 32] {
     digest.as_ref().try_into().expect("SHA-256 has 32 octets")
 }
 
+/// Who issues a joiner's certificate.
+struct Issuer {
+    authority: Authority,
+    /// All authorities that are accepted.
+    ca_pem: String,
+    /// Whether nodes renew their certificates by themselves: one that nobody renews has no end.
+    is_renewed: bool,
+}
+
 /// The member's side.
 pub(crate) struct JoinDesk {
     pub(crate) handle: ReplicaHandle,
     pub(crate) ca_cert: PathBuf,
-    pub(crate) ca_key: PathBuf,
-    pub(crate) data_key: [u8; DATA_KEY_OCTETS],
+    pub(crate) cluster_id: [u8; 16],
+    pub(crate) data_key_file: PathBuf,
     pub(crate) api_token: Token,
 }
 
@@ -113,10 +134,27 @@ impl JoinDesk {
         write(stream, &result).await
     }
 
-    async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
-        if !self.ca_key.exists() {
+    /// Who issues, and the text of all authorities that are accepted: those in the cluster's state, or, before they
+    /// are there, the one in the files of the node where the cluster was made.
+    fn issuer(&self) -> Result<Issuer, String> {
+        let failed = |error: io::Error| error.to_string();
+        let trust = self.handle.shared().trust.borrow().clone();
+        if let Some(issuing) = trust.issuing() {
+            let key = issuing.key.as_ref().ok_or("this node cannot open the key of the cluster's authority")?;
+            let authority = Authority::from_der(&issuing.certificate, key).map_err(failed)?;
+            return Ok(Issuer { authority, ca_pem: roots_text(&trust), is_renewed: true });
+        }
+        let key = ca_key_of(&self.ca_cert);
+        if !key.exists() {
             return Err("this node does not hold the key of the cluster's authority".into());
         }
+        let authority = Authority::load_or_make(&self.ca_cert, &key).map_err(failed)?;
+        let ca_pem = to_pem(&authority.cert_der());
+        Ok(Issuer { authority, ca_pem, is_renewed: false })
+    }
+
+    async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
+        let Issuer { authority, ca_pem, is_renewed } = self.issuer()?;
         let stopping = "the node is stopping";
         // Before the token is used up.
         level_refusal(request.feature_level, self.handle.status(WithZones::No).await.ok_or(stopping)?.feature_level)?;
@@ -126,15 +164,22 @@ impl JoinDesk {
             return Err("the cluster gave no number".into());
         };
         let failed = |error: io::Error| error.to_string();
-        let authority = Authority::load_or_make(&self.ca_cert, &self.ca_key).map_err(failed)?;
-        let issued = authority.issue(super::node_number(id)).map_err(failed)?;
+        let node = super::node_number(id);
+        let issued = if is_renewed { authority.issue(node) } else { authority.issue_without_end(node) };
+        let issued = issued.map_err(failed)?;
+        let keys = data_key::load(&self.data_key_file).map_err(failed)?;
+        let current = self.handle.shared().trust.borrow().data_key;
+        let base64 = |key: &data_key::Key| data_encoding::BASE64.encode(key);
         let members = self.handle.status(WithZones::No).await.ok_or(stopping)?.members;
         Ok(JoinGrant {
             id,
             cert_pem: issued.cert_pem,
             key_pem: issued.key_pem,
-            ca_pem: authority.cert_pem().to_owned(),
-            data_key: data_encoding::BASE64.encode(&self.data_key),
+            ca_pem,
+            cluster_id: Some(cluster_id::to_text(self.cluster_id)),
+            data_key: keys.keys.get(&current).map(base64).ok_or("this node does not hold the data key")?,
+            data_keys: keys.keys.iter().map(|(number, key)| (*number, base64(key))).collect(),
+            clients: base64(&keys.clients),
             api_token: self.api_token.reveal().to_owned(),
             members: members
                 .into_iter()
@@ -173,14 +218,14 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
     tokio::time::timeout(wait, exchange).await.map_err(late)?.map_err(failed)?
 }
 
-async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
+pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let len = read_len(from).await?.filter(|len| *len <= JOIN_MESSAGE_BYTES_MAX);
     let mut octets = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
     from.read_exact(&mut octets).await?;
     Ok(serde_json::from_slice(&octets)?)
 }
 
-async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let mut octets = Vec::new();
     append(&serde_json::to_vec(message)?, &mut octets);
     to.write_all(&octets).await?;

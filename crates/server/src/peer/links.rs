@@ -5,7 +5,7 @@ use super::frame::Hello;
 use super::{PeerCounters, PeerEvents};
 use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX};
 use crate::metrics::Gauge;
-use crate::tls::session::PeerTls;
+use crate::tls::session::CurrentTls;
 use replica::io::{Lane, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{self, Sender};
 pub(crate) struct Links<E> {
     own: NodeId,
     boot_id: u64,
-    tls: PeerTls,
+    tls: Arc<CurrentTls>,
     runtime: Handle,
     events: Arc<E>,
     counters: Arc<PeerCounters>,
@@ -37,7 +37,7 @@ impl<E: PeerEvents> Links<E> {
     pub(crate) fn new(
         own: NodeId,
         boot_id: u64,
-        tls: PeerTls,
+        tls: Arc<CurrentTls>,
         runtime: Handle,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
@@ -85,7 +85,7 @@ impl<E: PeerEvents> Links<E> {
         let (frames, receiver) = mpsc::channel(PEER_LANE_FRAMES_MAX);
         let waiting = Arc::new(Gauge::default());
         let dialler = Dialler {
-            connector: self.tls.client.clone().into(),
+            tls: self.tls.clone(),
             address: member.address.clone(),
             hello: Hello { lane, from: self.own, to: member.id, boot_id: self.boot_id },
             events: self.events.clone(),
@@ -103,6 +103,7 @@ mod tests {
     use crate::peer::accept::Acceptor;
     use crate::peer::frame::Welcome;
     use crate::tls::authority::Authority;
+    use crate::tls::session::PeerFiles;
     use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
     use std::time::Duration;
     use tokio::runtime::Runtime;
@@ -146,28 +147,23 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    fn tls(dir: &std::path::Path, id: u64) -> PeerTls {
+    fn tls(dir: &std::path::Path, id: u64) -> Arc<CurrentTls> {
         let authority = Authority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
         let made = authority.issue(id).unwrap();
-        std::fs::write(dir.join("cert"), made.cert_pem).unwrap();
-        std::fs::write(dir.join("key"), made.key_pem).unwrap();
-        PeerTls::load(&dir.join("ca.pem"), &dir.join("cert"), &dir.join("key")).unwrap()
+        let files = PeerFiles { ca: dir.join("ca.pem"), cert: dir.join("cert"), key: dir.join("key") };
+        files.save(&made.cert_pem, &made.key_pem).unwrap();
+        Arc::new(CurrentTls::new(files.load().unwrap()))
     }
 
     /// Node `id` accepting on a free port.
-    fn accept(tls: &PeerTls, id: NodeId, boot_id: u64, port: u16) -> (Runtime, u16, Receiver<Event>) {
+    fn accept(tls: &Arc<CurrentTls>, id: NodeId, boot_id: u64, port: u16) -> (Runtime, u16, Receiver<Event>) {
         let runtime = runtime();
         let (send, receive) = channel();
         let listener =
             crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let acceptor = Acceptor::new(
-            tls.server.clone().into(),
-            Welcome { id, boot_id },
-            Arc::new(Events::new(send)),
-            Arc::default(),
-            None,
-        );
+        let acceptor =
+            Acceptor::new(tls.clone(), Welcome { id, boot_id }, Arc::new(Events::new(send)), Arc::default(), None);
         runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
         (runtime, port, receive)
     }

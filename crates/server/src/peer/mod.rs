@@ -5,6 +5,7 @@
 //! heartbeat connection, and whether dialling again is refused, is its own evidence about the peer.
 
 pub(crate) mod accept;
+pub(crate) mod data_keys;
 pub(crate) mod dial;
 pub(crate) mod frame;
 pub(crate) mod join;

@@ -5,12 +5,18 @@ use crate::limits::SMALL_FILE_BYTES_MAX;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long the certificate of a node is good; it renews it itself when a third of that is left.
+pub(crate) const LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Signs certificates of nodes.
 pub(crate) struct Authority {
-    cert_pem: String,
+    cert: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -26,40 +32,76 @@ impl Authority {
         match read_bounded(key, SMALL_FILE_BYTES_MAX) {
             Ok(key_pem) => {
                 let key_pair = KeyPair::from_pem(&String::from_utf8_lossy(&key_pem)).map_err(io::Error::other)?;
-                let cert_pem =
-                    String::from_utf8(read_bounded(cert, SMALL_FILE_BYTES_MAX)?).map_err(io::Error::other)?;
-                Ok(Self { cert_pem, issuer: Issuer::new(params(), key_pair) })
+                // Where several are accepted the first one is that of the key.
+                let cert = CertificateDer::from_pem_slice(&read_bounded(cert, SMALL_FILE_BYTES_MAX)?);
+                Ok(Self { cert: cert.map_err(io::Error::other)?, issuer: Issuer::new(params(), key_pair) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let key_pair = KeyPair::generate().map_err(io::Error::other)?;
-                let cert_pem = params().self_signed(&key_pair).map_err(io::Error::other)?.pem();
+                let made = Self::make()?;
                 // The key comes last: whoever finds it finds its certificate too.
-                write_atomic(cert, cert_pem.as_bytes(), Readers::All)?;
-                write_atomic(key, key_pair.serialize_pem().as_bytes(), Readers::Owner)?;
-                Ok(Self { cert_pem, issuer: Issuer::new(params(), key_pair) })
+                write_atomic(cert, to_pem(&made.cert).as_bytes(), Readers::All)?;
+                write_atomic(key, made.key_pem().as_bytes(), Readers::Owner)?;
+                Ok(made)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The authority's own certificate, PEM.
-    pub(crate) fn cert_pem(&self) -> &str {
-        &self.cert_pem
+    /// A new one, of no file.
+    pub(crate) fn make() -> io::Result<Self> {
+        let key_pair = KeyPair::generate().map_err(io::Error::other)?;
+        let cert = params().self_signed(&key_pair).map_err(io::Error::other)?.der().clone();
+        Ok(Self { cert, issuer: Issuer::new(params(), key_pair) })
+    }
+
+    /// The one with this certificate and this private key (PKCS #8).
+    pub(crate) fn from_der(cert: &[u8], key: &[u8]) -> io::Result<Self> {
+        let key_pair = KeyPair::try_from(key).map_err(io::Error::other)?;
+        Ok(Self { cert: CertificateDer::from(cert.to_vec()), issuer: Issuer::new(params(), key_pair) })
+    }
+
+    /// The authority's own certificate.
+    pub(crate) fn cert_der(&self) -> CertificateDer<'static> {
+        self.cert.clone()
+    }
+
+    /// Its private key, PKCS #8.
+    pub(crate) fn key_der(&self) -> Vec<u8> {
+        self.issuer.key().serialize_der()
+    }
+
+    /// The same, PEM.
+    pub(crate) fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
     }
 
     /// A fresh key and its certificate for node `id`.
     pub(crate) fn issue(&self, id: u64) -> io::Result<NodeCertificate> {
-        let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(vec![super::node_name(id)], both)
+        self.issue_at(id, SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?.as_secs())
+    }
+
+    /// The same at a time, in seconds since 1970.
+    pub(crate) fn issue_at(&self, id: u64, now_s: u64) -> io::Result<NodeCertificate> {
+        self.sign(vec![super::node_name(id)], both_sides(), Some(now_s + LIFE.as_secs()))
+    }
+
+    /// The same for good, where nobody would renew it.
+    pub(crate) fn issue_without_end(&self, id: u64) -> io::Result<NodeCertificate> {
+        self.sign(vec![super::node_name(id)], both_sides(), None)
     }
 
     /// A fresh key and a certificate for clients on this machine. It is of no use between nodes: it names none of them,
     /// and may not be shown by a client.
     pub(crate) fn issue_local(&self) -> io::Result<NodeCertificate> {
-        self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth])
+        self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth], None)
     }
 
-    fn sign(&self, names: Vec<String>, usages: Vec<ExtendedKeyUsagePurpose>) -> io::Result<NodeCertificate> {
+    fn sign(
+        &self,
+        names: Vec<String>,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+        expires_s: Option<u64>,
+    ) -> io::Result<NodeCertificate> {
         let key_pair = KeyPair::generate().map_err(io::Error::other)?;
         let first = names.first().cloned().unwrap_or_default();
         let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
@@ -67,9 +109,25 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, first);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
+        // It is good at once, whatever the clocks of the others say.
+        if let Some(expires_s) = expires_s {
+            params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires_s);
+        }
         let cert = params.signed_by(&key_pair, &self.issuer).map_err(io::Error::other)?;
         Ok(NodeCertificate { cert_pem: cert.pem(), key_pem: key_pair.serialize_pem() })
     }
+}
+
+fn both_sides() -> Vec<ExtendedKeyUsagePurpose> {
+    vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth]
+}
+
+/// A certificate as text.
+pub(crate) fn to_pem(cert: &[u8]) -> String {
+    let base64 = data_encoding::BASE64.encode(cert);
+    // RFC 7468 2: 64 characters a line.
+    let lines: Vec<&str> = base64.as_bytes().chunks(64).filter_map(|line| str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
 /// The names that clients on this machine call a node by.

@@ -3,6 +3,7 @@
 // Mutual TLS between nodes: an authority made with the cluster, a certificate for each node.
 pub(crate) mod authority;
 pub(crate) mod session;
+pub(crate) mod validity;
 // Towards clients: the certificate of the operator, sessions that resume on any node.
 pub(crate) mod certificate;
 pub(crate) mod public;

@@ -1,43 +1,105 @@
-//! rustls configurations: both sides show a certificate of the cluster's authority, TLS 1.3 only.
+//! rustls configurations: both sides show a certificate of an authority of the cluster, TLS 1.3 only.
 
+use super::validity::{expires_s, is_issued_by};
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::limits::SMALL_FILE_BYTES_MAX;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier, version::TLS13};
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What a node needs to talk to the others.
 #[derive(Clone)]
 pub(crate) struct PeerTls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
+    /// The authorities whose certificates are accepted.
+    roots: Vec<CertificateDer<'static>>,
+    /// The node's own certificate.
+    own: CertificateDer<'static>,
+}
+
+/// Where a node's certificate and its key are, and those of the authorities.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerFiles {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl PeerFiles {
+    /// The authorities in the file.
+    pub(crate) fn roots(&self) -> io::Result<Vec<CertificateDer<'static>>> {
+        certificates(&self.ca)
+    }
+
+    /// Takes up the three files.
+    pub(crate) fn load(&self) -> io::Result<PeerTls> {
+        self.load_with(self.roots()?)
+    }
+
+    /// Takes up certificate and key, with these authorities.
+    pub(crate) fn load_with(&self, roots: Vec<CertificateDer<'static>>) -> io::Result<PeerTls> {
+        let certs = certificates(&self.cert)?;
+        let with = |key: &Path| {
+            let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", key.display()));
+            let octets = read_bounded(key, SMALL_FILE_BYTES_MAX).map_err(|error| named(&error))?;
+            let private = PrivateKeyDer::from_pem_slice(&octets).map_err(|error| named(&error))?;
+            PeerTls::new(roots.clone(), certs.clone(), &private).map_err(|error| named(&error))
+        };
+        with(&self.key).or_else(|error| {
+            // A certificate whose key did not get its name before the node ended.
+            let loaded = with(&self.new_key()).map_err(|_| error)?;
+            std::fs::rename(self.new_key(), &self.key)?;
+            Ok(loaded)
+        })
+    }
+
+    /// Puts another certificate and its key into the files. Whenever the node ends, what is there fits together.
+    pub(crate) fn save(&self, cert_pem: &str, key_pem: &str) -> io::Result<()> {
+        write_atomic(&self.new_key(), key_pem.as_bytes(), Readers::Owner)?;
+        write_atomic(&self.cert, cert_pem.as_bytes(), Readers::All)?;
+        std::fs::rename(self.new_key(), &self.key)
+    }
+
+    fn new_key(&self) -> PathBuf {
+        self.key.with_extension("key-new")
+    }
+}
+
+/// What connections begin with from now on; those that are open go on with what they began with.
+pub(crate) struct CurrentTls(RwLock<PeerTls>);
+
+impl CurrentTls {
+    pub(crate) const fn new(tls: PeerTls) -> Self {
+        Self(RwLock::new(tls))
+    }
+
+    pub(crate) fn get(&self) -> PeerTls {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, tls: PeerTls) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tls;
+    }
 }
 
 impl PeerTls {
-    /// Reads the three PEM files.
-    pub(crate) fn load(ca: &Path, cert: &Path, key: &Path) -> io::Result<Self> {
-        let named = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: rustls::pki_types::pem::Error| io::Error::other(format!("{path}: {error}"))
-        };
-        let ca = CertificateDer::from_pem_file(ca).map_err(named(ca))?;
-        let certs: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).map_err(named(cert))?.collect();
-        let certs = certs.map_err(named(cert))?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(named(key))?;
-        Self::new(ca, certs, &key).map_err(io::Error::other)
-    }
-
     fn new(
-        ca: CertificateDer<'static>,
+        roots: Vec<CertificateDer<'static>>,
         certs: Vec<CertificateDer<'static>>,
         key: &PrivateKeyDer<'static>,
     ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(ca)?;
-        let roots = Arc::new(roots);
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+        let own = certs.first().cloned().ok_or(rustls::Error::NoCertificatesPresented)?;
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            store.add(root.clone())?;
+        }
+        let store = Arc::new(store);
+        let verifier = WebPkiClientVerifier::builder_with_provider(store.clone(), provider.clone())
             // A node that joins has no certificate yet: it gets as far as the greeting, which lets it ask for one.
             .allow_unauthenticated()
             .build()
@@ -50,10 +112,38 @@ impl PeerTls {
         server.send_tls13_tickets = 0;
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
-            .with_root_certificates(roots)
+            .with_root_certificates(store)
             .with_client_auth_cert(certs, key.clone_key())?;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), roots, own })
     }
+
+    /// The authorities whose certificates are accepted.
+    pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
+        &self.roots
+    }
+
+    /// Whether an authority issued the node's own certificate.
+    pub(crate) fn is_of(&self, root: &CertificateDer<'_>) -> bool {
+        is_issued_by(&self.own, root)
+    }
+
+    /// The authority that issued the node's own certificate: who trusts it knows this node.
+    pub(crate) fn own_root(&self) -> Option<&CertificateDer<'static>> {
+        self.roots.iter().find(|root| self.is_of(root))
+    }
+
+    /// When the node's own certificate ends, in seconds since 1970.
+    pub(crate) fn expires_s(&self) -> u64 {
+        expires_s(&self.own).unwrap_or(0)
+    }
+}
+
+fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
+    let octets = read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| named(&error))?;
+    let certs: Vec<_> =
+        CertificateDer::pem_slice_iter(&octets).collect::<Result<_, _>>().map_err(|error| named(&error))?;
+    if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
 }
 
 /// For a node that joins: it knows the authority and has no certificate.
@@ -82,15 +172,21 @@ pub(crate) fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::Authority;
+    use crate::tls::authority::{Authority, to_pem};
 
-    fn files(dir: &Path, authority: &Authority, id: u64) -> PeerTls {
-        let made = authority.issue(id).unwrap();
+    fn files(dir: &Path, authorities: &[&Authority], id: u64) -> PeerFiles {
+        let made = authorities[0].issue(id).unwrap();
         let at = |name: &str| dir.join(format!("{id}-{name}"));
-        std::fs::write(at("ca"), authority.cert_pem()).unwrap();
-        std::fs::write(at("cert"), made.cert_pem).unwrap();
-        std::fs::write(at("key"), made.key_pem).unwrap();
-        PeerTls::load(&at("ca"), &at("cert"), &at("key")).unwrap()
+        let files = PeerFiles { ca: at("ca"), cert: at("cert"), key: at("key") };
+        let roots: String = authorities.iter().map(|authority| to_pem(&authority.cert_der())).collect();
+        std::fs::write(&files.ca, format!("words before them are no matter\n{roots}")).unwrap();
+        files.save(&made.cert_pem, &made.key_pem).unwrap();
+        files
+    }
+
+    /// Certificates of the first authority; those of all are accepted.
+    fn peer(dir: &Path, authorities: &[&Authority], id: u64) -> PeerTls {
+        files(dir, authorities, id).load().unwrap()
     }
 
     /// Runs a handshake in memory; gives what the server knows of the client.
@@ -127,7 +223,7 @@ mod tests {
         // The second authority is the first one, read back: a certificate issued after a restart is good too.
         let first = Authority::load_or_make(&cert, &key).unwrap();
         let second = Authority::load_or_make(&cert, &key).unwrap();
-        let (one, two) = (files(dir.path(), &first, 1), files(dir.path(), &second, 2));
+        let (one, two) = (peer(dir.path(), &[&first], 1), peer(dir.path(), &[&second], 2));
         let server = handshake(&one, &two, 2).unwrap();
         assert!(is_node(server.peer_certificates(), 1));
         assert!(!is_node(server.peer_certificates(), 2));
@@ -140,13 +236,53 @@ mod tests {
         let dir = crate::test_dir("tls-other");
         let ours = Authority::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
         let theirs = Authority::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
-        let (one, two) = (files(dir.path(), &ours, 1), files(dir.path(), &theirs, 2));
+        let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
         assert!(handshake(&one, &two, 2).is_err());
         assert!(handshake(&two, &one, 1).is_err());
         // Who shows no certificate is nobody.
         let ca = CertificateDer::from_pem_file(dir.path().join("a.pem")).unwrap();
-        let nobody = PeerTls { client: joiner(ca).unwrap(), server: one.server.clone() };
+        let nobody = PeerTls { client: joiner(ca).unwrap(), ..one.clone() };
         let server = handshake(&nobody, &one, 1).unwrap();
         assert!(!is_node(server.peer_certificates(), 1) && !is_node(server.peer_certificates(), 2));
+    }
+
+    #[test]
+    fn with_two_roots_nodes_of_both_are_known_until_the_old_one_goes() {
+        let dir = crate::test_dir("tls-roots");
+        let [old, new] = [(); 2].map(|()| Authority::make().unwrap());
+        // Each step of a rotation against the step before and after it: 1 has made it, 2 not yet.
+        let steps: [&[&Authority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
+        for pair in steps.windows(2) {
+            for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
+                let (one, two) = (peer(dir.path(), ahead, 1), peer(dir.path(), behind, 2));
+                assert!(is_node(handshake(&one, &two, 2).unwrap().peer_certificates(), 1));
+                assert!(is_node(handshake(&two, &one, 1).unwrap().peer_certificates(), 2));
+                assert_eq!(one.own_root(), Some(&ahead[0].cert_der()));
+            }
+        }
+        // Who slept through all of it is refused, on both sides.
+        let (one, two) = (peer(dir.path(), &[&new], 1), peer(dir.path(), &[&old], 2));
+        assert!(handshake(&one, &two, 2).is_err() && handshake(&two, &one, 1).is_err());
+        // Also where it knows the new root, and shows a certificate of the old one.
+        let two = peer(dir.path(), &[&old, &new], 2);
+        assert!(handshake(&one, &two, 2).is_err() && handshake(&two, &one, 1).is_err());
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_fit_together_wherever_a_node_ended() {
+        let dir = crate::test_dir("tls-files");
+        let authority = Authority::make().unwrap();
+        let files = files(dir.path(), &[&authority], 1);
+        let (old, made) = (files.load().unwrap(), authority.issue(1).unwrap());
+        // Ended after the key, and then after the certificate too.
+        std::fs::write(files.new_key(), &made.key_pem).unwrap();
+        assert_eq!(files.load().unwrap().own, old.own);
+        std::fs::write(&files.cert, &made.cert_pem).unwrap();
+        let new = files.load().unwrap();
+        assert!(new.own != old.own && !files.new_key().exists());
+        assert_eq!(std::fs::read_to_string(&files.key).unwrap(), made.key_pem);
+        assert_eq!(files.load().unwrap().own, new.own);
+        std::fs::write(&files.key, authority.issue(1).unwrap().key_pem).unwrap();
+        assert!(files.load().is_err(), "the key of another certificate");
     }
 }

@@ -14,7 +14,9 @@ mod packets;
 mod steady;
 // `up`: its contract, and what must hold when nodes die.
 mod up;
-// Nodes that are removed from their cluster, join it, vote or do not.
+// Nodes that are removed from their cluster, join it, vote or do not; what they know each other by.
+mod certificates;
+mod data_key;
 mod members;
 // A voter that answers no queries, and two sites that do.
 mod removed;

@@ -5,16 +5,17 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
 /// A node that joined a cluster, run by the test.
-struct Joined {
+pub(crate) struct Joined {
     child: Child,
-    dns: SocketAddr,
+    config: PathBuf,
+    pub(crate) dns: SocketAddr,
     api: SocketAddr,
 }
 
@@ -27,7 +28,7 @@ impl Drop for Joined {
 
 impl Joined {
     /// Joins with a token and runs.
-    fn start(cluster: &Cluster, id: u64, token: &str) -> Self {
+    pub(crate) fn start(cluster: &Cluster, id: u64, token: &str) -> Self {
         let port = free_ports(3);
         let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
         let dir: PathBuf = cluster.dir.join(format!("joined-{id}"));
@@ -40,22 +41,32 @@ impl Joined {
         let said = String::from_utf8_lossy(&joined.stdout).into_owned();
         assert!(said.contains(&format!("joined as node {id}")), "{}", String::from_utf8_lossy(&joined.stderr));
         let config = dir.join(format!("node-{id}/catamaran.toml"));
-        let child = Command::new(CATAMARAN)
+        Self { child: Self::serve(&config), config, dns, api }
+    }
+
+    fn serve(config: &Path) -> Child {
+        Command::new(CATAMARAN)
             .args(["serve", "--config", config.to_str().unwrap()])
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        Self { child, dns, api }
+            .unwrap()
     }
 
-    fn answers(&self) -> bool {
+    /// kill -9, and it starts again.
+    pub(crate) fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = Self::serve(&self.config);
+    }
+
+    pub(crate) fn answers(&self) -> bool {
         let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
         let response = exchange(Transport::Udp, self.dns, &query, Duration::from_secs(2));
         response.is_some_and(|response| describe(&query, &response) == "NOERROR, question, answer 1")
     }
 
-    fn status(&self) -> Option<serde_json::Value> {
+    pub(crate) fn status(&self) -> Option<serde_json::Value> {
         http::get(self.api, "/v1/status").ok()?.json()
     }
 }

@@ -31,7 +31,7 @@ impl Settings {
             SettingsChange::KeyAdd { name, algorithm, secret } => match self.keys.get(name) {
                 Some(old) if old.algorithm == *algorithm && old.secret == *secret => Ok(false),
                 Some(_) => Err(AdminError::KeyExists),
-                None => full(self.keys.len() >= KEYS_MAX),
+                None => full(self.keys.len() >= KEYS_MAX).and_then(|room| self.check_sealed(secret).map(|()| room)),
             },
             SettingsChange::KeyRemove { name } => {
                 if self.keys.contains_key(name) {
@@ -56,8 +56,9 @@ impl Settings {
             }
             SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
             SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),
-            SettingsChange::KeyRoll { .. } => Ok(true),
+            SettingsChange::KeyRoll { secret, .. } => self.check_sealed(secret).map(|()| true),
             SettingsChange::KeyRetire { name } => self.is_rolling(name),
+            SettingsChange::Trust(change) => self.check_trust(change),
             SettingsChange::FeatureLevel { level } => Ok(*level > self.feature_level),
             SettingsChange::RotationIn { ids } => {
                 Ok(ids.iter().any(|id| self.is_member(*id) && !self.rotation().contains_key(id)))

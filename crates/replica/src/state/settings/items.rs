@@ -67,6 +67,15 @@ impl Settings {
                 out.u32(next);
             });
         }
+        self.encode_tokens_and_learners(&mut each);
+        self.encode_rotation(&mut each);
+        self.trust.encode_items(&mut each);
+        for (zone, policy) in &self.policies {
+            each(9, &|out| encode_policy(zone.as_ref(), policy, out));
+        }
+    }
+
+    fn encode_tokens_and_learners(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (digest, &expires) in &self.tokens {
             each(8, &|out| {
                 out.fixed(digest);
@@ -76,10 +85,8 @@ impl Settings {
         for &id in &self.learners {
             each(15, &|out| out.u64(id));
         }
-        self.learner_tokens.iter().for_each(|digest| each(16, &|out| out.fixed(digest)));
-        self.encode_rotation(&mut each);
-        for (zone, policy) in &self.policies {
-            each(9, &|out| encode_policy(zone.as_ref(), policy, out));
+        for digest in &self.learner_tokens {
+            each(16, &|out| out.fixed(digest));
         }
     }
 
@@ -141,6 +148,7 @@ impl Settings {
                 let key = self.keys.get(&name).cloned().ok_or(DecodeError::Unknown)?;
                 self.put_key(&name, KeyEntry { previous: Some(previous), ..key });
             }
+            kind @ 30..=39 => self.restore_trust(kind, from)?,
             _ => return Err(DecodeError::Unknown),
         }
         Ok(())

@@ -1,10 +1,15 @@
 //! The settings: zones and their options, keys, grants, members, join tokens, feature level.
 
 mod check;
+mod data_key;
 mod items;
 mod rotation;
 #[cfg(test)]
 mod tests;
+mod trust;
+
+use trust::Trust;
+pub(crate) use trust::authority_context;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
@@ -65,6 +70,8 @@ pub(crate) struct Settings {
     tokens: BTreeMap<[u8; 32], u64>,
     /// Those of them whose bearers become learners.
     learner_tokens: BTreeSet<[u8; 32]>,
+    /// What members know each other by.
+    trust: Trust,
     /// Members whose answers updates of [`AckOption::AllLive`] wait for, and the index of the entry that took each in.
     rotation: BTreeMap<NodeId, u64>,
     /// Zones of [`AckOption::AllLive`], and the index of the entry that made each so.
@@ -102,6 +109,7 @@ impl Settings {
             learners: BTreeSet::new(),
             tokens: BTreeMap::new(),
             learner_tokens: BTreeSet::new(),
+            trust: Trust::default(),
             rotation: BTreeMap::new(),
             all_live: BTreeMap::new(),
             all_live_known: 0,
@@ -266,6 +274,7 @@ impl Settings {
                     self.set_learner(*new, false);
                 }
             }
+            SettingsChange::Trust(change) => self.apply_trust(change),
             SettingsChange::FeatureLevel { level } => {
                 let level = self.feature_level.max(*level);
                 self.with_scalars(|settings| settings.feature_level = level);
@@ -295,13 +304,15 @@ impl Settings {
     }
 
     /// Belongs to another cluster from now on, of which this is the only member: nobody of the old one is known any
-    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context.
+    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context, under the
+    /// data key of that number.
     ///
     /// # Errors
     /// The key whose secret cannot be opened.
     pub(crate) fn move_to(
         &mut self,
         cluster_id: [u8; 16],
+        data_key: u32,
         founder: Member,
         mut reseal: impl FnMut(&[u8], &Sealed) -> Option<Sealed>,
     ) -> Result<(), Name> {
@@ -317,6 +328,7 @@ impl Settings {
         for digest in self.tokens.keys().copied().collect::<Vec<_>>() {
             self.remove_token(&digest);
         }
+        self.forget_trust(data_key);
         self.put_member(founder.id, founder.address);
         self.with_scalars(|settings| {
             settings.cluster_id = cluster_id;
@@ -454,6 +466,8 @@ impl Settings {
         if let Some(address) = self.members.remove(&id) {
             self.sub(member_hash(id, &address));
             self.set_learner(id, false);
+            self.forget_standing(id);
+            self.data_key_is_known_outside();
             self.take_out_of_rotation(id);
         }
     }

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::codec::Decoder;
-use crate::io::AdminError;
+use crate::entry::TrustChange;
+use crate::io::{AdminError, Standing};
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
@@ -28,7 +29,7 @@ fn policy_set(zone: Option<ZoneId>, text: &str) -> SettingsChange {
     SettingsChange::PolicySet { zone, policy: rules(text) }
 }
 
-fn sealed(secret: u8) -> Sealed {
+pub(super) fn sealed(secret: u8) -> Sealed {
     Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] }
 }
 
@@ -48,6 +49,14 @@ fn sample() -> Settings {
     settings.apply(&policy_set(Some(zone()), "grant other. zonesub A(4);\nlimit * name-records 3;"), 9, 0);
     settings.apply(&policy_set(None, "deny * zonesub;"), 10, 0);
     settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: sealed(9) }, 11, 0);
+    let standing = Standing { accepts: 1, issued_by: 1, renewal: 2, expires_s: 3, data_key: 4 };
+    for change in [
+        TrustChange::AuthorityAdd { number: 1, certificate: vec![0x30, 0], key: sealed(8) },
+        TrustChange::Renew { number: 2 },
+        TrustChange::Standing { id: 9, standing },
+    ] {
+        settings.apply(&SettingsChange::Trust(change), 12, 0);
+    }
     settings
 }
 
@@ -69,6 +78,7 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!(copy.policies(), settings.policies());
     assert_eq!(copy.policies_octets, settings.policies_octets);
     assert_eq!(copy.keys(), settings.keys());
+    assert_eq!((copy.trust(), copy.trust().standings().len()), (settings.trust(), 1));
     assert!(copy.is_all_live(&zone()) && copy.all_live_unknown().is_none());
     assert_eq!(copy.rotation(), settings.rotation());
 }

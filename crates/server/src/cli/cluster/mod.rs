@@ -3,6 +3,7 @@
 mod backup;
 mod members;
 mod restore;
+mod rotate;
 mod status;
 
 use super::client::Client;
@@ -13,6 +14,7 @@ use clap::Subcommand;
 pub(super) use members::remove;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
   catamaran cluster remove 2
   catamaran cluster transfer-leader 3
   catamaran cluster backup db.backup    everything, as one file
+  catamaran cluster rotate              new certificates between nodes
   catamaran cluster upgrade             once all nodes run the new version, and none is to go back";
 
 const STATUS_EXAMPLES: &str = "\
@@ -32,7 +35,8 @@ Examples:
   catamaran cluster status --json
 
 A voter counts for the majority that every change needs; a learner answers like all others and counts for nothing;
-a node that is joining becomes a voter once it has caught up. The lag is in entries of the log.";
+a node that is joining becomes a voter once it has caught up. The lag is in entries of the log. The last column is the
+day on which the node's certificate ends: it renews it itself, when a third of its year is left.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -73,6 +77,17 @@ Examples:
   catamaran cluster transfer-leader 3
 
 Updates wait for it, some milliseconds; none is lost or refused.";
+
+const ROTATE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster rotate                every node gets itself a new certificate
+  catamaran cluster rotate --authority    another authority issues them, and the old one is accepted no more
+  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups
+
+No node restarts, and open connections go on. A new authority comes in steps, each of which waits until every node is
+ready for it: where that breaks off, run the command again, and it goes on. The data key is replaced by itself when a
+node is removed; backups made before open with the one before: keep it with them. A node that is not trusted any more
+may know all of them: remove it, rotate the authority, then the data key.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
@@ -197,6 +212,21 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         new: InitArgs,
     },
+    /// Give all nodes new certificates for the connections between them.
+    #[command(after_help = ROTATE_EXAMPLES)]
+    Rotate {
+        /// Let another authority issue them; those of the old one are refused from then on.
+        #[arg(long, conflicts_with = "data_key")]
+        authority: bool,
+        /// Replace the key that seals secrets in log, checkpoints and backups.
+        #[arg(long)]
+        data_key: bool,
+        /// How long nodes have for each step.
+        #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+        wait: u64,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
     /// the version before.
     #[command(after_help = UPGRADE_EXAMPLES)]
@@ -218,6 +248,14 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
         ClusterCommand::Restore { file, data_key, new } => restore::restore(file, data_key, new),
         ClusterCommand::Recover { config, accept_loss: _, new } => restore::recover(config, new),
+        ClusterCommand::Rotate { authority, data_key, wait, target } => {
+            let rotate = match (authority, data_key) {
+                (true, _) => rotate::authority,
+                (_, true) => rotate::data_key,
+                _ => rotate::certificates,
+            };
+            rotate(Duration::from_secs(*wait), target)
+        }
         ClusterCommand::Upgrade { target } => upgrade(target),
     }
 }

@@ -3,7 +3,7 @@
 use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
-use crate::files::data_key;
+use crate::files::data_key::{self, DataKeys};
 use crate::files::layout::{NodeLayout, booted_of};
 use crate::files::token::fill_random;
 use crate::files::{Readers, write_atomic};
@@ -30,17 +30,22 @@ pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
     // Holds the lock: a node that runs is no source.
     let identity = Identity::load(&old)?;
     let disk = StartReads::new(&old.dir);
-    let (old_config, old_key) = (replica_config(&old, &identity), DataKey::new(1, &identity.data_key_octets));
+    let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     found(args, &old_key, |founder| Replica::recover(&disk, &old_config, founder))
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
-    let octets = data_key::load(file).map_err(|error| {
+    let keys = data_key::load(file).map_err(|error| {
         Problem::new(Exit::Input, "the data key cannot be read", error).at(file.display()).hint(
             "it is the data.key of the old cluster, or what `cluster backup --with-data-key` wrote beside the backup",
         )
     })?;
-    Ok(DataKey::new(1, &octets))
+    ring(&keys, file)
+}
+
+fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
+    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it").at(file.display());
+    keys.to_replica().ok_or_else(none)
 }
 
 /// Makes the files of a new cluster, and its first state.

@@ -4,13 +4,12 @@ use super::super::Target;
 use super::super::client::Client;
 use crate::api::types::{MemberJson, StatusJson};
 use crate::problem::{Exit, Problem};
+use crate::tls::validity::day_text;
 use std::io::Write;
 
 pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
-    let found: Vec<StatusJson> = client.nodes().iter().filter_map(|&node| client.status(node, false).ok()).collect();
-    let newest = found.iter().max_by_key(|status| (status.role == "leader", status.term, status.applied_index));
-    let Some(status) = newest else {
+    let Some(status) = &newest(&client) else {
         return Err(Problem::new(Exit::Unreachable, "the members are not known", "no node answers")
             .hint("start the nodes, or name one with --api"));
     };
@@ -29,15 +28,27 @@ pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
         .hint("more than half of the voters must run and reach each other"))
 }
 
+/// What the leader says, or else the node that has applied most.
+pub(super) fn newest(client: &Client) -> Option<StatusJson> {
+    let found = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
+    found.max_by_key(|status| (status.role == "leader", status.term, status.applied_index))
+}
+
+/// Numbers of nodes as a text.
+pub(super) fn numbers(nodes: &[u64]) -> String {
+    nodes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// A line for the cluster, and one for each member.
 fn table(status: &StatusJson) -> String {
     let leader = status.leader.map_or("none".to_owned(), |leader| format!("node {leader}"));
     let voters = status.members.iter().filter(|member| member.voter).count();
     let may_fail = voters.saturating_sub(1) / 2;
-    let mut rows = vec![["node", "role", "address", "applied", "lag", "heard", "level"].map(str::to_owned)];
+    let mut rows =
+        vec![["node", "role", "address", "applied", "lag", "heard", "level", "certificate"].map(str::to_owned)];
     rows.extend(status.members.iter().map(|member| row(status, member)));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
+    let widths: [usize; 8] = std::array::from_fn(width);
     let mut text = format!(
         "leader {leader}, term {}, {voters} voters of which {may_fail} may fail, feature level {}\n",
         status.term, status.feature_level
@@ -47,6 +58,9 @@ fn table(status: &StatusJson) -> String {
             "as node {} has it, which does not lead: what others do is not known here\n",
             status.node
         ));
+    }
+    if status.authorities > 1 {
+        text.push_str("the authority is being replaced: `catamaran cluster rotate --authority` goes on with it\n");
     }
     text.push_str(&rotation(status));
     for row in &rows {
@@ -69,7 +83,7 @@ fn rotation(status: &StatusJson) -> String {
     }
 }
 
-fn row(status: &StatusJson, member: &MemberJson) -> [String; 7] {
+fn row(status: &StatusJson, member: &MemberJson) -> [String; 8] {
     let is_leader = status.leader == Some(member.node);
     let unknown = || "-".to_owned();
     [
@@ -85,12 +99,14 @@ fn row(status: &StatusJson, member: &MemberJson) -> [String; 7] {
             None => "never".to_owned(),
         },
         member.feature_level.map_or_else(unknown, |level| level.to_string()),
+        member.certificate.as_ref().map_or_else(unknown, |of| day_text(of.expires_s)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::types::CertificateJson;
 
     fn member(node: u64, role: &str, applied_index: Option<u64>, heard_ms: Option<u64>) -> MemberJson {
         MemberJson {
@@ -103,6 +119,12 @@ mod tests {
             applied_index,
             heard_ms,
             feature_level: applied_index.map(|_| 2),
+            certificate: applied_index.map(|_| CertificateJson {
+                expires_s: 1_800_000_000,
+                authority: 1,
+                renewal: 0,
+                data_key: 1,
+            }),
         }
     }
 
@@ -123,6 +145,9 @@ mod tests {
             dns: true,
             staleness_ms: 0,
             state_hash: "0".repeat(32),
+            authorities: 1,
+            data_key: 1,
+            data_key_changes: false,
             members: vec![
                 member(1, "voter", Some(120), None),
                 member(2, "voter", Some(118), Some(40)),
@@ -134,15 +159,17 @@ mod tests {
         };
         let expected = "\
 leader node 1, term 7, 3 voters of which 1 may fail, feature level 2
-node  role     address         applied  lag  heard      level
-1     leader   192.0.2.1:5380  120      0    itself     2
-2     voter    192.0.2.2:5380  118      2    40 ms ago  2
-3     voter    192.0.2.3:5380  -        -    never      -
-4     learner  192.0.2.4:5380  20       100  70 s ago   2
+node  role     address         applied  lag  heard      level  certificate
+1     leader   192.0.2.1:5380  120      0    itself     2      2027-01-15
+2     voter    192.0.2.2:5380  118      2    40 ms ago  2      2027-01-15
+3     voter    192.0.2.3:5380  -        -    never      -      -
+4     learner  192.0.2.4:5380  20       100  70 s ago   2      2027-01-15
 ";
         assert_eq!(table(&status), expected);
         let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };
         assert!(table(&elsewhere).contains("does not lead"));
+        let replacing = StatusJson { authorities: 2, ..elsewhere.clone() };
+        assert!(table(&replacing).contains("rotate --authority"));
         let mut rotating = elsewhere;
         for member in &mut rotating.members {
             member.in_rotation = Some(member.node < 3);

@@ -1,0 +1,245 @@
+//! Changes of what members know each other by, and of what they keep secrets with: authorities, certificates, data
+//! keys.
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::io::{NodeId, Standing};
+use crate::limits::{AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX, RESEALED_MAX, SECRET_OCTETS_MAX};
+use crate::secrets::Sealed;
+use wire::name::Name;
+
+/// One such change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrustChange {
+    /// An authority whose certificates are accepted; the first one issues them.
+    AuthorityAdd {
+        /// Its number: one more than that of the last.
+        number: u32,
+        /// Its own certificate, DER.
+        certificate: Vec<u8>,
+        /// Its private key (PKCS #8), sealed.
+        key: Sealed,
+    },
+    /// Another authority issues certificates from now on.
+    AuthorityUse {
+        /// Which.
+        number: u32,
+    },
+    /// Certificates of an authority are no longer accepted.
+    AuthorityRemove {
+        /// Which.
+        number: u32,
+    },
+    /// Every member is to get itself a new certificate.
+    Renew {
+        /// Which order this is: one more than the last.
+        number: u32,
+    },
+    /// Which data key seals secrets.
+    DataKey(DataKeyChange),
+    /// What a member says of itself.
+    Standing {
+        /// Who.
+        id: NodeId,
+        /// What.
+        standing: Standing,
+    },
+}
+
+/// Numbers of these changes among those of the settings.
+pub(super) const FIRST: u8 = 33;
+pub(super) const LAST: u8 = 39;
+
+impl TrustChange {
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::AuthorityAdd { number, certificate, key } => {
+                out.u8(FIRST);
+                out.u32(*number);
+                out.octets(certificate);
+                key.encode(out);
+            }
+            Self::AuthorityUse { number } => {
+                out.u8(34);
+                out.u32(*number);
+            }
+            Self::AuthorityRemove { number } => {
+                out.u8(35);
+                out.u32(*number);
+            }
+            Self::Renew { number } => {
+                out.u8(36);
+                out.u32(*number);
+            }
+            Self::DataKey(change) => change.encode(out),
+            Self::Standing { id, standing } => {
+                out.u8(37);
+                out.u64(*id);
+                encode_standing(standing, out);
+            }
+        }
+    }
+
+    /// What it does and to what, for the audit log. No secret, no digest of one.
+    pub(super) fn in_words(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            Self::AuthorityAdd { number, .. } => ("authority add", number.to_string()),
+            Self::AuthorityUse { number } => ("authority use", number.to_string()),
+            Self::AuthorityRemove { number } => ("authority remove", number.to_string()),
+            Self::Renew { number } => ("certificates renew", number.to_string()),
+            // Also what follows from a removal: which key opens what is for whoever looks back.
+            Self::DataKey(DataKeyChange::Begin { number, .. }) => ("data key begin", number.to_string()),
+            Self::DataKey(DataKeyChange::Use { number }) => ("data key use", number.to_string()),
+            // Steps that members take by themselves.
+            Self::DataKey(DataKeyChange::Reseal { .. }) | Self::Standing { .. } => return None,
+        })
+    }
+
+    pub(super) fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(match kind {
+            FIRST => Self::AuthorityAdd {
+                number: from.u32()?,
+                certificate: from.octets(CERTIFICATE_OCTETS_MAX)?.to_vec(),
+                key: Sealed::decode(from, AUTHORITY_KEY_OCTETS_MAX)?,
+            },
+            34 => Self::AuthorityUse { number: from.u32()? },
+            35 => Self::AuthorityRemove { number: from.u32()? },
+            36 => Self::Renew { number: from.u32()? },
+            38 | LAST => Self::DataKey(DataKeyChange::decode(kind, from)?),
+            37 => Self::Standing { id: from.u64()?, standing: decode_standing(from)? },
+            _ => return Err(DecodeError::Unknown),
+        })
+    }
+}
+
+/// Which data key seals secrets; the keys themselves are never in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataKeyChange {
+    /// All members are to get this one.
+    Begin {
+        /// Its number: one more than that of the last that was begun.
+        number: u32,
+        /// What it is told by from any other.
+        digest: [u8; 32],
+    },
+    /// All members have it: it seals from now on.
+    Use {
+        /// Its number.
+        number: u32,
+    },
+    /// Secrets that the one before sealed, sealed by the one in use.
+    Reseal {
+        /// Each of them.
+        secrets: Vec<Resealed>,
+    },
+}
+
+/// A secret that was sealed anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resealed {
+    /// Which.
+    pub place: SecretPlace,
+    /// The nonce of what it takes the place of: another secret that came there meanwhile stays.
+    pub was: [u8; 12],
+    /// The same secret.
+    pub secret: Sealed,
+}
+
+/// Where a sealed secret is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// The newest secret of a TSIG key.
+    Key(Name),
+    /// The one before it.
+    PreviousOfKey(Name),
+    /// The private key of an authority.
+    Authority(u32),
+}
+
+impl DataKeyChange {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::Begin { number, digest } => {
+                out.u8(38);
+                out.u8(1);
+                out.u32(*number);
+                out.fixed(digest);
+            }
+            Self::Use { number } => {
+                out.u8(38);
+                out.u8(2);
+                out.u32(*number);
+            }
+            Self::Reseal { secrets } => {
+                out.u8(LAST);
+                out.count(secrets.len());
+                secrets.iter().for_each(|resealed| resealed.encode(out));
+            }
+        }
+    }
+
+    fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        if kind == LAST {
+            let count = from.count(RESEALED_MAX, RESEALED_OCTETS_MIN)?;
+            return Ok(Self::Reseal { secrets: (0..count).map(|_| Resealed::decode(from)).collect::<Result<_, _>>()? });
+        }
+        match from.u8()? {
+            1 => Ok(Self::Begin { number: from.u32()?, digest: from.array()? }),
+            2 => Ok(Self::Use { number: from.u32()? }),
+            _ => Err(DecodeError::Unknown),
+        }
+    }
+}
+
+/// The least that one takes: its place, two nonces, a number and a length.
+const RESEALED_OCTETS_MIN: usize = 1 + 12 + 12 + 4 + 4;
+
+impl Resealed {
+    fn encode(&self, out: &mut Encoder) {
+        match &self.place {
+            SecretPlace::Key(name) => {
+                out.u8(1);
+                out.name(name);
+            }
+            SecretPlace::PreviousOfKey(name) => {
+                out.u8(2);
+                out.name(name);
+            }
+            SecretPlace::Authority(number) => {
+                out.u8(3);
+                out.u32(*number);
+            }
+        }
+        out.fixed(&self.was);
+        self.secret.encode(out);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let (place, octets_max) = match from.u8()? {
+            1 => (SecretPlace::Key(from.name()?), SECRET_OCTETS_MAX),
+            2 => (SecretPlace::PreviousOfKey(from.name()?), SECRET_OCTETS_MAX),
+            3 => (SecretPlace::Authority(from.u32()?), AUTHORITY_KEY_OCTETS_MAX),
+            _ => return Err(DecodeError::Unknown),
+        };
+        Ok(Self { place, was: from.array()?, secret: Sealed::decode(from, octets_max)? })
+    }
+}
+
+/// In entries and in checkpoints.
+pub(crate) fn encode_standing(standing: &Standing, out: &mut Encoder) {
+    out.u32(standing.accepts);
+    out.u32(standing.issued_by);
+    out.u32(standing.renewal);
+    out.u64(standing.expires_s);
+    out.u32(standing.data_key);
+}
+
+/// Reads what [`encode_standing`] wrote.
+pub(crate) fn decode_standing(from: &mut Decoder<'_>) -> Result<Standing, DecodeError> {
+    Ok(Standing {
+        accepts: from.u32()?,
+        issued_by: from.u32()?,
+        renewal: from.u32()?,
+        expires_s: from.u64()?,
+        data_key: from.u32()?,
+    })
+}

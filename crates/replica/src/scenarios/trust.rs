@@ -1,0 +1,151 @@
+//! What members know each other by: in the state of each, whatever becomes of the one that brought it.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, AdminError, AdminReply, Input, Standing, TrustCommand};
+use crate::{Authority, DataKey, ReplicaConfig};
+
+fn add_authority(number: u32) -> AdminCommand {
+    let (certificate, key) = (vec![0x30, number as u8], vec![number as u8; 138]);
+    AdminCommand::Trust(TrustCommand::AddAuthority { number, certificate, key, nonce: [number as u8; 12] })
+}
+
+fn stand(accepts: u32, issued_by: u32) -> AdminCommand {
+    AdminCommand::Trust(TrustCommand::Stand {
+        standing: Standing { accepts, issued_by, renewal: 0, expires_s: 9, data_key: 1 },
+    })
+}
+
+#[test]
+fn any_member_can_issue_after_the_one_that_brought_the_authority_is_gone() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    assert_eq!(cluster.admin_ok(leader, add_authority(1)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader % 3 + 1, add_authority(1)), AdminReply::Unchanged, "another has the same file");
+    let AdminReply::Checkpoint { .. } = cluster.admin_ok(leader, AdminCommand::Checkpoint) else { panic!() };
+    cluster.kill(leader);
+    cluster.elect();
+    let expected = Authority { number: 1, certificate: vec![0x30, 1], key: Some(vec![1; 138]) };
+    for id in cluster.alive() {
+        assert_eq!(cluster.replica(id).trust().issuing(), Some(&expected), "at {id}");
+    }
+    // From its checkpoint and from its log too.
+    cluster.start(leader);
+    for id in [1, 2, 3] {
+        cluster.kill(id);
+        cluster.start(id);
+    }
+    cluster.elect();
+    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).trust().issuing() == Some(&expected)));
+    cluster.assert_same();
+    // Who has another data key sees that there is one, and not its key.
+    cluster.kill(2);
+    let config = ReplicaConfig { data_key: DataKey::new(1, &[5; 32]), ..cluster.config(2) };
+    cluster.start_with(2, config);
+    assert_eq!(cluster.replica(2).trust().issuing(), Some(&Authority { key: None, ..expected }));
+}
+
+#[test]
+fn an_authority_issues_once_all_members_have_said_that_they_accept_it() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (use_2, remove_1) = (TrustCommand::UseAuthority { number: 2 }, TrustCommand::RemoveAuthority { number: 1 });
+    let (use_2, remove_1) = (AdminCommand::Trust(use_2), AdminCommand::Trust(remove_1));
+    cluster.admin_ok(leader, add_authority(1));
+    cluster.admin_ok(leader, add_authority(2));
+    for id in [1, 2, 3] {
+        let early = cluster.admin(leader, use_2.clone());
+        cluster.run(500);
+        assert_eq!(cluster.admin[&early], Err(AdminError::MembersBehind), "before {id}");
+        assert_eq!(cluster.admin_ok(id, stand(2, 1)), AdminReply::Done);
+    }
+    assert_eq!(cluster.admin_ok(leader % 3 + 1, use_2.clone()), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, use_2), AdminReply::Unchanged);
+    let early = cluster.admin(leader, remove_1.clone());
+    cluster.run(500);
+    assert_eq!(cluster.admin[&early], Err(AdminError::MembersBehind));
+    [1, 2, 3].into_iter().for_each(|id| assert_eq!(cluster.admin_ok(id, stand(2, 2)), AdminReply::Done));
+    assert_eq!(cluster.admin_ok(leader, remove_1), AdminReply::Done);
+    let status = cluster.replica(3).status();
+    assert!(status.members.iter().all(|member| member.standing.is_some_and(|standing| standing.issued_by == 2)));
+    assert_eq!(cluster.replica(3).trust().authorities.len(), 1);
+    cluster.assert_same();
+}
+
+/// A member holds these keys, of those that the test knows, and no others.
+fn hold(cluster: &mut Cluster, id: u64, numbers: &[u32]) {
+    let keys = [(1, [9; 32]), (2, [8; 32])].into_iter().filter(|(number, _)| numbers.contains(number));
+    let mut keys = keys.collect::<Vec<_>>().into_iter();
+    let (number, first) = keys.next().unwrap();
+    let keys = keys.fold(DataKey::new(number, &first), |all, (number, key)| all.with(number, &key));
+    cluster.input(id, Input::DataKeys { keys });
+    cluster.settle();
+}
+
+fn trust(command: TrustCommand) -> AdminCommand {
+    AdminCommand::Trust(command)
+}
+
+#[test]
+fn secrets_are_sealed_by_another_key_and_the_old_one_opens_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.admin_ok(leader, add_authority(1));
+    let can_open = |cluster: &Cluster, id: u64| {
+        let is_issuer = cluster.replica(id).trust().issuing().is_some_and(|issuing| issuing.key.is_some());
+        (cluster.replica(id).key_table().len(), is_issuer)
+    };
+    assert!([1, 2, 3].into_iter().all(|id| can_open(&cluster, id) == (1, true)));
+    cluster.admin_ok(2, trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] }));
+    assert_eq!(cluster.replica(3).trust().next_data_key, Some((2, [2; 32])));
+    for id in [1, 2, 3] {
+        let early = cluster.admin(leader, trust(TrustCommand::UseDataKey { number: 2 }));
+        cluster.run(500);
+        assert_eq!(cluster.admin[&early], Err(AdminError::MembersBehind), "before {id}");
+        hold(&mut cluster, id, &[1, 2]);
+        let standing = Standing { data_key: 2, ..Standing::default() };
+        cluster.admin_ok(id, trust(TrustCommand::Stand { standing }));
+    }
+    cluster.admin_ok(leader, trust(TrustCommand::UseDataKey { number: 2 }));
+    assert!(cluster.replica(leader).trust().is_sealed_before);
+    let reseal = || trust(TrustCommand::Reseal { nonces: vec![[5; 12], [6; 12], [7; 12]] });
+    assert_eq!(cluster.admin_ok(leader % 3 + 1, reseal()), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, reseal()), AdminReply::Unchanged);
+    assert!(!cluster.replica(leader).trust().is_sealed_before);
+    for id in [1, 2, 3] {
+        hold(&mut cluster, id, &[2]);
+        assert_eq!(can_open(&cluster, id), (1, true), "at {id}");
+    }
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.assert_same();
+    // Who has the old key only, as one that was removed, opens nothing, and what it would seal is not taken.
+    hold(&mut cluster, 3, &[1]);
+    assert_eq!(can_open(&cluster, 3), (0, false));
+    let add = AdminCommand::AddKey {
+        name: name("late."),
+        algorithm: crate::io::KeyAlgorithm::HmacSha256,
+        secret: vec![1; 32],
+        nonce: [4; 12],
+    };
+    let asked = cluster.admin(3, add);
+    cluster.run(500);
+    assert_eq!(cluster.admin[&asked], Err(AdminError::DataKeyOld));
+}
+
+#[test]
+fn below_its_feature_level_nobody_hears_of_it() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let last = cluster.replica(leader).status().last_index;
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
+    }
+    let begin = trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] });
+    for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
+        let asked = cluster.admin(id, command);
+        assert_eq!(cluster.admin[&asked], Err(AdminError::LevelTooLow), "at once, at {id}");
+    }
+    cluster.run(500);
+    assert_eq!(cluster.replica(leader).status().last_index, last);
+    assert!(cluster.replica(leader).trust().authorities.is_empty());
+}

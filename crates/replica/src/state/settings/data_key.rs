@@ -1,0 +1,238 @@
+//! Which data key seals secrets: another one is brought by a node and carried to all members beside the log, each says
+//! that it holds it, then it is in use, and what the one before sealed is sealed anew.
+
+use super::trust::authority_context;
+use super::{KeyEntry, Settings, secret_context};
+use crate::entry::{DataKeyChange, Resealed, SecretPlace};
+use crate::io::{AdminError, Standing};
+use crate::limits::RESEALED_MAX;
+use crate::secrets::Sealed;
+use wire::name::Name;
+
+/// The numbers of data keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DataKeyNumbers {
+    /// The one that seals.
+    pub(crate) current: u32,
+    /// The one that is to, and its digest.
+    pub(crate) next: Option<(u32, [u8; 32])>,
+    /// A member that had the current one is gone.
+    pub(crate) is_due: bool,
+}
+
+impl Default for DataKeyNumbers {
+    fn default() -> Self {
+        Self { current: 1, next: None, is_due: false }
+    }
+}
+
+impl DataKeyNumbers {
+    /// The number of one that is brought now.
+    pub(crate) fn next_number(self) -> u32 {
+        self.next.map_or(self.current, |(number, _)| number).saturating_add(1)
+    }
+}
+
+impl Settings {
+    pub(crate) const fn data_key(&self) -> DataKeyNumbers {
+        self.trust.data_key
+    }
+
+    /// Whoever goes had the key.
+    pub(super) fn data_key_is_known_outside(&mut self) {
+        // Below that level nobody could replace it.
+        if self.feature_level >= 2 {
+            self.with_trust(|trust| trust.data_key.is_due = true);
+        }
+    }
+
+    pub(super) fn apply_data_key(&mut self, change: &DataKeyChange) {
+        match change {
+            DataKeyChange::Begin { number, digest } => self.with_trust(|trust| {
+                if *number == trust.data_key.next_number() {
+                    trust.data_key.next = Some((*number, *digest));
+                    trust.data_key.is_due = false;
+                }
+            }),
+            DataKeyChange::Use { number } => self.with_trust(|trust| {
+                if trust.data_key.next.is_some_and(|(next, _)| next == *number) {
+                    trust.data_key.current = *number;
+                    trust.data_key.next = None;
+                }
+            }),
+            DataKeyChange::Reseal { secrets } => {
+                for resealed in secrets {
+                    self.reseal(resealed);
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_data_key(&self, change: &DataKeyChange) -> Result<bool, AdminError> {
+        let numbers = self.trust.data_key;
+        match change {
+            DataKeyChange::Begin { number, .. } if *number <= numbers.current => Ok(false),
+            DataKeyChange::Begin { number, digest } if numbers.next == Some((*number, *digest)) => Ok(false),
+            DataKeyChange::Begin { number, .. } if *number != numbers.next_number() => Err(AdminError::RotationBusy),
+            DataKeyChange::Begin { .. } => Ok(true),
+            DataKeyChange::Use { number } if *number <= numbers.current => Ok(false),
+            DataKeyChange::Use { number } if numbers.next.is_none_or(|(next, _)| next != *number) => {
+                Err(AdminError::RotationBusy)
+            }
+            DataKeyChange::Use { number } if self.all_stand(|standing: &Standing| standing.data_key >= *number) => {
+                Ok(true)
+            }
+            DataKeyChange::Use { .. } => Err(AdminError::MembersBehind),
+            DataKeyChange::Reseal { secrets } if secrets.len() > RESEALED_MAX => Err(AdminError::TooLarge),
+            DataKeyChange::Reseal { secrets } => Ok(secrets.iter().any(|resealed| self.fits(resealed))),
+        }
+    }
+
+    /// What seals something that is new must be the key in use: those before it are about to go.
+    pub(super) fn check_sealed(&self, sealed: &Sealed) -> Result<(), AdminError> {
+        if sealed.data_key_number == self.trust.data_key.current { Ok(()) } else { Err(AdminError::DataKeyOld) }
+    }
+
+    fn secret_at(&self, place: &SecretPlace) -> Option<&Sealed> {
+        match place {
+            SecretPlace::Key(name) => self.keys.get(name).map(|key| &key.secret),
+            SecretPlace::PreviousOfKey(name) => self.keys.get(name)?.previous.as_ref(),
+            SecretPlace::Authority(number) => self.trust.authorities().get(number).map(|authority| &authority.key),
+        }
+    }
+
+    /// Whether a secret is still what was sealed anew, and by the key in use.
+    fn fits(&self, resealed: &Resealed) -> bool {
+        self.check_sealed(&resealed.secret).is_ok()
+            && self.secret_at(&resealed.place).is_some_and(|secret| {
+                secret.nonce == resealed.was && secret.data_key_number != resealed.secret.data_key_number
+            })
+    }
+
+    fn reseal(&mut self, resealed: &Resealed) {
+        if !self.fits(resealed) {
+            return;
+        }
+        let secret = resealed.secret.clone();
+        let key_of = |name: &Name| self.keys.get(name).cloned();
+        match &resealed.place {
+            SecretPlace::Key(name) => {
+                if let Some(key) = key_of(name) {
+                    self.put_key(name, KeyEntry { secret, ..key });
+                }
+            }
+            SecretPlace::PreviousOfKey(name) => {
+                if let Some(key) = key_of(name) {
+                    self.put_key(name, KeyEntry { previous: Some(secret), ..key });
+                }
+            }
+            SecretPlace::Authority(number) => self.with_trust(|trust| trust.reseal_authority(*number, secret)),
+        }
+    }
+
+    /// Secrets that another key sealed than the one in use, each with what it is sealed for.
+    pub(crate) fn sealed_before(&self) -> impl Iterator<Item = (SecretPlace, Vec<u8>, &Sealed)> {
+        let of_keys = self.keys.iter().flat_map(|(name, key)| {
+            let newest = Some((SecretPlace::Key(name.clone()), secret_context(name), &key.secret));
+            let previous = key.previous.as_ref();
+            [newest, previous.map(|of| (SecretPlace::PreviousOfKey(name.clone()), secret_context(name), of))]
+        });
+        let of_authorities = self.trust.authorities().iter();
+        let of_authorities = of_authorities
+            .map(|(&number, of)| Some((SecretPlace::Authority(number), authority_context(number), &of.key)));
+        let current = self.trust.data_key.current;
+        of_keys.chain(of_authorities).flatten().filter(move |(_, _, sealed)| sealed.data_key_number != current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{name, sealed};
+    use super::*;
+    use crate::codec::Decoder;
+    use crate::entry::{SettingsChange, TrustChange};
+    use crate::io::{KeyAlgorithm, Member};
+
+    fn by(number: u32, secret: u8) -> Sealed {
+        Sealed { data_key_number: number, nonce: [secret; 12], octets: vec![secret; 20] }
+    }
+
+    fn apply(settings: &mut Settings, change: DataKeyChange) {
+        assert_eq!(settings.check_data_key(&change), Ok(true), "{change:?}");
+        settings.apply(&SettingsChange::Trust(TrustChange::DataKey(change)), 9, 0);
+    }
+
+    fn holds(settings: &mut Settings, id: u64, data_key: u32) {
+        let standing = Standing { data_key, ..Standing::default() };
+        settings.apply(&SettingsChange::Trust(TrustChange::Standing { id, standing }), 9, 0);
+    }
+
+    fn sample() -> Settings {
+        let member = |id| Member { id, address: format!("[::1]:{id}") };
+        let mut settings = Settings::genesis([1; 16], &[member(1), member(2), member(3)], 2);
+        let add = SettingsChange::KeyAdd { name: name("key."), algorithm: KeyAlgorithm::HmacSha256, secret: by(1, 1) };
+        settings.apply(&add, 5, 0);
+        settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: by(1, 2) }, 6, 0);
+        let add = TrustChange::AuthorityAdd { number: 1, certificate: vec![0x30], key: by(1, 3) };
+        settings.apply(&SettingsChange::Trust(add), 7, 0);
+        settings
+    }
+
+    #[test]
+    fn a_key_is_used_once_all_hold_it_and_then_nothing_is_sealed_by_the_old_one() {
+        let mut settings = sample();
+        let use_2 = DataKeyChange::Use { number: 2 };
+        assert_eq!(settings.check_data_key(&use_2), Err(AdminError::RotationBusy));
+        settings.apply(&SettingsChange::MemberRemove { id: 3 }, 8, 0);
+        assert!(settings.data_key().is_due, "who went has the key");
+        apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
+        assert!(!settings.data_key().is_due);
+        let other = DataKeyChange::Begin { number: 2, digest: [3; 32] };
+        assert_eq!(settings.check_data_key(&other), Err(AdminError::RotationBusy));
+        holds(&mut settings, 1, 2);
+        assert_eq!(settings.check_data_key(&use_2), Err(AdminError::MembersBehind));
+        holds(&mut settings, 2, 2);
+        let late = SettingsChange::KeyRoll { name: name("key."), secret: by(1, 9) };
+        apply(&mut settings, use_2.clone());
+        assert_eq!((settings.data_key().current, settings.check_data_key(&use_2)), (2, Ok(false)));
+        settings.apply(&SettingsChange::KeyRetire { name: name("no.") }, 9, 0);
+        assert_eq!(
+            settings.check(
+                &SettingsChange::KeyAdd { name: name("b."), algorithm: KeyAlgorithm::HmacSha256, secret: by(1, 9) },
+                0
+            ),
+            Err(AdminError::DataKeyOld)
+        );
+        let _ = late;
+        let before: Vec<_> = settings.sealed_before().map(|(place, _, sealed)| (place, sealed.nonce)).collect();
+        assert_eq!(before.len(), 3);
+        let mut secrets: Vec<Resealed> =
+            before.into_iter().map(|(place, was)| Resealed { place, was, secret: by(2, 40 + was[0]) }).collect();
+        let first = DataKeyChange::Reseal { secrets: secrets.split_off(2) };
+        apply(&mut settings, first.clone());
+        assert_eq!((settings.sealed_before().count(), settings.check_data_key(&first)), (2, Ok(false)));
+        apply(&mut settings, DataKeyChange::Reseal { secrets });
+        assert_eq!(settings.sealed_before().count(), 0);
+        assert_eq!(settings.keys()[&name("key.")].previous, Some(by(2, 41)));
+        let mut copy = Settings::empty([0; 16]);
+        settings.encode_items(|item| copy.restore(&mut Decoder::new(&item.finish())).unwrap());
+        assert_eq!((copy.hash(), copy.data_key()), (settings.hash(), settings.data_key()));
+    }
+
+    #[test]
+    fn what_changed_meanwhile_is_not_overwritten() {
+        let mut settings = sample();
+        apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
+        // The one who brought it is gone: another is brought.
+        apply(&mut settings, DataKeyChange::Begin { number: 3, digest: [3; 32] });
+        (1..=3).for_each(|id| holds(&mut settings, id, 3));
+        apply(&mut settings, DataKeyChange::Use { number: 3 });
+        let place = SecretPlace::Key(name("key."));
+        let stale = Resealed { place: place.clone(), was: [7; 12], secret: by(3, 50) };
+        assert_eq!(settings.check_data_key(&DataKeyChange::Reseal { secrets: vec![stale.clone()] }), Ok(false));
+        let old = Resealed { place, was: [2; 12], secret: sealed(1) };
+        let change = DataKeyChange::Reseal { secrets: vec![stale, old] };
+        settings.apply(&SettingsChange::Trust(TrustChange::DataKey(change)), 9, 0);
+        assert_eq!(settings.keys()[&name("key.")].secret, by(1, 2));
+    }
+}

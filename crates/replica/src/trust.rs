@@ -1,0 +1,87 @@
+//! What a replica tells its shell about the authorities and certificates that members know each other by.
+
+use crate::io::{Member, NodeId, Standing};
+use crate::replica::Replica;
+use crate::state::authority_context;
+use core::fmt;
+use std::collections::BTreeMap;
+
+/// What members know each other by, as far as this replica has applied it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// The feature level of the cluster: below 2 there is no authority in its state.
+    pub feature_level: u32,
+    /// All members, by id.
+    pub members: Vec<Member>,
+    /// The number of the data key that seals.
+    pub data_key: u32,
+    /// The one that is to, and its digest.
+    pub next_data_key: Option<(u32, [u8; 32])>,
+    /// A member is gone that had the one in use.
+    pub data_key_is_due: bool,
+    /// An older one sealed something that is not sealed anew yet.
+    pub is_sealed_before: bool,
+    /// The authorities whose certificates are accepted, by number.
+    pub authorities: Vec<Authority>,
+    /// The number of the one that issues; zero while there is none.
+    pub issuer: u32,
+    /// The last order to renew certificates.
+    pub renewal: u32,
+    /// When the last entry was evaluated, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What members said of themselves.
+    pub standings: BTreeMap<NodeId, Standing>,
+}
+
+/// One authority.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// Its number.
+    pub number: u32,
+    /// Its own certificate, DER.
+    pub certificate: Vec<u8>,
+    /// Its private key (PKCS #8), opened; `None` when no data key of this replica opens it.
+    pub key: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authority({}, {})", self.number, if self.key.is_some() { "opened" } else { "closed" })
+    }
+}
+
+impl Trust {
+    /// The authority that issues.
+    #[must_use]
+    pub fn issuing(&self) -> Option<&Authority> {
+        self.authorities.iter().find(|authority| authority.number == self.issuer)
+    }
+}
+
+impl Replica {
+    /// What members know each other by. Asked for again after
+    /// [`Output::TrustChanged`](crate::io::Output::TrustChanged).
+    #[must_use]
+    pub fn trust(&self) -> Trust {
+        let settings = &self.machine.settings;
+        let trust = settings.trust();
+        let authorities = trust.authorities().iter().map(|(&number, authority)| Authority {
+            number,
+            certificate: authority.certificate.clone(),
+            key: self.config.data_key.open(&authority.key, &authority_context(number)),
+        });
+        Trust {
+            feature_level: settings.feature_level(),
+            members: settings.members(),
+            data_key: settings.data_key().current,
+            next_data_key: settings.data_key().next,
+            data_key_is_due: settings.data_key().is_due,
+            is_sealed_before: settings.sealed_before().next().is_some(),
+            authorities: authorities.collect(),
+            issuer: trust.issuer(),
+            renewal: trust.renewal(),
+            time_ms: self.machine.time_ms,
+            standings: trust.standings().clone(),
+        }
+    }
+}

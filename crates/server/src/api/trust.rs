@@ -1,0 +1,106 @@
+//! `POST /v1/certificates`: every node gets itself a new certificate. `POST /v1/authority`: the next step towards
+//! another authority. `POST /v1/data-key`: another data key.
+
+use super::Api;
+use super::error::ApiError;
+use super::types::{AuthorityStepJson, RenewalJson};
+use crate::files::token::fill_random;
+use crate::node::data_keys::begin;
+use crate::peer::node_number;
+use crate::tls::authority::Authority;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use replica::Trust;
+use replica::io::{AdminCommand, AdminError, Standing, TrustCommand};
+use serde::Deserialize;
+use std::io;
+use std::sync::Arc;
+
+/// `?begin=true`: also where no replacement is under way.
+#[derive(Deserialize)]
+pub(super) struct StepQuery {
+    begin: Option<bool>,
+}
+
+pub(super) async fn renew(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
+    let trust = api.trust()?;
+    let number = trust.renewal + 1;
+    api.handle.admin(AdminCommand::Trust(TrustCommand::Renew { number })).await?;
+    Ok(Json(RenewalJson { number }))
+}
+
+pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
+    let trust = api.trust()?;
+    // One that is under way is gone on with.
+    if let Some((number, _)) = trust.next_data_key {
+        return Ok(Json(RenewalJson { number }));
+    }
+    let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
+    let command = begin(&trust, &api.data_key_file).map_err(failed)?;
+    let number = trust.data_key + 1;
+    api.handle.admin(AdminCommand::Trust(command)).await?;
+    Ok(Json(RenewalJson { number }))
+}
+
+pub(super) async fn step(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<StepQuery>, QueryRejection>,
+) -> Result<Json<AuthorityStepJson>, ApiError> {
+    let begin = query?.begin == Some(true);
+    let trust = api.trust()?;
+    let newest = trust.authorities.iter().map(|of| of.number).max().unwrap_or(0);
+    let (command, did, waits_for) = match trust.authorities.iter().find(|of| of.number != newest) {
+        None if !begin => return Ok(Json(AuthorityStepJson { did: None, waits_for: Vec::new(), done: true })),
+        None => (add(newest + 1)?, "every node is to accept a new authority", Vec::new()),
+        Some(_) if trust.issuer != newest => {
+            let behind = behind(&trust, |standing| standing.accepts >= newest);
+            (TrustCommand::UseAuthority { number: newest }, "certificates are issued by the new authority", behind)
+        }
+        Some(old) => {
+            let behind = behind(&trust, |standing| standing.issued_by == newest);
+            (TrustCommand::RemoveAuthority { number: old.number }, "the old authority is accepted no more", behind)
+        }
+    };
+    let done = matches!(command, TrustCommand::RemoveAuthority { .. });
+    let not_yet = |waits_for| Ok(Json(AuthorityStepJson { did: None, waits_for, done: false }));
+    if !waits_for.is_empty() {
+        return not_yet(waits_for);
+    }
+    match api.handle.admin(AdminCommand::Trust(command)).await {
+        Ok(_) => Ok(Json(AuthorityStepJson { did: Some(did.to_owned()), waits_for: Vec::new(), done })),
+        // The leader knows of a node that this one does not know of yet.
+        Err(AdminError::MembersBehind) => not_yet(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A new authority, of which the cluster gets to know all.
+fn add(number: u32) -> Result<TrustCommand, ApiError> {
+    let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
+    let authority = Authority::make().map_err(failed)?;
+    let mut nonce = [0; 12];
+    fill_random(&mut nonce).map_err(failed)?;
+    let (certificate, key) = (authority.cert_der().to_vec(), authority.key_der());
+    Ok(TrustCommand::AddAuthority { number, certificate, key, nonce })
+}
+
+/// The members that have not said this of themselves, by the numbers of their nodes.
+fn behind(trust: &Trust, is_so: impl Fn(&Standing) -> bool) -> Vec<u64> {
+    let behind = trust.members.iter().filter(|member| !trust.standings.get(&member.id).is_some_and(&is_so));
+    behind.map(|member| node_number(member.id)).collect()
+}
+
+impl Api {
+    /// What nodes know each other by, where the cluster has it in its state.
+    fn trust(&self) -> Result<Arc<Trust>, ApiError> {
+        let trust = self.handle.shared().trust.borrow().clone();
+        if !trust.authorities.is_empty() {
+            return Ok(trust);
+        }
+        let hint = "it is taken up from ca.key, on the node where the cluster was made, once the feature level is 2: \
+                    start that node, and see `catamaran cluster upgrade`";
+        Err(ApiError::new(StatusCode::CONFLICT, "the cluster does not hold the key of its authority", hint))
+    }
+}

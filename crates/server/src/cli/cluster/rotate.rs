@@ -1,0 +1,105 @@
+//! `cluster rotate`: other certificates between nodes, another authority, another data key, without a restart.
+
+use super::super::Target;
+use super::super::client::Client;
+use super::status::{newest, numbers};
+use crate::api::types::{AuthorityStepJson, MemberJson, RenewalJson};
+use crate::problem::{Exit, Problem};
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Every node gets itself a new certificate.
+pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let RenewalJson { number } = change(&client, "/v1/certificates")?;
+    let has_followed = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.renewal >= number);
+    let mut behind = Vec::new();
+    let is_done = within(patience, || {
+        let Some(status) = newest(&client) else { return Ok(false) };
+        behind = status.members.iter().filter(|member| !has_followed(member)).map(|member| member.node).collect();
+        Ok(behind.is_empty())
+    })?;
+    if is_done {
+        return say("every node shows a new certificate on new connections");
+    }
+    Err(Problem::new(Exit::Unreachable, "not every node has a new certificate yet", waiting(&behind))
+        .hint("a node that is down gets itself one when it starts: see `catamaran cluster status`"))
+}
+
+/// Another authority, step by step; goes on where it was left.
+pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let mut path = "/v1/authority?begin=true";
+    loop {
+        let mut step = AuthorityStepJson::default();
+        let moved = within(patience, || {
+            step = change(&client, path)?;
+            Ok(step.did.is_some() || step.done)
+        })?;
+        if !moved {
+            return Err(Problem::new(Exit::Unreachable, "the rotation is not finished", waiting(&step.waits_for))
+                .hint("start the node or remove it, then run this again: it goes on with the next step"));
+        }
+        if let Some(did) = &step.did {
+            say(did)?;
+        }
+        if step.done {
+            return Ok(());
+        }
+        // What was begun is gone on with; another one is not begun behind it.
+        path = "/v1/authority";
+    }
+}
+
+/// Another data key; every secret of the cluster is sealed by it in the end.
+pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let RenewalJson { number } = change(&client, "/v1/data-key")?;
+    let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
+    let mut behind = Vec::new();
+    let is_done = within(patience, || {
+        let Some(status) = newest(&client) else { return Ok(false) };
+        behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
+        Ok(status.data_key >= number && !status.data_key_changes)
+    })?;
+    if is_done {
+        return say(&format!("data key {number} seals every secret; backups made before need the one before it"));
+    }
+    let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
+    Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
+        .hint("start the node or remove it: it goes on by itself, as `catamaran cluster status --json` shows"))
+}
+
+fn waiting(nodes: &[u64]) -> String {
+    if nodes.is_empty() { "a node has just joined".to_owned() } else { format!("it waits for node {}", numbers(nodes)) }
+}
+
+fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem> {
+    let answer = client
+        .change("POST", path, &[])
+        .map_err(|problem| Problem { what: "nothing was rotated".to_owned(), ..problem })?;
+    serde_json::from_slice(&answer.body)
+        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
+}
+
+/// Looks again and again; false when that took too long.
+fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>) -> Result<bool, Problem> {
+    let start = Instant::now();
+    loop {
+        if is_done()? {
+            return Ok(true);
+        }
+        if start.elapsed() >= patience {
+            return Ok(false);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn say(text: &str) -> Result<(), Problem> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+}

@@ -1,0 +1,58 @@
+//! `DIR/cluster.id`: what tells a cluster from all others, 32 hexadecimal digits.
+//!
+//! It is the digest of the authority that the cluster began with, and stays what it is when that one is replaced.
+
+use super::{Readers, read_bounded, write_atomic};
+use crate::limits::SMALL_FILE_BYTES_MAX;
+use std::io;
+use std::path::Path;
+
+/// Reads it; where it is not there yet the authority is still the first one, by which it is made.
+pub(crate) fn load_or_make(path: &Path, authority: &[u8]) -> io::Result<[u8; 16]> {
+    match read_bounded(path, SMALL_FILE_BYTES_MAX) {
+        Ok(text) => from_text(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let digest = ring::digest::digest(&ring::digest::SHA256, authority);
+            let mut id = [0; 16];
+            id.copy_from_slice(&digest.as_ref()[..16]);
+            save(path, id)?;
+            Ok(id)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes it.
+pub(crate) fn save(path: &Path, id: [u8; 16]) -> io::Result<()> {
+    write_atomic(path, format!("{}\n", to_text(id)).as_bytes(), Readers::All)
+}
+
+/// As people and tokens have it.
+pub(crate) fn to_text(id: [u8; 16]) -> String {
+    data_encoding::HEXLOWER.encode(&id)
+}
+
+/// Reads what [`to_text`] wrote.
+pub(crate) fn from_text(text: &[u8]) -> io::Result<[u8; 16]> {
+    let octets = data_encoding::HEXLOWER_PERMISSIVE.decode(text.trim_ascii()).ok();
+    octets.and_then(|octets| octets.try_into().ok()).ok_or_else(|| io::Error::other("want 32 hexadecimal digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_made_of_the_first_authority_and_stays() {
+        let dir = crate::test_dir("cluster-id");
+        let path = dir.path().join("cluster.id");
+        let id = load_or_make(&path, b"first").unwrap();
+        assert_eq!(&ring::digest::digest(&ring::digest::SHA256, b"first").as_ref()[..16], id);
+        assert_eq!(load_or_make(&path, b"second").unwrap(), id);
+        assert_eq!(from_text(to_text(id).to_uppercase().as_bytes()).unwrap(), id);
+        for damaged in ["", "00", &"0".repeat(34), &"x".repeat(32)] {
+            std::fs::write(&path, damaged).unwrap();
+            assert!(load_or_make(&path, b"first").is_err(), "{damaged:?} is never replaced");
+        }
+    }
+}

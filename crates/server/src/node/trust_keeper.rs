@@ -1,0 +1,295 @@
+//! Keeps what nodes know each other by, and the data keys: what this node accepts follows the cluster's state, its own
+//! certificate is replaced in time, and the others are told how far it is.
+//!
+//! The key of the issuing authority is in the cluster's state, and every node can open it: a node issues its own
+//! certificate, also one that was away until its old one ended. New connections begin with what is new; those that are
+//! open go on, so nothing here ever ends one.
+
+use super::data_keys::DataKeyKeeper;
+use super::handle::ReplicaHandle;
+use crate::files::token::fill_random;
+use crate::files::watch::Watch;
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::limits::{SMALL_FILE_BYTES_MAX, TRUST_COMMAND_MS, TRUST_LOOK_MS};
+use crate::peer::node_number;
+use crate::tls::authority::{Authority, NodeCertificate, to_pem};
+use crate::tls::session::{CurrentTls, PeerFiles};
+use crate::tls::validity::{is_due, is_issued_by};
+use replica::Trust;
+use replica::io::{AdminCommand, AdminError, NodeId, Standing, TrustCommand};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the text before the authorities in `ca.pem` begins with; the number of the step that they are of follows.
+const STEP: &str = "catamaran authorities, step ";
+
+/// The feature level from which on the authorities are in the cluster's state.
+const TRUST_LEVEL: u32 = 2;
+
+/// One node's.
+pub(crate) struct TrustKeeper {
+    own: NodeId,
+    files: PeerFiles,
+    /// What clients of encrypted DNS see, if there are any: certificate and key.
+    local: Option<(PathBuf, PathBuf)>,
+    tls: Arc<CurrentTls>,
+    keys: DataKeyKeeper,
+    handle: ReplicaHandle,
+    watch: Watch<3>,
+    /// The last order to renew that was followed.
+    renewal: u32,
+    /// The last problem that was told, so that it is told once.
+    told: Option<String>,
+}
+
+impl TrustKeeper {
+    pub(super) fn new(
+        own: NodeId,
+        files: PeerFiles,
+        local: Option<(PathBuf, PathBuf)>,
+        tls: Arc<CurrentTls>,
+        keys: DataKeyKeeper,
+        handle: ReplicaHandle,
+    ) -> Self {
+        let watch = Watch::new([files.ca.clone(), files.cert.clone(), files.key.clone()]);
+        Self { own, files, local, tls, keys, handle, watch, renewal: 0, told: None }
+    }
+
+    /// Works for ever.
+    pub(super) async fn run(mut self) {
+        let mut changes = self.handle.shared().trust.subscribe();
+        loop {
+            let trust = changes.borrow_and_update().clone();
+            if !self.handle.shared().removal.is_removed() {
+                let outcome = self.look(&trust).await;
+                self.tell(outcome);
+            }
+            // The sender lives as long as the handle.
+            let _ = tokio::time::timeout(Duration::from_millis(TRUST_LOOK_MS), changes.changed()).await;
+        }
+    }
+
+    fn tell(&mut self, outcome: io::Result<()>) {
+        let problem = outcome.err().map(|error| error.to_string());
+        if let Some(problem) = problem.as_ref().filter(|_| problem != self.told) {
+            tracing::warn!(%problem, "certificates between nodes; it is tried again");
+        }
+        self.told = problem;
+    }
+
+    async fn look(&mut self, trust: &Trust) -> io::Result<()> {
+        let Some(issuing) = trust.issuing() else {
+            self.follow_files();
+            return self.bring_authority(trust).await;
+        };
+        // The key of the authority may be sealed by a data key that is still to be got.
+        if issuing.key.is_none() {
+            self.keys.follow(trust, &self.tls, &self.handle).await?;
+        }
+        let closed = || io::Error::other("the data key does not open the key of the cluster's authority");
+        let key = issuing.key.as_ref().ok_or_else(closed)?;
+        let issuer = Authority::from_der(&issuing.certificate, key)?;
+        let text = read_bounded(&self.files.ca, SMALL_FILE_BYTES_MAX).unwrap_or_default();
+        if step_in(&text) > step_of(trust) {
+            // This node was further before it started, or another that shares the file is: what its state says now may
+            // be accepted by nobody any more. It catches up with what it has.
+            return Ok(());
+        }
+        let written = self.accept(trust, &issuer, &text);
+        self.renew(trust, &issuer)?;
+        self.renew_local(trust, &issuer)?;
+        // Who could not write it does not say that it accepts it: it would not after a restart.
+        written?;
+        let data_key = self.keys.follow(trust, &self.tls, &self.handle).await?;
+        self.stand(trust, data_key).await?;
+        match self.keys.lead(trust, &self.handle).await? {
+            Some(command) => self.command(command).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Where the cluster has no authority in its state, an operator may exchange the files.
+    fn follow_files(&mut self) {
+        if !self.watch.has_changed() {
+            return;
+        }
+        match self.files.load() {
+            Ok(tls) => self.tls.set(tls),
+            Err(error) => {
+                tracing::error!(%error, "the new certificate between nodes cannot be used; the old one stays")
+            }
+        }
+    }
+
+    /// A node that holds the key of the first authority in a file gives it to the cluster.
+    async fn bring_authority(&self, trust: &Trust) -> io::Result<()> {
+        let key_file = ca_key_of(&self.files.ca);
+        if trust.feature_level < TRUST_LEVEL || !key_file.exists() {
+            return Ok(());
+        }
+        let authority = Authority::load_or_make(&self.files.ca, &key_file)?;
+        let test = CertificateDer::from_pem_slice(authority.issue(1)?.cert_pem.as_bytes()).map_err(io::Error::other)?;
+        if !is_issued_by(&test, &authority.cert_der()) {
+            return Err(io::Error::other(format!("{}: not the key of the authority", key_file.display())));
+        }
+        let mut nonce = [0; 12];
+        fill_random(&mut nonce)?;
+        let (certificate, key) = (authority.cert_der().to_vec(), authority.key_der());
+        self.command(TrustCommand::AddAuthority { number: 1, certificate, key, nonce }).await
+    }
+
+    /// Accepts what the cluster does, on new connections and in the file, whose text is `text`.
+    fn accept(&self, trust: &Trust, issuer: &Authority, text: &[u8]) -> io::Result<()> {
+        let roots = roots_of(trust);
+        if self.tls.get().roots() != roots {
+            self.tls.set(self.files.load_with(roots.clone())?);
+        }
+        if self.files.roots().ok().as_ref() != Some(&roots) && step_in(text) < step_of(trust) {
+            let key_file = ca_key_of(&self.files.ca);
+            if key_file.exists() {
+                write_atomic(&key_file, issuer.key_pem().as_bytes(), Readers::Owner)?;
+            }
+            write_atomic(&self.files.ca, roots_text(trust).as_bytes(), Readers::All)?;
+            tracing::info!(authorities = roots.len(), "the authorities of the cluster have changed");
+        }
+        Ok(())
+    }
+
+    /// Gets this node another certificate where it wants one.
+    fn renew(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+        let tls = self.tls.get();
+        // Who has never said anything follows no order that was given before.
+        let followed = trust.standings.get(&self.own).map_or(trust.renewal, |standing| standing.renewal);
+        self.renewal = self.renewal.max(followed);
+        let now_s = now_s(trust);
+        let is_good = tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), now_s);
+        if is_good && self.renewal >= trust.renewal {
+            return Ok(());
+        }
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(node_number(self.own), now_s)?;
+        self.files.save(&cert_pem, &key_pem)?;
+        self.tls.set(self.files.load_with(roots_of(trust))?);
+        self.renewal = trust.renewal;
+        tracing::info!(authority = trust.issuer, "new connections between nodes show a new certificate");
+        Ok(())
+    }
+
+    /// The certificate for clients on this machine is of the cluster's authority too, where `up` made it.
+    fn renew_local(&self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+        let Some((cert_file, key_file)) = &self.local else { return Ok(()) };
+        let Ok(cert) = read_bounded(cert_file, SMALL_FILE_BYTES_MAX) else { return Ok(()) };
+        let Ok(cert) = CertificateDer::from_pem_slice(&cert) else { return Ok(()) };
+        let others = roots_of(trust).into_iter().skip(1);
+        if !others.into_iter().any(|root| is_issued_by(&cert, &root)) {
+            return Ok(());
+        }
+        let made = issuer.issue_local()?;
+        write_atomic(key_file, made.key_pem.as_bytes(), Readers::Owner)?;
+        write_atomic(cert_file, made.cert_pem.as_bytes(), Readers::All)
+    }
+
+    /// Says how far this node is, if that is news.
+    async fn stand(&self, trust: &Trust, data_key: u32) -> io::Result<()> {
+        let tls = self.tls.get();
+        let numbers = trust.authorities.iter().map(|authority| authority.number);
+        let issued_by = trust.authorities.iter().find(|of| tls.is_of(&CertificateDer::from(&of.certificate[..])));
+        let standing = Standing {
+            accepts: numbers.max().unwrap_or(0),
+            issued_by: issued_by.map_or(0, |authority| authority.number),
+            renewal: self.renewal,
+            expires_s: tls.expires_s(),
+            data_key,
+        };
+        if trust.standings.get(&self.own) == Some(&standing)
+            || !trust.members.iter().any(|member| member.id == self.own)
+        {
+            return Ok(());
+        }
+        self.command(TrustCommand::Stand { standing }).await
+    }
+
+    async fn command(&self, command: TrustCommand) -> io::Result<()> {
+        let asked = self.handle.admin(AdminCommand::Trust(command));
+        match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
+            // Another was first; or there is no leader now, and there will be.
+            Ok(
+                Ok(_)
+                | Err(
+                    AdminError::RotationBusy
+                    | AdminError::MembersBehind
+                    | AdminError::NotProposed
+                    | AdminError::Unknown,
+                ),
+            )
+            | Err(_) => Ok(()),
+            Ok(Err(error)) => Err(io::Error::other(format!("the leader refuses: {error:?}"))),
+        }
+    }
+}
+
+/// The authorities of a cluster, the one that issues first.
+pub(crate) fn roots_of(trust: &Trust) -> Vec<CertificateDer<'static>> {
+    let (first, others): (Vec<_>, Vec<_>) = trust.authorities.iter().partition(|of| of.number == trust.issuer);
+    first.into_iter().chain(others).map(|of| CertificateDer::from(of.certificate.clone())).collect()
+}
+
+/// The same as text, with the step that they are of.
+pub(crate) fn roots_text(trust: &Trust) -> String {
+    let certs: String = roots_of(trust).iter().map(|root| to_pem(root)).collect();
+    format!("{STEP}{}\n{certs}", step_of(trust))
+}
+
+/// The key of the first authority lies beside its certificate, on the node where the cluster was made.
+pub(crate) fn ca_key_of(ca_file: &Path) -> PathBuf {
+    ca_file.with_extension("key")
+}
+
+/// Rises with each change of the authorities: one comes, it issues, the one before goes.
+fn step_of(trust: &Trust) -> u32 {
+    let newest = trust.authorities.iter().map(|of| of.number).max().unwrap_or(0);
+    newest * 3 + if trust.authorities.len() == 1 { 2 } else { u32::from(trust.issuer == newest) }
+}
+
+/// That of a file; zero where it says none.
+fn step_in(text: &[u8]) -> u32 {
+    let line = text.split(|&octet| octet == b'\n').next().and_then(|line| str::from_utf8(line).ok());
+    line.and_then(|line| line.strip_prefix(STEP)?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// By this machine's clock, or by the cluster's where that is ahead: what is issued by a clock that is late has ended
+/// already for the others.
+fn now_s(trust: &Trust) -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    wall.max(trust.time_ms / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replica::Authority as Accepted;
+
+    fn trust(numbers: &[u32], issuer: u32) -> Trust {
+        let of = |&number: &u32| Accepted { number, certificate: vec![number as u8; 70], key: None };
+        Trust { authorities: numbers.iter().map(of).collect(), issuer, ..Trust::default() }
+    }
+
+    #[test]
+    fn each_step_of_a_rotation_has_a_higher_number() {
+        let steps = [(&[1][..], 1), (&[1, 2], 1), (&[1, 2], 2), (&[2], 2), (&[2, 3], 2), (&[2, 3], 3), (&[3], 3)];
+        let steps: Vec<u32> = steps.iter().map(|(numbers, issuer)| step_of(&trust(numbers, *issuer))).collect();
+        assert!(steps.is_sorted_by(|one, next| one < next) && steps[0] > step_in(b""), "{steps:?}");
+        let text = roots_text(&trust(&[1, 2], 2));
+        assert_eq!(step_in(text.as_bytes()), step_of(&trust(&[1, 2], 2)));
+        assert_eq!(step_in(b"-----BEGIN CERTIFICATE-----\n"), 0);
+        let certs: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes()).map(Result::unwrap).collect();
+        assert_eq!(
+            certs,
+            [CertificateDer::from(vec![2; 70]), CertificateDer::from(vec![1; 70])],
+            "who issues is first"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! How a member gets a data key that another brought: beside the log, over TLS, from any member that has it.
+//!
+//! ```text
+//!   asker:   "catamaran-peer\0\x01"  0xFE  length(4)  KeyRequest (JSON)
+//!   member:  length(4)  Result<the key in base64, reason> (JSON)
+//! ```
+
+use super::join::{read, write};
+use super::node_number;
+use crate::files::data_key::{self, Key};
+use crate::limits::PEER_HANDSHAKE_MS;
+use crate::node::handle::ReplicaHandle;
+use crate::tls::session::{CurrentTls, is_node, server_name};
+use replica::io::{Member, NodeId};
+use rustls::pki_types::CertificateDer;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::server::TlsStream;
+
+/// The octet in the place of a lane that asks for a data key.
+pub(super) const KEY_LANE: u8 = 0xFE;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct KeyRequest {
+    /// The raft id of who asks.
+    from: NodeId,
+    number: u32,
+}
+
+/// The side of who is asked.
+pub(crate) struct KeyDesk {
+    pub(crate) handle: ReplicaHandle,
+    pub(crate) data_key_file: PathBuf,
+}
+
+impl KeyDesk {
+    /// Answers one member.
+    pub(super) async fn serve(&self, stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
+        let request: KeyRequest = read(stream).await?;
+        let result = self.find(&request, stream.get_ref().1.peer_certificates());
+        write(stream, &result).await
+    }
+
+    fn find(&self, request: &KeyRequest, certs: Option<&[CertificateDer<'_>]>) -> Result<String, String> {
+        let trust = self.handle.shared().trust.borrow().clone();
+        let is_member = trust.members.iter().any(|member| member.id == request.from);
+        // One that the cluster has not heard of may be for when the asker is gone.
+        if request.number > trust.next_data_key.map_or(trust.data_key, |(next, _)| next) {
+            return Err("the cluster knows of no such key".into());
+        }
+        if !is_member || !is_node(certs, node_number(request.from)) {
+            return Err(format!("{} is no member, or not who it says", request.from));
+        }
+        let keys = data_key::load(&self.data_key_file).map_err(|error| error.to_string())?.keys;
+        keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
+    }
+}
+
+/// Asks one member.
+pub(crate) async fn ask(tls: &CurrentTls, own: NodeId, member: &Member, number: u32) -> Result<Key, String> {
+    let exchange = async {
+        let stream = TcpStream::connect(&member.address).await?;
+        let connector = TlsConnector::from(tls.get().client);
+        let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
+        super::frame::write_magic(&mut stream).await?;
+        stream.write_u8(KEY_LANE).await?;
+        write(&mut stream, &KeyRequest { from: own, number }).await?;
+        read::<Result<String, String>>(&mut stream).await
+    };
+    let answer = tokio::time::timeout(Duration::from_millis(PEER_HANDSHAKE_MS), exchange).await;
+    let text = answer.map_err(|_| "no answer in time")?.map_err(|error: io::Error| error.to_string())??;
+    data_key::from_base64(text.as_bytes()).ok_or_else(|| "no key in the answer".into())
+}

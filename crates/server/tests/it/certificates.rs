@@ -1,0 +1,275 @@
+//! Certificates between nodes: renewed, and of another authority, while updates go on; tokens from any node.
+
+use crate::members::Joined;
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
+use crate::support::nodes::{Nodes, config};
+use crate::updates::{Stream, assert_on_every_node};
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+/// What a node's files are, kept while it gets others.
+struct Files {
+    cert: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Files {
+    fn of(cluster: &Cluster, id: u64) -> Self {
+        let at = |name: &str| cluster.dir.join(format!("node-{id}/{name}"));
+        Self {
+            cert: CertificateDer::pem_file_iter(at("node.pem")).unwrap().map(Result::unwrap).collect(),
+            key: PrivateKeyDer::from_pem_file(at("node.key")).unwrap(),
+        }
+    }
+
+    /// Whether node `to` takes a connection for checkpoints from node `from`, who shows this.
+    fn are_taken(&self, cluster: &Cluster, from: u64, to: u64) -> bool {
+        let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots(cluster))
+            .with_client_auth_cert(self.cert.clone(), self.key.clone_key())
+            .unwrap();
+        let name = format!("node-{to}.catamaran.internal").try_into().unwrap();
+        let mut tls = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut stream = TcpStream::connect(peer_address(cluster, to)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+        let numbers = [from, to, 77].map(u64::to_be_bytes).concat();
+        let mut welcome = [0; 32];
+        let said = stream.write_all(&[&b"catamaran-peer\0\x01\x02"[..], &numbers].concat());
+        said.and_then(|()| stream.read_exact(&mut welcome)).is_ok() && welcome[16..24] == to.to_be_bytes()
+    }
+}
+
+/// The authorities of a cluster.
+fn roots(cluster: &Cluster) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_file_iter(cluster.dir.join("ca.pem")).unwrap() {
+        roots.add(root.unwrap()).unwrap();
+    }
+    roots
+}
+
+/// Whether who trusts the authority of the cluster can speak DNS over TLS with a node.
+fn greets_clients(cluster: &Cluster, id: u64) -> bool {
+    let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots(cluster))
+        .with_no_client_auth();
+    let mut tls = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
+    let Ok(mut stream) = TcpStream::connect(cluster.dot(id)) else { return false };
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    while tls.is_handshaking() {
+        if tls.complete_io(&mut stream).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Where its peers connect to a node.
+fn peer_address(cluster: &Cluster, id: u64) -> SocketAddr {
+    let text = std::fs::read_to_string(config(cluster, id)).unwrap();
+    let config: toml::Table = text.parse().unwrap();
+    config["peer"]["listen"].as_str().unwrap().parse().unwrap()
+}
+
+fn members(status: &Value) -> &Vec<Value> {
+    status["members"].as_array().unwrap()
+}
+
+/// Waits until every node has said which certificate it shows.
+fn certificates(cluster: &Cluster) -> Vec<(u64, u64)> {
+    wait_for("every node's word on its certificate", || {
+        let status = cluster.status(1).filter(|status| status["authorities"] == 1)?;
+        let of = |member: &Value| {
+            let certificate = &member["certificate"];
+            Some((certificate["authority"].as_u64()?, certificate["renewal"].as_u64()?))
+        };
+        members(&status).iter().map(of).collect()
+    })
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
+}
+
+/// Runs a command of `cluster`, which must do; gives what it printed.
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let output = cluster.run(&[&["cluster"], words].concat());
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    text(&output)
+}
+
+fn wait_for_more(streams: &[Stream]) {
+    let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
+    wait_for("acknowledged updates", || {
+        streams.iter().zip(&before).all(|(stream, before)| stream.acknowledged() >= before + 50).then_some(())
+    });
+}
+
+#[test]
+fn certificates_rotate_under_load_without_an_election() {
+    let mut cluster = Cluster::start_encrypted("rotate", 3);
+    cluster.settle();
+    assert_eq!(certificates(&cluster), [(1, 0); 3]);
+    let id = std::fs::read_to_string(cluster.dir.join("cluster.id")).unwrap();
+    let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("c{id}"))).collect();
+    wait_for_more(&streams);
+    let of = |id: u64| cluster.status(id).map(|status| (status["term"].as_u64(), status["leader"].as_u64())).unwrap();
+    let before: Vec<_> = cluster.ids().map(of).collect();
+
+    let first = Files::of(&cluster, 2);
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows a new certificate"));
+    assert_eq!(certificates(&cluster), [(1, 1); 3]);
+    let second = Files::of(&cluster, 2);
+    assert!(first.cert != second.cert && first.key != second.key);
+    assert!(first.are_taken(&cluster, 2, 1) && second.are_taken(&cluster, 2, 1), "of the same authority");
+    assert!(!second.are_taken(&cluster, 3, 1), "it is not that of node 3");
+    wait_for_more(&streams);
+
+    let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
+    assert_eq!(said.lines().count(), 3, "{said}");
+    wait_for_more(&streams);
+    assert_eq!(certificates(&cluster), [(2, 1); 3]);
+    let third = Files::of(&cluster, 2);
+    wait_for("the old authority to go", || (!second.are_taken(&cluster, 2, 1)).then_some(()));
+    assert!(third.are_taken(&cluster, 2, 1) && !first.are_taken(&cluster, 2, 1));
+    assert!(cluster.metric(1, "catamaran_node_certificate_expiry_timestamp_seconds{node=\"2\"}") > 1_700_000_000);
+
+    // What clients see on this machine is of the new authority too, as is what they trust.
+    cluster.ids().for_each(|id| wait_for("its certificate for clients", || greets_clients(&cluster, id).then_some(())));
+
+    let after: Vec<_> = cluster.ids().map(of).collect();
+    assert_eq!(after, before, "no election, and no other leader");
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    assert_on_every_node(&cluster, &names);
+    // All of them start again with what they have by now, as the same cluster.
+    assert_eq!(cluster.end("TERM"), Some(0));
+    cluster.resume_encrypted();
+    cluster.settle();
+    assert_eq!(certificates(&cluster), [(2, 1); 3]);
+    assert_eq!(std::fs::read_to_string(cluster.dir.join("cluster.id")).unwrap(), id);
+    assert!(Files::of(&cluster, 2).are_taken(&cluster, 2, 1));
+}
+
+#[test]
+fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
+    let mut cluster = Cluster::start("rotate-down", 3, &[]);
+    certificates(&cluster);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    wait_for("node 3 to be the only one that is waited for", || {
+        let waits = cluster.run(&["cluster", "rotate", "--authority", "--wait", "1"]);
+        assert!(!waits.status.success(), "{}", text(&waits));
+        text(&waits).contains("it waits for node 3").then_some(())
+    });
+    let table = done(&cluster, &["status"]);
+    assert!(table.contains("the authority is being replaced"), "{table}");
+    nodes.start(&cluster, 3);
+    let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
+    assert_eq!(said.lines().count(), 2, "it goes on with the second step: {said}");
+    assert_eq!(certificates(&cluster), [(2, 0); 3]);
+    cluster.settle();
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+/// Gives a node, which does not run, a certificate of the cluster's authority that has ended.
+fn let_end(cluster: &Cluster, id: u64) {
+    let key = |file: &str| KeyPair::from_pem(&std::fs::read_to_string(cluster.dir.join(file)).unwrap()).unwrap();
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = DistinguishedName::new();
+    authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+    let mut node = CertificateParams::new(vec![format!("node-{id}.catamaran.internal")]).unwrap();
+    node.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    node.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let own = key(&format!("node-{id}/node.key"));
+    let ended = node.signed_by(&own, &Issuer::new(authority, key("ca.key"))).unwrap();
+    std::fs::write(cluster.dir.join(format!("node-{id}/node.pem")), ended.pem()).unwrap();
+}
+
+#[test]
+fn a_node_whose_certificate_ended_while_it_was_down_comes_back() {
+    let mut cluster = Cluster::start("rotate-ended", 3, &[]);
+    certificates(&cluster);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    [1, 3].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    assert!(Files::of(&cluster, 2).are_taken(&cluster, 2, 1));
+    let_end(&cluster, 2);
+    assert!(!Files::of(&cluster, 2).are_taken(&cluster, 2, 1), "it has ended");
+    nodes.start(&cluster, 2);
+    cluster.settle();
+    wait_for("its new certificate", || Files::of(&cluster, 2).are_taken(&cluster, 2, 1).then_some(()));
+    // So does a whole cluster, of which none would let another in.
+    cluster.ids().for_each(|id| nodes.stop(id));
+    cluster.ids().for_each(|id| let_end(&cluster, id));
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    cluster.settle();
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
+    let cluster = Cluster::start("rotate-join", 1, &[]);
+    let token = || done(&cluster, &["add"]).trim().to_owned();
+    let two = Joined::start(&cluster, 2, &token());
+    let votes = |at: &Joined, ids: &[u64]| {
+        let status = at.status().filter(|status| status["serving"] == "yes" && status["authorities"] == 1)?;
+        let voters = members(&status).iter().filter(|member| member["voter"] == true);
+        (voters.map(|member| member["node"].as_u64().unwrap()).collect::<Vec<_>>() == ids).then_some(())
+    };
+    wait_for("node 2 to vote", || votes(&two, &[1, 2]));
+    let three = Joined::start(&cluster, 3, &token());
+    wait_for("node 3 to vote", || votes(&three, &[1, 2, 3]));
+    // The machine with the key of the authority is lost.
+    kill("KILL", cluster.pid(1).unwrap());
+    cluster.wait_for_line("node 1 ended");
+    std::fs::remove_file(cluster.dir.join("ca.key")).unwrap();
+    std::fs::remove_dir_all(cluster.dir.join("node-1")).unwrap();
+
+    let dir = cluster.dir.join("joined-2");
+    assert!(!dir.join("ca.key").exists());
+    let at_two = |words: &[&str]| at(&dir, words);
+    wait_for("another leader", || three.status()?["leader"].as_u64().filter(|leader| *leader != 1));
+    let token = at_two(&["add"]);
+    let four = Joined::start(&cluster, 4, token.trim());
+    wait_for("node 4 to vote", || votes(&four, &[1, 2, 3, 4]));
+    wait_for("its answers", || four.answers().then_some(()));
+    at_two(&["remove", "1"]);
+    wait_for("node 1 to be out", || votes(&four, &[2, 3, 4]));
+    // It needs no file of the founder either to get another authority.
+    assert_eq!(at_two(&["rotate", "--authority", "--wait", "40"]).lines().count(), 3);
+    wait_for("certificates of it", || {
+        let status = four.status()?;
+        members(&status).iter().all(|member| member["certificate"]["authority"] == 2).then_some(())
+    });
+}
+
+/// Runs a command of `cluster` by the files of a node, which must do; gives what it printed.
+fn at(dir: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(CATAMARAN);
+    let output = command
+        .arg("cluster")
+        .args(words)
+        .args(["--dir", dir.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    text(&output)
+}

@@ -1,0 +1,98 @@
+//! The key that seals secrets: replaced when a node goes, and by command, while clients go on.
+
+use crate::members::Joined;
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::updates::{Stream, add, rcode};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn run(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(CATAMARAN);
+    command.args(words).args(["--dir", dir.to_str().unwrap()]).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
+}
+
+/// Runs what must do; gives what it printed.
+fn done(dir: &Path, words: &[&str]) -> String {
+    let output = run(dir, words);
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    text(&output)
+}
+
+fn votes(at: &Joined, ids: &[u64]) -> Option<()> {
+    let status = at.status().filter(|status| status["serving"] == "yes" && status["authorities"] == 1)?;
+    let voters = status["members"].as_array()?.iter().filter(|member| member["voter"] == true);
+    (voters.map(|member| member["node"].as_u64().unwrap()).collect::<Vec<_>>() == ids).then_some(())
+}
+
+/// An update through a node, signed by the key of the cluster; its RCODE.
+fn update(cluster: &Cluster, to: SocketAddr, owner: &str) -> Option<u8> {
+    let message = add(&cluster.client_key(), &format!("{owner}.example.test."));
+    exchange(Transport::Udp, to, &message, Duration::from_secs(5)).map(|response| rcode(&message, &response))
+}
+
+#[test]
+fn a_node_that_was_removed_can_open_nothing_new() {
+    let cluster = Cluster::start("data-key", 1, &[]);
+    let token = || done(&cluster.dir, &["cluster", "add"]).trim().to_owned();
+    let mut two = Joined::start(&cluster, 2, &token());
+    wait_for("node 2 to vote", || votes(&two, &[1, 2]));
+    let three = Joined::start(&cluster, 3, &token());
+    wait_for("node 3 to vote", || votes(&three, &[1, 2, 3]));
+    let key_of = |dir: &Path| std::fs::read_to_string(dir.join("data.key")).unwrap();
+    let [second, third] = ["joined-2", "joined-3"].map(|name| cluster.dir.join(name));
+    let old = key_of(&third);
+    assert_eq!([key_of(&cluster.dir), key_of(&second)], [old.clone(), old.clone()]);
+    let old_key = old.split_whitespace().last().unwrap();
+    let scratch = Scratch::new("data-key");
+    let old_file = scratch.file("old.key", &old);
+
+    let stream = Stream::start(&cluster, 1, "d");
+    done(&cluster.dir, &["cluster", "remove", "3"]);
+    let is_sealed_by = |status: Option<Value>, number: u64| {
+        status.filter(|status| status["data_key"] == number && status["data_key_changes"] == false).map(drop)
+    };
+    wait_for("the next key at node 1", || is_sealed_by(cluster.status(1), 2));
+    wait_for("the next key at node 2", || is_sealed_by(two.status(), 2));
+    wait_for("the old key to be forgotten", || {
+        let files = [key_of(&cluster.dir), key_of(&second)];
+        (files[0] == files[1] && !files[0].contains(old_key) && files[0].contains("\n2 ")).then_some(())
+    });
+    assert_eq!(key_of(&third), old, "who went got nothing");
+    // What the old key sealed is open to all that stay, and to whoever starts again.
+    let before = stream.acknowledged();
+    wait_for("updates signed by it", || (stream.acknowledged() >= before + 20).then_some(()));
+    wait_for("an update through node 2", || (update(&cluster, two.dns, "two") == Some(0)).then_some(()));
+    two.restart();
+    wait_for("node 2 again", || votes(&two, &[1, 2]));
+    wait_for("its word on an update", || (update(&cluster, two.dns, "again") == Some(0)).then_some(()));
+    done(&second, &["key", "add", "late", "--update", "--zone", "example.test"]);
+
+    let file = scratch.path().join("backup").to_str().unwrap().to_owned();
+    done(&cluster.dir, &["cluster", "backup", &file, "--with-data-key"]);
+    let port = free_ports(3);
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let restore = |key: &str| {
+        let words = ["cluster", "restore", &file, "--data-key", key, "--dns", &dns, "--peer", &peer, "--api", &api];
+        run(&scratch.path().join("new"), &words)
+    };
+    let refused = restore(&old_file);
+    assert!(!refused.status.success() && text(&refused).contains("does not open the secret"), "{}", text(&refused));
+    let restored = restore(&format!("{file}.key"));
+    assert!(restored.status.success() && text(&restored).contains("2 keys"), "{}", text(&restored));
+
+    // By command, and for who joins later.
+    let said = done(&second, &["cluster", "rotate", "--data-key", "--wait", "40"]);
+    assert!(said.contains("data key 3 seals every secret"), "{said}");
+    let four = Joined::start(&cluster, 4, done(&second, &["cluster", "add"]).trim());
+    wait_for("node 4 to vote", || votes(&four, &[1, 2, 4]));
+    wait_for("an update through node 4", || (update(&cluster, four.dns, "four") == Some(0)).then_some(()));
+    stream.finish();
+}
