@@ -11,6 +11,7 @@ mod command_load;
 mod command_merge;
 mod command_profile;
 mod command_report;
+mod command_trace;
 mod command_updates;
 mod self_check;
 
@@ -65,6 +66,9 @@ enum Command {
     /// Populations of clients, out of traces.
     #[command(subcommand, after_help = command_profile::EXAMPLES)]
     Profile(command_profile::Profile),
+    /// Recorded traffic: what is in it, and the same in another format.
+    #[command(subcommand, after_help = command_trace::EXAMPLES)]
+    Trace(command_trace::Trace),
     /// Draws runs: figures and pictures on one page that needs no network.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
         Command::Profile(profile) => command_profile::main(&profile),
+        Command::Trace(trace) => command_trace::main(&trace),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),

@@ -1,0 +1,408 @@
+//! `catlab trace`: what is in recorded traffic, and the same in another format.
+
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use trace::{Format, Message, Options, Reader, Summary, Tally, Transport, Writer};
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab trace info day.pcap.xz
+  catlab trace info --json dnstap.log
+  catlab trace convert day.pcapng.zst --out day.txt.gz
+  awk '$12 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
+  catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
+  catlab trace merge one.pcap two.dnstap --out both.txt
+
+Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together), dnstap,
+our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too. Written: pcap,
+our text, dnsperf's query files; packed when the name ends in .gz or .lz4.
+Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
+
+/// What can be done with a trace.
+#[derive(Subcommand)]
+pub(crate) enum Trace {
+    /// Tells what is in traces, and what of them could not be read.
+    Info(InfoArguments),
+    /// Writes a trace in another format.
+    Convert(ConvertArguments),
+    /// Writes a part of a trace: of its time, of its clients, or only what asks.
+    Cut(CutArguments),
+    /// Writes several traces as one, in the order of time.
+    Merge(MergeArguments),
+}
+
+#[derive(Args)]
+struct ReadArguments {
+    /// Format of what is read; otherwise its first octets tell.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Named>,
+    /// Port that servers answer at, in captures; may be given several times.
+    #[arg(long = "port", value_name = "PORT", default_values_t = [53])]
+    ports: Vec<u16>,
+}
+
+#[derive(Args)]
+struct WriteArguments {
+    /// Where to write it; `-` is standard output.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Format of what is written; otherwise the name of the file tells: .pcap, .txt or .dnsperf.
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Named>,
+}
+
+#[derive(Args)]
+pub(crate) struct InfoArguments {
+    /// Traces; `-` is standard input.
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// As JSON, an object a line for each trace.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    read: ReadArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertArguments {
+    /// The trace; `-` is standard input.
+    trace: PathBuf,
+    #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct CutArguments {
+    /// The trace; `-` is standard input.
+    trace: PathBuf,
+    /// Leave out what was seen earlier than so many seconds after the first message.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    from: f64,
+    /// Leave out what was seen so many seconds after the first message, or later.
+    #[arg(long, value_name = "SECONDS")]
+    until: Option<f64>,
+    /// No more messages than this.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Queries only.
+    #[arg(long)]
+    queries: bool,
+    #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct MergeArguments {
+    /// The traces.
+    #[arg(required = true, num_args = 2..)]
+    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+}
+
+#[derive(Clone, Copy)]
+struct Named(Format);
+
+impl ValueEnum for Named {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Named(Format::Capture),
+                Named(Format::Dnstap),
+                Named(Format::Text),
+                Named(Format::Dnsperf),
+                Named(Format::Zeek),
+                Named(Format::Fsdb),
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.label()))
+    }
+}
+
+/// Does it.
+pub(crate) fn main(trace: &Trace) -> ExitCode {
+    let (word, done) = match trace {
+        Trace::Info(arguments) => ("info", info(arguments)),
+        Trace::Convert(arguments) => ("convert", convert(arguments)),
+        Trace::Cut(arguments) => ("cut", cut(arguments)),
+        Trace::Merge(arguments) => ("merge", merge(arguments)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("catlab trace {word}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let options = Options { format: arguments.format.map(|named| named.0), ports: arguments.ports.clone() };
+    Ok(trace::open(path, &options).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// Shows each message to `each`, until that has seen enough; false when the trace is damaged, which is told.
+fn read(
+    path: &Path,
+    reader: &mut Reader,
+    mut each: impl FnMut(&Message<'_>) -> Result<bool, Box<dyn Error>>,
+) -> Result<bool, Box<dyn Error>> {
+    let bar = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {human_pos} messages").expect("a template"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut count = 0_u64;
+    let is_whole = loop {
+        match reader.next() {
+            Ok(Some(message)) => {
+                if !each(&message)? {
+                    break true;
+                }
+                count += 1;
+                if count.is_multiple_of(4_096) {
+                    bar.set_position(count);
+                }
+            }
+            Ok(None) => break true,
+            Err(error) => {
+                bar.finish_and_clear();
+                eprintln!("{}: {error}; the {count} messages before that stand", path.display());
+                break false;
+            }
+        }
+    };
+    bar.finish_and_clear();
+    Ok(is_whole)
+}
+
+fn info(arguments: &InfoArguments) -> Result<bool, Box<dyn Error>> {
+    let mut are_whole = true;
+    for path in &arguments.traces {
+        let mut reader = open(path, &arguments.read)?;
+        let mut summary = Summary::default();
+        let is_whole = read(path, &mut reader, |message| {
+            summary.add(message);
+            Ok(true)
+        })?;
+        are_whole &= is_whole;
+        if arguments.json {
+            println!("{}", to_json(path, &reader, &summary, is_whole));
+        } else {
+            print_text(path, &reader, &summary);
+        }
+    }
+    Ok(are_whole)
+}
+
+fn to_json(path: &Path, reader: &Reader, summary: &Summary, is_whole: bool) -> serde_json::Value {
+    let tally = reader.tally();
+    let unread: serde_json::Map<_, _> =
+        tally.all_unread().map(|(reason, count)| (reason.label().to_owned(), count.into())).collect();
+    let transports: serde_json::Map<_, _> = Transport::ALL
+        .iter()
+        .zip(summary.transports)
+        .filter(|(_, count)| *count > 0)
+        .map(|(transport, count)| (transport.label().to_owned(), count.into()))
+        .collect();
+    json!({
+        "file": path.display().to_string(),
+        "format": reader.format().label(),
+        "whole": is_whole,
+        "records": tally.records,
+        "messages": tally.messages,
+        "queries": summary.queries,
+        "responses": summary.responses,
+        "octets": summary.octets,
+        "first_ns": summary.span_ns.map(|span| span.0),
+        "last_ns": summary.span_ns.map(|span| span.1),
+        "seconds": summary.seconds(),
+        "backwards": tally.backwards,
+        "clients": summary.client_count(),
+        "servers": summary.server_count(),
+        "ipv6_queries": summary.ipv6,
+        "edns_queries": summary.edns,
+        "dnssec_ok_queries": summary.dnssec_ok,
+        "unreadable_queries": summary.unreadable,
+        "transports": transports,
+        "qtypes": summary.qtypes,
+        "opcodes": summary.opcodes,
+        "rcodes": summary.rcodes,
+        "unread": unread,
+        "lost": tally.lost(),
+    })
+}
+
+fn print_text(path: &Path, reader: &Reader, summary: &Summary) {
+    let tally = reader.tally();
+    println!(
+        "{}: {}, {} messages in {} records",
+        path.display(),
+        reader.format().label(),
+        tally.messages,
+        tally.records
+    );
+    let seconds = summary.seconds();
+    let rate = if seconds > 0.0 {
+        format!(", {:.1} queries a second", summary.queries as f64 / seconds)
+    } else {
+        String::new()
+    };
+    println!("  {} queries and {} responses in {seconds:.3} s{rate}", summary.queries, summary.responses);
+    println!("  {} clients, {} servers", summary.client_count(), summary.server_count());
+    if summary.queries > 0 {
+        println!("  of queries: {}", shares(summary));
+    }
+    for (what, counts) in [("types", &summary.qtypes), ("opcodes", &summary.opcodes), ("RCODEs", &summary.rcodes)] {
+        if !counts.is_empty() {
+            println!("  {what}: {}", most(counts));
+        }
+    }
+    if summary.unreadable > 0 {
+        println!("  {} queries have no question that can be read", summary.unreadable);
+    }
+    if tally.backwards > 0 {
+        println!("  {} messages were seen earlier than the one before them", tally.backwards);
+    }
+    print_unread(tally);
+}
+
+fn shares(summary: &Summary) -> String {
+    let share = |count: u64| 100.0 * count as f64 / summary.queries as f64;
+    let transports = Transport::ALL.iter().zip(summary.transports).filter(|(_, count)| *count > 0);
+    let transports: Vec<_> =
+        transports.map(|(transport, count)| format!("{transport} {:.1} %", share(count))).collect();
+    let [ipv6, edns, dnssec_ok] = [summary.ipv6, summary.edns, summary.dnssec_ok].map(share);
+    format!("{}; IPv6 {ipv6:.1} %, EDNS {edns:.1} %, DO {dnssec_ok:.1} %", transports.join(", "))
+}
+
+fn print_unread(tally: &Tally) {
+    for (reason, count) in tally.all_unread() {
+        let mark = if reason.is_loss() { "lost" } else { "not a message" };
+        println!("  {mark}: {count} {}", reason.meaning());
+    }
+}
+
+/// The most frequent first, and no more than fit a line.
+fn most(counts: &std::collections::BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word.clone()));
+    let shown: Vec<_> = counts.iter().take(10).map(|(word, count)| format!("{word} {count}")).collect();
+    let more = if counts.len() > 10 { format!(" and {} more", counts.len() - 10) } else { String::new() };
+    shown.join(", ") + &more
+}
+
+fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
+    let path = &arguments.out;
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
+    let by_name = || {
+        let known = [(".pcap", Format::Capture), (".txt", Format::Text), (".dnsperf", Format::Dnsperf)];
+        known.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
+    };
+    let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
+        format!("{}: the name does not tell a format; say --to pcap, text or dnsperf", path.display())
+    })?;
+    Ok(Writer::create(path, format).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// Ends the file, and says what is not in it.
+fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
+    let path = arguments.out.display();
+    if writer.left_out() > 0 {
+        eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
+    }
+    Ok(writer.finish().map_err(|error| format!("{path}: {error}"))?)
+}
+
+fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
+    let mut reader = open(&arguments.trace, &arguments.read)?;
+    let mut writer = create(&arguments.write)?;
+    let is_whole = read(&arguments.trace, &mut reader, |message| {
+        writer.write(message)?;
+        Ok(true)
+    })?;
+    finish(writer, &arguments.write)?;
+    tell_lost(&arguments.trace, &reader);
+    Ok(is_whole)
+}
+
+fn tell_lost(path: &Path, reader: &Reader) {
+    for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.is_loss()) {
+        eprintln!("{}: lost: {count} {}", path.display(), reason.meaning());
+    }
+}
+
+fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
+    let mut reader = open(&arguments.trace, &arguments.read)?;
+    let mut writer = create(&arguments.write)?;
+    let (mut first_ns, mut written) = (None, 0);
+    let is_whole = read(&arguments.trace, &mut reader, |message| {
+        let first = *first_ns.get_or_insert(message.at_ns);
+        let after = message.at_ns.saturating_sub(first) as f64 / 1e9;
+        let is_in_time = after >= arguments.from && arguments.until.is_none_or(|to| after < to);
+        if is_in_time && !(arguments.queries && message.is_response()) {
+            writer.write(message)?;
+            written += 1;
+        }
+        Ok(arguments.count.is_none_or(|count| written < count))
+    })?;
+    finish(writer, &arguments.write)?;
+    tell_lost(&arguments.trace, &reader);
+    Ok(is_whole)
+}
+
+/// A message that waits for its turn.
+struct Waiting {
+    at_ns: u64,
+    source: std::net::SocketAddr,
+    destination: std::net::SocketAddr,
+    transport: Transport,
+    octets: Vec<u8>,
+}
+
+fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
+    let mut readers = Vec::new();
+    for path in &arguments.traces {
+        readers.push((path, open(path, &arguments.read)?));
+    }
+    let mut writer = create(&arguments.write)?;
+    let mut are_whole = true;
+    let mut next = |(path, reader): &mut (&PathBuf, Reader)| match reader.next() {
+        Ok(message) => message.map(|message| {
+            let Message { at_ns, source, destination, transport, octets } = message;
+            Waiting { at_ns, source, destination, transport, octets: octets.to_vec() }
+        }),
+        Err(error) => {
+            eprintln!("{}: {error}; what came before that stands", path.display());
+            are_whole = false;
+            None
+        }
+    };
+    let mut waiting: Vec<Option<Waiting>> = readers.iter_mut().map(&mut next).collect();
+    loop {
+        let first = waiting.iter().enumerate().filter_map(|(at, message)| Some((message.as_ref()?.at_ns, at))).min();
+        let Some((_, at)) = first else { break };
+        let taken = std::mem::replace(&mut waiting[at], next(&mut readers[at]));
+        if let Some(Waiting { at_ns, source, destination, transport, octets }) = taken {
+            writer.write(&Message { at_ns, source, destination, transport, octets: &octets })?;
+        }
+    }
+    finish(writer, &arguments.write)?;
+    readers.iter().for_each(|(path, reader)| tell_lost(path, reader));
+    Ok(are_whole)
+}

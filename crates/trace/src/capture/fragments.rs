@@ -1,0 +1,95 @@
+//! Packets that came in fragments, put together.
+
+use super::ip::{Fragment, Packet};
+use crate::limits::{FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENTED_COUNT_MAX, MESSAGE_OCTETS_MAX};
+use crate::tally::{Tally, Unread};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Of fragments of one packet source, destination, protocol and number are the same (RFC 791 3.2; RFC 8200 4.5 takes
+/// the protocol from the first one, which is why it is no part of the key there).
+type Key = (IpAddr, IpAddr, u8, u32);
+
+/// The packets of which a part is there.
+#[derive(Default)]
+pub(super) struct Fragments(BTreeMap<Key, Parts>);
+
+#[derive(Default)]
+struct Parts {
+    began_ns: u64,
+    /// By place.
+    parts: BTreeMap<usize, Vec<u8>>,
+    /// Octets of the whole, once the last part is there.
+    octets: Option<usize>,
+    /// Fragments that were counted as waiting.
+    waiting: u64,
+    /// Of the first part: IPv6 tells the protocol there only for certain.
+    protocol: u8,
+}
+
+impl Fragments {
+    /// Takes one; gives the payload of the packet when it was the last that was missing.
+    pub(super) fn take(
+        &mut self,
+        at_ns: u64,
+        packet: &Packet<'_>,
+        fragment: Fragment,
+        tally: &mut Tally,
+    ) -> Option<Vec<u8>> {
+        let protocol = if packet.source.is_ipv4() { packet.protocol } else { 0 };
+        let key = (packet.source, packet.destination, protocol, fragment.id);
+        let is_old = |parts: &Parts| at_ns.abs_diff(parts.began_ns) > FRAGMENT_LIFE_NS;
+        if self.0.get(&key).is_some_and(is_old) {
+            self.give_up(key, tally);
+        }
+        if !self.0.contains_key(&key) && self.0.len() >= FRAGMENTED_COUNT_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, parts)| parts.began_ns).map(|(&key, _)| key)?;
+            self.give_up(oldest, tally);
+        }
+        let parts = self.0.entry(key).or_insert_with(|| Parts { began_ns: at_ns, ..Parts::default() });
+        parts.waiting += 1;
+        let end = fragment.offset + packet.payload.len();
+        if packet.is_cut || end > MESSAGE_OCTETS_MAX || parts.parts.len() >= FRAGMENT_COUNT_MAX {
+            return None;
+        }
+        if fragment.is_last {
+            parts.octets = Some(end);
+        }
+        if fragment.offset == 0 {
+            parts.protocol = packet.protocol;
+        }
+        // What came first stands: fragments that overlap are forged or sent twice.
+        parts.parts.entry(fragment.offset).or_insert_with(|| packet.payload.to_vec());
+        let whole = parts.whole()?;
+        self.0.remove(&key);
+        Some(whole)
+    }
+
+    /// There will be no more.
+    pub(super) fn end(&mut self, tally: &mut Tally) {
+        while let Some((&key, _)) = self.0.first_key_value() {
+            self.give_up(key, tally);
+        }
+    }
+
+    fn give_up(&mut self, key: Key, tally: &mut Tally) {
+        if let Some(parts) = self.0.remove(&key) {
+            tally.recount(Unread::Fragment, Unread::FragmentAlone, parts.waiting);
+        }
+    }
+}
+
+impl Parts {
+    fn whole(&self) -> Option<Vec<u8>> {
+        let octets = self.octets?;
+        let mut whole = Vec::with_capacity(octets);
+        for (&offset, part) in &self.parts {
+            let seen = whole.len().checked_sub(offset)?;
+            whole.extend_from_slice(part.get(seen..).unwrap_or_default());
+        }
+        (whole.len() >= octets).then(|| {
+            whole.truncate(octets);
+            whole
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! IP packets, of both versions.
+
+use crate::limits::EXTENSIONS_MAX;
+use crate::tally::Unread;
+use std::net::IpAddr;
+
+/// Protocol numbers (RFC 5237).
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+
+/// What matters of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet<'p> {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    /// Of the payload; of a fragment that of the whole packet.
+    pub(super) protocol: u8,
+    pub(super) payload: &'p [u8],
+    /// Whether the capture has less of the payload than the packet had.
+    pub(super) is_cut: bool,
+    /// Set when the payload is a part.
+    pub(super) fragment: Option<Fragment>,
+}
+
+/// Which part of which packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fragment {
+    pub(super) id: u32,
+    /// Of its first octet.
+    pub(super) offset: usize,
+    pub(super) is_last: bool,
+}
+
+pub(super) fn read(packet: &[u8]) -> Result<Packet<'_>, Unread> {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => read_v4(packet),
+        Some(6) => read_v6(packet),
+        Some(_) => Err(Unread::NotIp),
+        None => Err(Unread::HeaderMalformed),
+    }
+}
+
+/// RFC 791 3.1.
+fn read_v4(packet: &[u8]) -> Result<Packet<'_>, Unread> {
+    let header = packet.first_chunk::<20>().ok_or(Unread::HeaderMalformed)?;
+    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let header_octets = usize::from(header[0] & 0x0F) * 4;
+    // Zero: the network card was to fill it in (segmentation offload).
+    let octets = match usize::from(word(2)) {
+        0 => packet.len(),
+        octets => octets,
+    };
+    if header_octets < 20 || octets < header_octets {
+        return Err(Unread::HeaderMalformed);
+    }
+    let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let offset = usize::from(word(6) & 0x1FFF) * 8;
+    let is_last = word(6) & 0x2000 == 0;
+    Ok(Packet {
+        source: address(12),
+        destination: address(16),
+        protocol: header[9],
+        payload: packet.get(header_octets..octets.min(packet.len())).ok_or(Unread::CutShort)?,
+        is_cut: octets > packet.len(),
+        fragment: (offset > 0 || !is_last).then_some(Fragment { id: u32::from(word(4)), offset, is_last }),
+    })
+}
+
+/// RFC 8200 3 and 4.
+fn read_v6(packet: &[u8]) -> Result<Packet<'_>, Unread> {
+    let (header, rest) = packet.split_first_chunk::<40>().ok_or(Unread::HeaderMalformed)?;
+    let octets = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        0 => rest.len(),
+        octets => octets,
+    };
+    let mut payload = &rest[..octets.min(rest.len())];
+    let is_cut = octets > rest.len();
+    let short = if is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
+    let mut protocol = header[6];
+    let mut fragment = None;
+    for _ in 0..EXTENSIONS_MAX {
+        let &[next, length, c, d] = match protocol {
+            HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | FRAGMENT => {
+                payload.first_chunk::<4>().ok_or(short)?
+            }
+            _ => break,
+        };
+        let skipped = match protocol {
+            FRAGMENT => {
+                let &[e, f, g, h] = payload.get(4..).and_then(<[u8]>::first_chunk).ok_or(short)?;
+                let place = u16::from_be_bytes([c, d]);
+                let (offset, is_last) = (usize::from(place & 0xFFF8), place & 1 == 0);
+                // RFC 6946: a fragment that is all of the packet is none.
+                if offset > 0 || !is_last {
+                    fragment = Some(Fragment { id: u32::from_be_bytes([e, f, g, h]), offset, is_last });
+                }
+                8
+            }
+            // RFC 4302 2.2: in words of four octets, less two.
+            AUTHENTICATION => (usize::from(length) + 2) * 4,
+            _ => (usize::from(length) + 1) * 8,
+        };
+        payload = payload.get(skipped..).ok_or(short)?;
+        protocol = next;
+        if fragment.is_some_and(|fragment| fragment.offset > 0) {
+            break;
+        }
+    }
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&header[at..at + 16]);
+        IpAddr::from(octets)
+    };
+    Ok(Packet { source: address(8), destination: address(24), protocol, payload, is_cut, fragment })
+}

@@ -1,0 +1,228 @@
+//! Captures (pcap and pcapng): frames of a link, and the messages in them.
+//!
+//! ```text
+//!   block --> link --> ip --> fragments --> UDP ---------------> Held
+//!                                      +--> TCP --> streams --+
+//! ```
+
+// Frames of a link, and IP packets in them.
+mod ip;
+mod link;
+// Packets in parts.
+mod fragments;
+// Messages in streams.
+mod streams;
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::limits::{BLOCK_OCTETS_MAX, INTERFACES_MAX};
+use crate::message::{Message, Transport, has_header};
+use crate::tally::{Tally, Unread};
+use fragments::Fragments;
+use ip::{Packet, TCP, UDP};
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+use std::io::BufRead;
+use std::net::SocketAddr;
+use streams::Streams;
+
+/// Reads a capture.
+pub(crate) struct CaptureReader {
+    blocks: Box<dyn PcapReaderIterator + Send>,
+    interfaces: Vec<Interface>,
+    at: u64,
+    decoder: Decoder,
+    is_ended: bool,
+}
+
+/// How its frames begin, and how it counts time.
+#[derive(Clone, Copy)]
+struct Interface {
+    link: Linktype,
+    units: u64,
+    offset_s: i64,
+}
+
+impl CaptureReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
+        let blocks = create_reader(BLOCK_OCTETS_MAX, octets).map_err(|error| wrong(0, &error))?;
+        Ok(Self { blocks, interfaces: Vec::new(), at: 0, decoder: Decoder::new(ports), is_ended: false })
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        if self.is_ended {
+            return Ok(false);
+        }
+        match self.blocks.next() {
+            Ok((used, block)) => {
+                if let Some(frame) = frame_of(&block, &mut self.interfaces) {
+                    self.decoder.frame(&frame, held, tally);
+                }
+                self.blocks.consume(used);
+                self.at += used as u64;
+                Ok(true)
+            }
+            Err(PcapError::Incomplete(_)) => {
+                let refilled = self.blocks.refill().map_err(|error| wrong(self.at, &error));
+                refilled.map(|()| true).inspect_err(|_| self.end(tally))
+            }
+            Err(PcapError::Eof) => {
+                self.end(tally);
+                Ok(false)
+            }
+            Err(error) => {
+                let error = wrong(self.at, &error);
+                self.end(tally);
+                Err(error)
+            }
+        }
+    }
+
+    fn end(&mut self, tally: &mut Tally) {
+        self.is_ended = true;
+        self.decoder.end(tally);
+    }
+}
+
+fn wrong<I>(at: u64, error: &PcapError<I>) -> TraceError
+where
+    I: std::fmt::Debug,
+{
+    let what = match error {
+        PcapError::Eof | PcapError::UnexpectedEof | PcapError::Incomplete(_) => "the file ends within a packet",
+        PcapError::BufferTooSmall => "a block is larger than 4 MiB",
+        PcapError::ReadError => "the file cannot be read, or is packed and damaged",
+        PcapError::HeaderNotRecognized => "neither pcap nor pcapng",
+        _ => "no block begins here, or it contradicts itself",
+    };
+    TraceError::Format { format: "capture", at, what: what.into() }
+}
+
+/// One frame, as far as it was captured.
+struct Frame<'f> {
+    at_ns: u64,
+    link: Option<Linktype>,
+    octets: &'f [u8],
+}
+
+/// The frame of a block, if it has one.
+fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) -> Option<Frame<'f>> {
+    match block {
+        PcapBlockOwned::LegacyHeader(header) => {
+            let units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+            *interfaces = vec![Interface { link: header.network, units, offset_s: 0 }];
+            None
+        }
+        PcapBlockOwned::Legacy(packet) => {
+            let interface = interfaces.first()?;
+            let at = u128::from(packet.ts_sec) * u128::from(interface.units) + u128::from(packet.ts_usec);
+            Some(Frame { at_ns: nanoseconds(at, *interface), link: Some(interface.link), octets: packet.data })
+        }
+        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+            interfaces.clear();
+            None
+        }
+        PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
+            if interfaces.len() < INTERFACES_MAX {
+                let units = description.ts_resolution().unwrap_or(1_000_000).max(1);
+                let offset_s = description.ts_offset();
+                interfaces.push(Interface { link: description.linktype, units, offset_s });
+            }
+            None
+        }
+        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+            let interface = interfaces.get(packet.if_id as usize);
+            let at = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let octets = packet.packet_data();
+            let at_ns = interface.map_or(0, |&interface| nanoseconds(u128::from(at), interface));
+            Some(Frame { at_ns, link: interface.map(|interface| interface.link), octets })
+        }
+        // It has no time.
+        PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(Frame {
+            at_ns: 0,
+            link: interfaces.first().map(|interface| interface.link),
+            octets: packet.packet_data(),
+        }),
+        PcapBlockOwned::NG(_) => None,
+    }
+}
+
+/// A time in the units of an interface; one that is beyond all times is the last one.
+fn nanoseconds(units: u128, interface: Interface) -> u64 {
+    let nanoseconds = units * 1_000_000_000 / u128::from(interface.units);
+    let at =
+        i128::try_from(nanoseconds).unwrap_or(i128::MAX).saturating_add(i128::from(interface.offset_s) * 1_000_000_000);
+    u64::try_from(at.max(0)).unwrap_or(u64::MAX)
+}
+
+/// Frames in, messages out.
+struct Decoder {
+    ports: Vec<u16>,
+    fragments: Fragments,
+    streams: Streams,
+}
+
+impl Decoder {
+    fn new(ports: Vec<u16>) -> Self {
+        Self { ports, fragments: Fragments::default(), streams: Streams::default() }
+    }
+
+    /// Each frame gives messages, or is counted by one reason.
+    fn frame(&mut self, frame: &Frame<'_>, held: &mut Held, tally: &mut Tally) {
+        tally.records += 1;
+        let before = held.len();
+        let unread = match frame.link.ok_or(Unread::LinkUnknown).and_then(|link| link::payload(link, frame.octets)) {
+            Ok(packet) => self.packet(frame.at_ns, packet, held, tally),
+            Err(unread) => Err(unread),
+        };
+        let found = (held.len() - before) as u64;
+        tally.messages += found;
+        match unread {
+            Err(unread) if found == 0 => tally.count(unread),
+            _ => tally.further_messages += found.saturating_sub(1),
+        }
+    }
+
+    fn packet(&mut self, at_ns: u64, octets: &[u8], held: &mut Held, tally: &mut Tally) -> Result<(), Unread> {
+        let packet = ip::read(octets)?;
+        match packet.fragment {
+            None => self.payload(at_ns, &packet, held, tally),
+            Some(fragment) => {
+                let whole = self.fragments.take(at_ns, &packet, fragment, tally).ok_or(Unread::Fragment)?;
+                self.payload(at_ns, &Packet { payload: &whole, fragment: None, is_cut: false, ..packet }, held, tally)
+            }
+        }
+    }
+
+    fn payload(&mut self, at_ns: u64, packet: &Packet<'_>, held: &mut Held, tally: &mut Tally) -> Result<(), Unread> {
+        if !matches!(packet.protocol, UDP | TCP) {
+            return Err(Unread::OtherProtocol);
+        }
+        let short = if packet.is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
+        let &[a, b, c, d] = packet.payload.first_chunk::<4>().ok_or(short)?;
+        let [from, to] = [[a, b], [c, d]].map(u16::from_be_bytes);
+        if !self.ports.contains(&from) && !self.ports.contains(&to) {
+            return Err(Unread::OtherPort);
+        }
+        let (source, destination) = (SocketAddr::new(packet.source, from), SocketAddr::new(packet.destination, to));
+        if packet.protocol == TCP {
+            return self.streams.take(at_ns, (source, destination), packet, held, tally);
+        }
+        let (header, payload) = packet.payload.split_first_chunk::<8>().ok_or(short)?;
+        // RFC 768: the length counts the header; zero is that of a jumbogram, or of what a network card was to fill in.
+        let octets = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+            0 => payload,
+            length => payload.get(..length.checked_sub(8).ok_or(Unread::HeaderMalformed)?).ok_or(short)?,
+        };
+        if !has_header(octets) {
+            return Err(Unread::TooShort);
+        }
+        held.push(Message { at_ns, source, destination, transport: Transport::Udp, octets });
+        Ok(())
+    }
+
+    fn end(&mut self, tally: &mut Tally) {
+        self.fragments.end(tally);
+        self.streams.end(tally);
+    }
+}

@@ -1,0 +1,74 @@
+//! LDplayer's text (Fsdb): the first line names the columns, `#fsdb time src_ip qname qclass qtype protocol`.
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::lines::{Lines, columns_of, seconds};
+use crate::message::{Message, Transport};
+use crate::tally::{Tally, Unread};
+use crate::words;
+use std::io::BufRead;
+use std::net::{Ipv4Addr, SocketAddr};
+use wire::Name;
+use wire::builder::MessageBuilder;
+
+const FORMAT: &str = "fsdb";
+const COLUMNS: [&str; 6] = ["time", "src_ip", "qname", "qclass", "qtype", "protocol"];
+
+/// Reads one. A query that says nothing else goes to port 53 of no address.
+pub(crate) struct FsdbReader {
+    lines: Lines,
+    columns: Option<[usize; COLUMNS.len()]>,
+}
+
+impl FsdbReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self { lines: Lines::new(octets), columns: None }
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        let Some(line) = self.lines.next(FORMAT)? else { return Ok(false) };
+        let line = String::from_utf8_lossy(line).into_owned();
+        if let Some(names) = line.strip_prefix("#fsdb") {
+            self.columns = Some(self.columns(names)?);
+            return Ok(true);
+        }
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(true);
+        }
+        let Some(columns) = self.columns else {
+            let what = "a line before the one that names the columns (#fsdb)".into();
+            return Err(TraceError::Format { format: FORMAT, at: self.lines.number, what });
+        };
+        tally.records += 1;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match query(columns.map(|column| words.get(column).copied().unwrap_or("-"))) {
+            Ok((at_ns, source, transport, octets)) => {
+                let destination = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 53);
+                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+                tally.messages += 1;
+            }
+            Err(unread) => tally.count(unread),
+        }
+        Ok(true)
+    }
+
+    fn columns(&self, names: &str) -> Result<[usize; COLUMNS.len()], TraceError> {
+        // `-F t` and the like say what is between columns: any white space is taken.
+        let names: Vec<&str> =
+            names.split_whitespace().skip_while(|word| word.starts_with('-') || word.len() == 1).collect();
+        columns_of(FORMAT, self.lines.number, names.into_iter(), COLUMNS)
+    }
+}
+
+fn query(
+    [at, source, qname, qclass, qtype, protocol]: [&str; 6],
+) -> Result<(u64, SocketAddr, Transport, Vec<u8>), Unread> {
+    let at_ns = seconds(at).ok_or(Unread::LineMalformed)?;
+    let source = SocketAddr::new(source.parse().map_err(|_| Unread::LineMalformed)?, 0);
+    let transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
+    let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
+    let qtype = words::rtype(qtype).ok_or(Unread::NotSendable)?;
+    let qclass = words::class(qclass).ok_or(Unread::NotSendable)?;
+    let message = MessageBuilder::new(wire::parse::Header::default()).question(qname.as_ref(), qtype, qclass);
+    Ok((at_ns, source, transport, message.build()))
+}

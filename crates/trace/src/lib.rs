@@ -1,0 +1,43 @@
+//! Recorded DNS traffic: reads what captures it, one message after the other, and writes it.
+//!
+//! ```text
+//!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
+//!                  +--> dnstap, text, dnsperf, Zeek, Fsdb ----------------+--> Message, one at a time --> writers
+//!                                                                         +--> Tally: what could not be read, and why
+//! ```
+//!
+//! Nothing is dropped in silence: every frame, segment and line that gives no message is counted by its reason. Memory
+//! is bounded by [`limits`], however long a trace is.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+// What is recorded.
+mod message;
+pub use message::{Message, Transport};
+// What could not be read, by reason.
+mod tally;
+pub use tally::{Tally, Unread};
+mod error;
+pub use error::TraceError;
+
+// Files, as they lie there.
+mod unpack;
+// What they hold.
+mod capture;
+mod dnsperf;
+mod dnstap;
+mod fsdb;
+mod held;
+mod lines;
+mod text;
+mod words;
+mod zeek;
+// Any of them.
+mod reader;
+pub use reader::{Format, Options, Reader, open};
+mod writer;
+pub use writer::Writer;
+// What is in one.
+mod summary;
+pub use summary::Summary;

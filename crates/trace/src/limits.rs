@@ -1,0 +1,43 @@
+//! Every bound of this crate.
+
+/// Octets of a DNS message (RFC 1035 4.2.2).
+pub const MESSAGE_OCTETS_MAX: usize = 65_535;
+/// Octets of the header of a DNS message (RFC 1035 4.1.1): what is shorter is none.
+pub const HEADER_OCTETS: usize = 12;
+
+/// Octets of one block of a capture.
+pub const BLOCK_OCTETS_MAX: usize = 4 << 20;
+/// Interfaces of one section of a capture.
+pub const INTERFACES_MAX: usize = 65_536;
+/// VLAN tags of one frame.
+pub const VLAN_TAGS_MAX: usize = 4;
+/// Extension headers of one IPv6 packet.
+pub const EXTENSIONS_MAX: usize = 16;
+
+/// Packets in fragments that are put together at one time; the oldest is given up for another.
+pub const FRAGMENTED_COUNT_MAX: usize = 4_096;
+/// Fragments of one packet.
+pub const FRAGMENT_COUNT_MAX: usize = 64;
+/// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
+pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
+
+/// TCP streams that are followed at one time, each direction for itself; the one that was quiet longest is given up for
+/// another.
+pub const STREAM_COUNT_MAX: usize = 65_536;
+/// Segments of one stream that wait for one that is missing; then it counts as lost.
+pub const SEGMENTS_WAITING_MAX: usize = 256;
+/// Octets of all segments that wait.
+pub const SEGMENT_OCTETS_WAITING_MAX: usize = 256 << 20;
+
+/// Octets of one frame of Frame Streams; those of dnstap hold two messages.
+pub const FRAME_OCTETS_MAX: usize = 256 << 10;
+/// Octets of a line of text.
+pub const LINE_OCTETS_MAX: usize = 256 << 10;
+
+/// Octets that are unpacked ahead, in blocks of so many.
+pub const UNPACKED_OCTETS: usize = 64 << 10;
+/// How many such blocks.
+pub const UNPACKED_BLOCKS_MAX: usize = 8;
+
+/// Addresses that a summary tells apart.
+pub const CLIENT_COUNT_MAX: usize = 4 << 20;

@@ -1,0 +1,241 @@
+//! Our text: a line for each message, columns apart by white space, to be edited by hand and by awk.
+//!
+//! ```text
+//! time source port destination port transport id opcode rcode flags qname qclass qtype edns octets
+//! ```
+//!
+//! `octets` is `-` where the other columns say all that is in the message; otherwise it is the message in base 16, and
+//! is what counts: the columns from `id` on are then for reading only. Who edits such a line writes `-` there, and what
+//! the columns do not say is gone.
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::lines::{Lines, place, seconds};
+use crate::message::{Message, Transport, has_header};
+use crate::tally::{Tally, Unread};
+use crate::words;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::Rcode;
+use wire::parse::Header;
+
+const FORMAT: &str = "text";
+/// How such a file begins.
+pub(crate) const MAGIC: &str = "# catlab trace 1";
+const COLUMN_COUNT: usize = 15;
+const COLUMNS: &str =
+    "# time source port destination port transport id opcode rcode flags qname qclass qtype edns octets";
+
+/// Reads it.
+pub(crate) struct TextReader(Lines);
+
+impl TextReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self(Lines::new(octets))
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        let Some(line) = self.0.next(FORMAT)? else { return Ok(false) };
+        if line.is_empty() || line.starts_with(b"#") {
+            return Ok(true);
+        }
+        tally.records += 1;
+        match std::str::from_utf8(line).map_err(|_| Unread::LineMalformed).and_then(read) {
+            Ok(line) => {
+                let Line { at_ns, source, destination, transport, octets } = line;
+                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+                tally.messages += 1;
+            }
+            Err(unread) => tally.count(unread),
+        }
+        Ok(true)
+    }
+}
+
+struct Line {
+    at_ns: u64,
+    source: SocketAddr,
+    destination: SocketAddr,
+    transport: Transport,
+    octets: Vec<u8>,
+}
+
+fn read(line: &str) -> Result<Line, Unread> {
+    let mut columns = [""; COLUMN_COUNT];
+    let mut words = line.split_ascii_whitespace();
+    for column in &mut columns {
+        *column = words.next().ok_or(Unread::LineMalformed)?;
+    }
+    if words.next().is_some() {
+        return Err(Unread::LineMalformed);
+    }
+    let [at, source, source_port, destination, destination_port, transport, rest @ ..] = columns;
+    let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
+    let octets = match rest[8] {
+        "-" => compose(rest)?,
+        octets => HEXLOWER_PERMISSIVE.decode(octets.as_bytes()).map_err(|_| Unread::LineMalformed)?,
+    };
+    if !has_header(&octets) {
+        return Err(Unread::TooShort);
+    }
+    Ok(Line {
+        at_ns: seconds(at).ok_or(Unread::LineMalformed)?,
+        source: place(source, source_port)?,
+        destination: place(destination, destination_port)?,
+        transport: transport.parse().map_err(|()| Unread::LineMalformed)?,
+        octets,
+    })
+}
+
+/// The message that the columns from `id` on say.
+fn compose([id, opcode, rcode, flags, qname, qclass, qtype, edns, _]: [&str; 9]) -> Result<Vec<u8>, Unread> {
+    let known = |rcode: &&str| (0..16).map(Rcode).any(|known| words::rcode_word(known) == **rcode);
+    let rcode =
+        Some(rcode).filter(known).and_then(|rcode| (0..16).map(Rcode).find(|known| words::rcode_word(*known) == rcode));
+    let mut header = Header {
+        id: id.parse().map_err(|_| Unread::LineMalformed)?,
+        opcode: words::opcode(opcode).ok_or(Unread::LineMalformed)?,
+        rcode: rcode.ok_or(Unread::LineMalformed)?.0 as u8,
+        ..Header::default()
+    };
+    for flag in flags.split(',').filter(|flag| *flag != "-") {
+        *flag_of(&mut header, flag).ok_or(Unread::LineMalformed)? = true;
+    }
+    let mut message = MessageBuilder::new(header);
+    if qname != "-" {
+        let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
+        let qtype = words::rtype(qtype).ok_or(Unread::NotSendable)?;
+        message = message.question(qname.as_ref(), qtype, words::class(qclass).ok_or(Unread::NotSendable)?);
+    }
+    if edns != "-" {
+        let (payload, dnssec_ok) = edns.strip_suffix(",do").map_or((edns, false), |payload| (payload, true));
+        message = message.edns(payload.parse().map_err(|_| Unread::LineMalformed)?, dnssec_ok);
+    }
+    Ok(message.build())
+}
+
+const FLAGS: [&str; 8] = ["qr", "aa", "tc", "rd", "ra", "z", "ad", "cd"];
+
+fn flag_of<'h>(header: &'h mut Header, flag: &str) -> Option<&'h mut bool> {
+    Some(match flag {
+        "qr" => &mut header.qr,
+        "aa" => &mut header.aa,
+        "tc" => &mut header.tc,
+        "rd" => &mut header.rd,
+        "ra" => &mut header.ra,
+        "z" => &mut header.z,
+        "ad" => &mut header.ad,
+        "cd" => &mut header.cd,
+        _ => return None,
+    })
+}
+
+/// Writes what begins a file.
+pub(crate) fn begin(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{MAGIC}\n{COLUMNS}")
+}
+
+/// Writes a line.
+pub(crate) fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let Message { at_ns, source, destination, transport, octets } = message;
+    let (s, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+    write!(out, "{s}.{ns:09} {} {} ", source.ip(), source.port())?;
+    write!(out, "{} {} {transport}", destination.ip(), destination.port())?;
+    let columns = columns_of(octets);
+    columns.iter().try_for_each(|column| write!(out, " {column}"))?;
+    let all: [&str; 9] = std::array::from_fn(|at| columns.get(at).map_or("-", String::as_str));
+    if compose(all).is_ok_and(|composed| composed == *octets) {
+        writeln!(out, " -")
+    } else {
+        writeln!(out, " {}", HEXLOWER_PERMISSIVE.encode(octets))
+    }
+}
+
+/// What can be said of a message in columns, from `id` to `edns`.
+fn columns_of(octets: &[u8]) -> [String; 8] {
+    let mut header = Header::parse(octets).unwrap_or_default();
+    let flags: Vec<&str> =
+        FLAGS.into_iter().filter(|flag| flag_of(&mut header, flag).is_some_and(|flag| *flag)).collect();
+    let message = wire::parse::Message::parse(octets).ok();
+    let rcode = message.as_ref().map_or(Rcode(header.rcode.into()), wire::parse::Message::rcode);
+    // Of a message that is malformed behind it, the question may stand.
+    let question = wire::parse::FirstQuestion::read(octets).ok().filter(|_| header.counts[0] > 0);
+    let [qname, qclass, qtype] = match &question {
+        Some(question) => {
+            [question.qname.to_string(), words::class_word(question.qclass), words::rtype_word(question.qtype)]
+        }
+        None => ["-", "-", "-"].map(str::to_owned),
+    };
+    let edns = message
+        .and_then(|message| message.edns())
+        .map_or_else(|| "-".to_owned(), |edns| format!("{}{}", edns.payload, if edns.dnssec_ok { ",do" } else { "" }));
+    let flags = if flags.is_empty() { "-".to_owned() } else { flags.join(",") };
+    let opcode = words::opcode_word(header.opcode);
+    [header.id.to_string(), opcode, words::rcode_word(rcode), flags, qname, qclass, qtype, edns]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(message: &Message<'_>) -> (String, Line) {
+        let mut out = Vec::new();
+        write(message, &mut out).unwrap();
+        let line = String::from_utf8(out).unwrap();
+        let back = read(line.trim_end()).unwrap();
+        (line, back)
+    }
+
+    fn message(octets: &[u8]) -> Message<'_> {
+        let (source, destination) = ("192.0.2.1:53211".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
+        Message { at_ns: 1_475_762_040_123_456_789, source, destination, transport: Transport::Udp, octets }
+    }
+
+    #[test]
+    fn a_query_is_its_columns() {
+        let name: Name = "WWW.a\\032b.example.".parse().unwrap();
+        let query = MessageBuilder::query(4711, name.as_ref(), wire::Rtype::AAAA).header(|header| header.rd = true);
+        let octets = query.edns(1232, true).build();
+        let (line, back) = round_trip(&message(&octets));
+        assert_eq!(
+            line,
+            "1475762040.123456789 192.0.2.1 53211 2001:db8::53 53 udp 4711 QUERY NOERROR rd WWW.a\\032b.example. IN AAAA 1232,do -\n"
+        );
+        assert_eq!(back.octets, octets);
+    }
+
+    #[test]
+    fn what_columns_cannot_say_is_kept_in_base_16() {
+        let name: Name = "example.".parse().unwrap();
+        let octets = MessageBuilder::query(1, name.as_ref(), wire::Rtype::A).option(10, &[7; 8]).build();
+        let (line, back) = round_trip(&message(&octets));
+        assert!(line.contains(" example. IN A 1232 0001"), "{line}");
+        assert_eq!(back.octets, octets);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_told() {
+        let good = "1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -";
+        assert!(read(good).is_ok());
+        for (wrong, why) in [
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS -", Unread::LineMalformed),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - - -", Unread::LineMalformed),
+            ("x ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -", Unread::LineMalformed),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - 00", Unread::TooShort),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - a..b. IN NS - -", Unread::NotSendable),
+        ] {
+            assert_eq!(read(wrong).err(), Some(why), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_comes_back_octet_for_octet(octets in prop::collection::vec(any::<u8>(), 12..80)) {
+            prop_assert_eq!(round_trip(&message(&octets)).1.octets, octets);
+        }
+    }
+}

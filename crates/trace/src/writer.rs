@@ -1,0 +1,236 @@
+//! Writes traces: our text, dnsperf's query files, and captures.
+
+use crate::message::{Message, Transport};
+use crate::reader::Format;
+use crate::{text, words};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use lz4_flex::frame::{AutoFinishEncoder, FrameEncoder};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+/// Writes one trace.
+pub struct Writer {
+    out: Out,
+    format: Format,
+    /// Of each stream the number of its next octet, so that what is written can be put together again.
+    sequences: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    /// Messages that the format cannot hold.
+    left_out: u64,
+}
+
+enum Out {
+    Plain(Box<dyn Write + Send>),
+    Gzip(GzEncoder<Box<dyn Write + Send>>),
+    Lz4(Box<AutoFinishEncoder<Box<dyn Write + Send>>>),
+}
+
+/// LINKTYPE_RAW.
+const RAW: u32 = 101;
+/// Octets of data of one segment: with its headers it fits an IPv4 packet.
+const SEGMENT_OCTETS_MAX: usize = 65_000;
+/// Streams whose numbers are kept.
+const SEQUENCES_MAX: usize = 1 << 20;
+
+impl Writer {
+    /// Creates the file; `-` is standard output. One that is called `.gz` or `.lz4` is packed.
+    ///
+    /// # Errors
+    /// Of the file; and formats that are not written.
+    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
+        let file: Box<dyn Write + Send> = if path.as_os_str() == "-" {
+            Box::new(BufWriter::new(io::stdout()))
+        } else {
+            Box::new(BufWriter::new(File::create(path)?))
+        };
+        let ends = |ending: &str| path.extension().is_some_and(|extension| extension == ending);
+        let mut out = match () {
+            () if ends("gz") => Out::Gzip(GzEncoder::new(file, Compression::default())),
+            () if ends("lz4") => Out::Lz4(Box::new(FrameEncoder::new(file).auto_finish())),
+            () => Out::Plain(file),
+        };
+        match format {
+            Format::Text => text::begin(out.write())?,
+            Format::Dnsperf => {}
+            Format::Capture => begin_capture(out.write())?,
+            other => {
+                let what = format!("{} is read and not written; write pcap, text or dnsperf", other.label());
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
+        }
+        Ok(Self { out, format, sequences: BTreeMap::new(), left_out: 0 })
+    }
+
+    /// Writes a message.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
+        match self.format {
+            Format::Text => text::write(message, self.out.write()),
+            Format::Dnsperf => match wire::parse::FirstQuestion::read(message.octets) {
+                Ok(question) if !message.is_response() => {
+                    let qtype = words::rtype_word(question.qtype);
+                    writeln!(self.out.write(), "{} {qtype}", question.qname)
+                }
+                _ => {
+                    self.left_out += 1;
+                    Ok(())
+                }
+            },
+            _ => self.capture(message),
+        }
+    }
+
+    /// Messages that were not written, because the format cannot hold them.
+    #[must_use]
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Plain(mut out) => out.flush(),
+            Out::Gzip(out) => out.finish()?.flush(),
+            Out::Lz4(mut out) => out.flush(),
+        }
+    }
+
+    fn capture(&mut self, message: &Message<'_>) -> io::Result<()> {
+        let Message { at_ns, source, destination, transport, octets } = *message;
+        if source.is_ipv4() != destination.is_ipv4() || !matches!(transport, Transport::Udp | Transport::Tcp) {
+            self.left_out += 1;
+            return Ok(());
+        }
+        if transport == Transport::Udp {
+            if octets.len() > SEGMENT_OCTETS_MAX {
+                self.left_out += 1;
+                return Ok(());
+            }
+            return packet(self.out.write(), at_ns, source, destination, None, octets);
+        }
+        if self.sequences.len() >= SEQUENCES_MAX {
+            self.sequences.clear();
+        }
+        let next = self.sequences.entry((source, destination)).or_insert(1);
+        let framed = [&(octets.len() as u16).to_be_bytes(), octets].concat();
+        for part in framed.chunks(SEGMENT_OCTETS_MAX) {
+            packet(self.out.write(), at_ns, source, destination, Some(*next), part)?;
+            *next = next.wrapping_add(part.len() as u32);
+        }
+        Ok(())
+    }
+}
+
+impl Out {
+    fn write(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(out) => out,
+            Self::Gzip(out) => out,
+            Self::Lz4(out) => out,
+        }
+    }
+}
+
+/// Of pcap with nanoseconds: network order, so that a file is the same everywhere.
+fn begin_capture(out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(&0xA1B2_3C4D_u32.to_be_bytes())?;
+    out.write_all(&[0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])?;
+    out.write_all(&0x0004_0000_u32.to_be_bytes())?;
+    out.write_all(&RAW.to_be_bytes())
+}
+
+/// Writes a packet: UDP, or with a number TCP.
+fn packet(
+    out: &mut dyn Write,
+    at_ns: u64,
+    source: SocketAddr,
+    destination: SocketAddr,
+    sequence: Option<u32>,
+    payload: &[u8],
+) -> io::Result<()> {
+    let mut segment = Vec::with_capacity(20 + payload.len());
+    segment.extend_from_slice(&source.port().to_be_bytes());
+    segment.extend_from_slice(&destination.port().to_be_bytes());
+    let (protocol, checksum_at) = match sequence {
+        None => {
+            segment.extend_from_slice(&((8 + payload.len()) as u16).to_be_bytes());
+            segment.extend_from_slice(&[0; 2]);
+            (17, 6)
+        }
+        Some(sequence) => {
+            segment.extend_from_slice(&sequence.to_be_bytes());
+            // Acknowledges one, five words of header, PSH and ACK, a window.
+            segment.extend_from_slice(&[0, 0, 0, 1, 0x50, 0x18, 0xFF, 0xFF, 0, 0, 0, 0]);
+            (6, 16)
+        }
+    };
+    segment.extend_from_slice(payload);
+    let mut header = ip_header(source.ip(), destination.ip(), protocol, segment.len());
+    // RFC 768, RFC 9293 3.1: over the addresses, the protocol, the length and all of the segment.
+    let octets = (segment.len() as u32).to_be_bytes();
+    let addresses = if source.is_ipv4() { &header[12..20] } else { &header[8..40] };
+    let checksum = match sum(&[addresses, &[0, protocol], &octets, &segment]) {
+        // RFC 768: zero says that there is none.
+        0 => 0xFFFF,
+        checksum => checksum,
+    };
+    segment[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+    if source.is_ipv4() {
+        let checksum = sum(&[&header]);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+    let octets = ((header.len() + segment.len()) as u32).to_be_bytes();
+    // The format has 32 bits for seconds.
+    let seconds = u32::try_from(at_ns / 1_000_000_000).unwrap_or(u32::MAX);
+    out.write_all(&seconds.to_be_bytes())?;
+    out.write_all(&((at_ns % 1_000_000_000) as u32).to_be_bytes())?;
+    out.write_all(&octets)?;
+    out.write_all(&octets)?;
+    out.write_all(&header)?;
+    out.write_all(&segment)
+}
+
+fn ip_header(source: IpAddr, destination: IpAddr, protocol: u8, octets: usize) -> Vec<u8> {
+    let mut header = Vec::with_capacity(40);
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            header.extend_from_slice(&[0x45, 0]);
+            header.extend_from_slice(&((20 + octets) as u16).to_be_bytes());
+            header.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            header.extend_from_slice(&source.octets());
+            header.extend_from_slice(&destination.octets());
+        }
+        (source, destination) => {
+            let octets_of = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            header.extend_from_slice(&[0x60, 0, 0, 0]);
+            header.extend_from_slice(&(octets as u16).to_be_bytes());
+            header.extend_from_slice(&[protocol, 64]);
+            header.extend_from_slice(&octets_of(source));
+            header.extend_from_slice(&octets_of(destination));
+        }
+    }
+    header
+}
+
+/// The Internet checksum (RFC 1071).
+fn sum(parts: &[&[u8]]) -> u16 {
+    let mut sum = 0_u32;
+    for part in parts {
+        for word in part.chunks(2) {
+            sum += u32::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
+            sum = (sum & 0xFFFF) + (sum >> 16);
+        }
+    }
+    !(sum as u16)
+}

@@ -1,0 +1,85 @@
+//! Zeek's `dns.log`: a line for each query, with tabs between its columns. Of the response it has no octets, so it
+//! gives queries only.
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::lines::{Lines, columns_of, place, seconds};
+use crate::message::{Message, Transport};
+use crate::tally::{Tally, Unread};
+use std::io::BufRead;
+use std::net::SocketAddr;
+use wire::builder::MessageBuilder;
+use wire::number::{Class, Opcode, Rtype};
+use wire::parse::Header;
+use wire::{Name, number};
+
+const FORMAT: &str = "zeek";
+/// What a query needs.
+const COLUMNS: [&str; 9] =
+    ["ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto", "trans_id", "query", "qtype"];
+
+/// Reads a log.
+pub(crate) struct ZeekReader {
+    lines: Lines,
+    /// Places of [`COLUMNS`], of `qclass` and of `RD`.
+    columns: Option<[usize; COLUMNS.len()]>,
+    qclass: Option<usize>,
+    rd: Option<usize>,
+}
+
+impl ZeekReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self { lines: Lines::new(octets), columns: None, qclass: None, rd: None }
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        let number = self.lines.number + 1;
+        let Some(line) = self.lines.next(FORMAT)? else { return Ok(false) };
+        let line = String::from_utf8_lossy(line);
+        if let Some(comment) = line.strip_prefix('#') {
+            if let Some(names) = comment.strip_prefix("fields\t") {
+                let place = |wanted: &str| names.split('\t').position(|name| name == wanted);
+                self.columns = Some(columns_of(FORMAT, number, names.split('\t'), COLUMNS)?);
+                (self.qclass, self.rd) = (place("qclass"), place("RD"));
+            }
+            return Ok(true);
+        }
+        let Some(columns) = self.columns else {
+            let what = "a line before the one that names the columns (#fields)".into();
+            return Err(TraceError::Format { format: FORMAT, at: number, what });
+        };
+        tally.records += 1;
+        let fields: Vec<&str> = line.split('\t').collect();
+        let field = |place: usize| fields.get(place).copied().unwrap_or("-");
+        let optional = |place: Option<usize>| place.map_or("-", field);
+        match query(columns.map(field), optional(self.qclass), optional(self.rd)) {
+            Ok((at_ns, source, destination, transport, octets)) => {
+                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+                tally.messages += 1;
+            }
+            Err(unread) => tally.count(unread),
+        }
+        Ok(true)
+    }
+}
+
+type Query = (u64, SocketAddr, SocketAddr, Transport, Vec<u8>);
+
+fn query(fields: [&str; COLUMNS.len()], qclass: &str, rd: &str) -> Result<Query, Unread> {
+    let [ts, source, source_port, destination, destination_port, protocol, id, qname, qtype] = fields;
+    let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
+    let (source, destination) = (place(source, source_port)?, place(destination, destination_port)?);
+    let at_ns = seconds(ts).ok_or(Unread::LineMalformed)?;
+    let transport: Transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
+    // A response without its query, or a query without a question.
+    if qname == "-" || qtype == "-" {
+        return Err(Unread::NoMessage);
+    }
+    let number = |text: &str| text.parse::<u16>().map_err(|_| Unread::LineMalformed);
+    let class = if qclass == "-" { Class::IN } else { number::Class(number(qclass)?) };
+    let header = Header { id: number(id)?, opcode: Opcode::QUERY, rd: rd == "T", ..Header::default() };
+    // Zeek writes what is in labels unescaped: a name with a dot or a backslash in a label is another name here.
+    let qname: Name = if qname.is_empty() { Name::root() } else { qname.parse().map_err(|_| Unread::NotSendable)? };
+    let message = MessageBuilder::new(header).question(qname.as_ref(), Rtype(number(qtype)?), class);
+    Ok((at_ns, source, destination, transport, message.build()))
+}

@@ -1,0 +1,174 @@
+//! Real captures, beside what tshark reads in them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trace::{Format, Options, Tally, Unread, Writer, open};
+
+fn data() -> Option<PathBuf> {
+    let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: {} is absent", folder.display());
+    None
+}
+
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder.join("captures")).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Every message, as transport, client, ID and QR; and the tally.
+fn read(path: &Path, ports: &[u16]) -> (Vec<String>, Tally, Option<String>) {
+    let mut reader = open(path, &Options { ports: ports.into(), ..Options::default() }).unwrap();
+    let mut messages = Vec::new();
+    let error = loop {
+        match reader.next() {
+            Ok(Some(message)) => messages.push(format!(
+                "{} {} {} {} {}",
+                message.transport,
+                message.source,
+                message.destination,
+                u16::from_be_bytes([message.octets[0], message.octets[1]]),
+                u8::from(message.is_response())
+            )),
+            Ok(None) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    messages.sort();
+    (messages, reader.tally().clone(), error)
+}
+
+/// The same by tshark; `None` when it is not installed.
+fn tshark(path: &Path) -> Option<Vec<String>> {
+    // It does not read these.
+    let unpacked = std::env::temp_dir().join(format!("catamaran-trace-{}.pcap", std::process::id()));
+    let path = if path.extension().is_some_and(|extension| extension == "xz") {
+        let output = Command::new("xz").arg("-dc").arg(path).output().ok()?;
+        std::fs::write(&unpacked, output.stdout).unwrap();
+        &unpacked
+    } else {
+        path
+    };
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-o", "tcp.desegment_tcp_streams:TRUE", "-Y", "dns && !mdns && !llmnr", "-T", "fields"]);
+    for field in
+        ["ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport"]
+    {
+        command.args(["-e", field]);
+    }
+    command.args(["-e", "dns.id", "-e", "dns.flags.response", "-E", "occurrence=a", "-E", "separator=/t", "-r"]);
+    let output = command.arg(path).output().ok()?;
+    assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+    let mut messages = Vec::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let first = |a: usize, b: usize| if fields[a].is_empty() { fields[b] } else { fields[a] };
+        // Of ICMP errors the addresses are several, and the message inside is no message that was sent.
+        if fields[0].contains(',') || fields[1].contains(',') {
+            continue;
+        }
+        let socket = |address: &str, port: &str| match address.contains(':') {
+            true => format!("[{address}]:{port}"),
+            false => format!("{address}:{port}"),
+        };
+        // It opens DoQ with the secrets that the file has; what is at other ports we count, and do not read.
+        if ![fields[4], fields[5], fields[6], fields[7]].contains(&"53") {
+            continue;
+        }
+        let transport = if fields[4].is_empty() { "tcp" } else { "udp" };
+        let source = socket(first(0, 1), first(4, 6));
+        let destination = socket(first(2, 3), first(5, 7));
+        for (id, response) in fields[8].split(',').zip(fields[9].split(',')) {
+            let id = u16::from_str_radix(id.trim_start_matches("0x"), 16).unwrap();
+            let response = u8::from(matches!(response, "1" | "True"));
+            messages.push(format!("{transport} {source} {destination} {id} {response}"));
+        }
+    }
+    messages.sort();
+    Some(messages)
+}
+
+/// Each frame gave messages, or is counted by one reason.
+fn adds_up(tally: &Tally) -> bool {
+    let unread: u64 = tally.all_unread().map(|(_, count)| count).sum();
+    tally.records == tally.messages - tally.further_messages + unread
+}
+
+#[test]
+fn every_message_that_tshark_reads_is_read() {
+    let Some(folder) = data() else { return };
+    let mut unexplained = BTreeMap::new();
+    for path in captures(&folder) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let (ours, tally, error) = read(&path, &[53]);
+        assert_eq!(error, None, "{name}");
+        assert!(adds_up(&tally), "{name}: {tally:?}");
+        let Some(theirs) = tshark(&path) else {
+            println!("skipped: tshark is not installed");
+            return;
+        };
+        let count = |all: &[String]| {
+            let mut counts = BTreeMap::<String, i64>::new();
+            all.iter().for_each(|message| *counts.entry(message.clone()).or_default() += 1);
+            counts
+        };
+        let mut difference = count(&ours);
+        for (message, times) in count(&theirs) {
+            *difference.entry(message).or_default() -= times;
+        }
+        difference.retain(|_, times| *times != 0);
+        println!("{name}: {} messages, tshark {}, lost {}", ours.len(), theirs.len(), tally.lost());
+        if !difference.is_empty() {
+            unexplained.insert(name, difference);
+        }
+    }
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+}
+
+#[test]
+fn what_is_written_reads_as_what_was_read() {
+    let Some(folder) = data() else { return };
+    let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).unwrap();
+    for path in captures(&folder) {
+        for (ending, format) in [("txt", Format::Text), ("txt.gz", Format::Text), ("pcap.lz4", Format::Capture)] {
+            let copy = scratch.join(format!("copy.{ending}"));
+            let mut reader = open(&path, &Options::default()).unwrap();
+            let mut writer = Writer::create(&copy, format).unwrap();
+            let mut originals = Vec::new();
+            while let Some(message) = reader.next().unwrap() {
+                writer.write(&message).unwrap();
+                originals.push((message.at_ns, message.source, message.destination, message.octets.to_vec()));
+            }
+            assert_eq!(writer.left_out(), 0);
+            writer.finish().unwrap();
+            let mut reader = open(&copy, &Options::default()).unwrap();
+            for original in &originals {
+                let message = reader.next().unwrap().unwrap_or_else(|| panic!("{}: {ending}", path.display()));
+                let copy = (message.at_ns, message.source, message.destination, message.octets.to_vec());
+                assert_eq!(copy, *original, "{}: {ending}", path.display());
+            }
+            assert!(reader.next().unwrap().is_none());
+        }
+    }
+    std::fs::remove_dir_all(&scratch).unwrap();
+}
+
+#[test]
+fn logs_of_servers_are_read() {
+    let Some(folder) = data() else { return };
+    for (file, messages) in [("bind-dnstap.saved.fstrm", 96), ("compactor-test.dnstap", 10), ("dsc-test.dnstap", 2)] {
+        let (found, tally, error) = read(&folder.join("traces").join(file), &[53]);
+        assert!(adds_up(&tally), "{file}: {tally:?}");
+        assert_eq!((found.len(), error), (messages, None), "{file}");
+    }
+    let (found, tally, error) = read(&folder.join("queries/wrccdc-zeek-dns.log.gz"), &[53]);
+    // Nine lines are of responses whose query Zeek had not seen.
+    assert_eq!((found.len(), tally.unread(Unread::NoMessage), tally.lost(), error), (53_606, 9, 9, None));
+}
