@@ -19,9 +19,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
 
-Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together), dnstap,
-our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too. Written: pcap,
-our text, dnsperf's query files; packed when the name ends in .gz or .lz4.
+Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
+dnstap, our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too.
+Written: pcap, our text, dnsperf's query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
 
 /// What can be done with a trace.

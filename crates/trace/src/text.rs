@@ -203,7 +203,8 @@ mod tests {
         let (line, back) = round_trip(&message(&octets));
         assert_eq!(
             line,
-            "1475762040.123456789 192.0.2.1 53211 2001:db8::53 53 udp 4711 QUERY NOERROR rd WWW.a\\032b.example. IN AAAA 1232,do -\n"
+            "1475762040.123456789 192.0.2.1 53211 2001:db8::53 53 udp \
+             4711 QUERY NOERROR rd WWW.a\\032b.example. IN AAAA 1232,do -\n"
         );
         assert_eq!(back.octets, octets);
     }
