@@ -93,10 +93,14 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
         if asked.transport == Transport::Udp { Fault::Truncated } else { Fault::None }
     };
     let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[Transport::Udp]).unwrap() };
-    let over_udp = Echo::start(&plan).unwrap();
-    let port = over_udp.address(Transport::Udp).port();
-    let plan = EchoPlan { ports: [(Transport::Tcp, port)].into(), ..plan };
-    let over_tcp = Echo::start(&plan).unwrap();
+    // A port that is free for datagrams may be in use over TCP, by another test or a connection of one.
+    let start = |_| {
+        let over_udp = Echo::start(&plan).unwrap();
+        let port = over_udp.address(Transport::Udp).port();
+        let plan = EchoPlan { ports: [(Transport::Tcp, port)].into(), ..plan.clone() };
+        Echo::start(&plan).ok().map(|over_tcp| (over_udp, over_tcp, port))
+    };
+    let (over_udp, over_tcp, port) = (0..50).find_map(start).expect("a port that is free for both");
     let population = Population::parse(&text).unwrap();
     let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
     let server = format!("127.0.0.1:{port}").parse().unwrap();

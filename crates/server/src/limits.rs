@@ -205,6 +205,8 @@ pub(crate) const DATA_KEY_LOST_LOOKS: u32 = 30;
 pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
 /// Longest pause before a peer is dialled again.
 pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
+/// Time that TCP has for it: it was not lost on the way, or not by a network that is far away.
+pub(crate) const PEER_CONNECT_MS: u64 = 900;
 /// Time a connection to a peer has to be set up, TLS and greeting included.
 pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
 /// Time without an acknowledgement after which a connection to or from a peer ends.

@@ -2,7 +2,7 @@
 
 use super::frame::{Hello, REMOVED, Welcome, append};
 use super::{PeerCounters, PeerEvents, node_number, silence};
-use crate::limits::{PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::metrics::Gauge;
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
@@ -86,7 +86,10 @@ impl<E: PeerEvents> Dialler<E> {
     }
 
     async fn connect(&self) -> io::Result<(TlsStream<TcpStream>, Welcome)> {
-        let stream = TcpStream::connect(&self.address).await?;
+        // What the network loses meanwhile is sent again after a second and after three (RFC 6298 2): dialled anew, it
+        // is there sooner once the network is.
+        let limit = Duration::from_millis(PEER_CONNECT_MS);
+        let stream = tokio::time::timeout(limit, TcpStream::connect(&self.address)).await??;
         silence::prepare(&stream)?;
         let connector = TlsConnector::from(self.tls.get().client);
         let mut stream = connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;

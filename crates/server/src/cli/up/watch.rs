@@ -47,13 +47,16 @@ impl Watch {
     pub(crate) fn leader(&self) -> Option<u64> {
         let leader =
             self.statuses.values().filter(|status| status.leader.is_some()).max_by_key(|status| status.term)?.leader;
-        // One that does not answer is leader no more, or not for long.
-        leader.filter(|id| self.statuses.contains_key(id))
+        // One that does not answer is leader no more, or not for long; of one that is not ours nobody here can say so.
+        leader.filter(|id| self.statuses.contains_key(id) || self.plan.nodes.iter().all(|node| node.id != *id))
     }
 
-    /// Nodes that are to answer: those whose processes have not ended, and that the leader counts as members.
+    /// Nodes that are to answer: those whose processes have not ended, and that are members: by what the
+    /// leader says, or if that is none of ours whoever knows most.
     pub(crate) fn expected<'p>(&'p self, children: &'p Children) -> impl Iterator<Item = &'p PlannedNode> {
-        let members = self.leader().and_then(|id| self.statuses.get(&id)).map(|status| &status.members);
+        let newest = || self.statuses.values().max_by_key(|status| status.applied_index);
+        let told = self.leader().and_then(|id| self.statuses.get(&id).or_else(newest));
+        let members = told.map(|status| &status.members);
         let is_member = move |id| members.is_none_or(|members| members.iter().any(|member| member.node == id));
         self.plan.nodes.iter().filter(move |node| children.has_lasted(node.id) && is_member(node.id))
     }
