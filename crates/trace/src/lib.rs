@@ -32,6 +32,7 @@ mod held;
 mod lines;
 mod text;
 mod words;
+pub use words::rtype;
 mod zeek;
 // Any of them.
 mod reader;

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use wire::number::{Class, Opcode, Rcode, Rtype};
 
 /// A type by its mnemonic in any case, as `TYPE123` (RFC 3597 5), or `*`.
-pub(crate) fn rtype(word: &str) -> Option<Rtype> {
+#[must_use]
+pub fn rtype(word: &str) -> Option<Rtype> {
     static KNOWN: OnceLock<BTreeMap<&str, Rtype>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
         let named = |number| Rtype(number).mnemonic().map(|word| (word, Rtype(number)));

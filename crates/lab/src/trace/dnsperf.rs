@@ -1,6 +1,6 @@
 //! dnsperf's query files: a name and a type on each line.
 
-use super::{Recorded, TraceError, Transport, read_whole};
+use super::{Recorded, TraceError, Transport, read_whole, rtype};
 use std::path::Path;
 use wire::name::Name;
 use wire::number::Rtype;
@@ -26,17 +26,6 @@ pub fn read_dnsperf(path: &Path) -> Result<Vec<Recorded>, TraceError> {
         queries.push(Recorded { transport: Transport::Udp, octets: query(&qname, qtype) });
     }
     Ok(queries)
-}
-
-/// A type by its mnemonic, as `TYPE123` (RFC 3597 5), or `*`.
-#[must_use]
-pub fn rtype(word: &str) -> Option<Rtype> {
-    let word = word.to_ascii_uppercase();
-    if word == "*" {
-        return Some(Rtype::ANY);
-    }
-    let number = word.strip_prefix("TYPE").and_then(|number| number.parse().ok());
-    number.map(Rtype).or_else(|| (1..=u16::MAX).map(Rtype).find(|rtype| rtype.mnemonic() == Some(word.as_str())))
 }
 
 /// A query with ID 0, nothing but the question.

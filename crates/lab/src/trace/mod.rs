@@ -3,9 +3,9 @@
 mod dnsperf;
 mod pcap;
 mod rpl;
-mod segments;
 
-pub use dnsperf::{read_dnsperf, rtype};
+pub use ::trace::rtype;
+pub use dnsperf::read_dnsperf;
 pub use pcap::{Capture, DNS_PORT, read_capture, read_pcap};
 pub use rpl::read_rpl_raw;
 
@@ -67,6 +67,15 @@ impl fmt::Display for TraceError {
 }
 
 impl std::error::Error for TraceError {}
+
+impl From<::trace::TraceError> for TraceError {
+    fn from(error: ::trace::TraceError) -> Self {
+        match error {
+            ::trace::TraceError::File(error) => Self::File(error),
+            other => Self::Format("trace", other.to_string()),
+        }
+    }
+}
 
 /// A whole file, unpacked when its name ends in `.xz`.
 ///
