@@ -35,7 +35,14 @@ struct Count {
     half_skipped: u64,
     /// Whether the test whose output is being read has said so.
     has_skipped: bool,
+    /// Names of those that failed.
+    failures: Vec<String>,
+    /// Of those that passed, the names of those that did so only when they were run again alone.
+    unsteady: Vec<String>,
 }
+
+/// So many tests that fail are run again, each alone; more are no matter of a busy machine.
+const AGAIN_MAX: usize = 5;
 
 /// Prefix of the line that a test prints when it skips itself, wholly or in part.
 const SKIP: &str = "skipped: ";
@@ -63,13 +70,10 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     let mut failures = Vec::new();
     // What passed shows its output too: counts of predicates, figures, and skips.
     let arguments = ["test", "--profile", PROFILE, "--workspace", "--no-fail-fast", "--", "--show-output"];
-    let mut tests = command("cargo", &arguments);
-    peers::tell(&mut tests);
-    previous::tell(&mut tests);
-    if extent == Extent::Full {
-        tests.env("CATAMARAN_TEST_FULL", "1");
-    }
-    if let Err(reason) = count_lines(tests, &mut count) {
+    let tests = tests(&arguments, extent);
+    if let Err(reason) = count_lines(tests, &mut count)
+        && !run_again(&arguments, &mut count, extent)?
+    {
         failures.push(reason);
     }
     let seeds = if extent == Extent::Full { SEEDS_FULL } else { SEEDS };
@@ -85,8 +89,41 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     }
     println!();
     count.skips.iter().for_each(|skip| println!("skipped: {skip}"));
+    count.unsteady.iter().for_each(|name| println!("unsteady: {name} failed and passed when it was run again alone"));
     println!("{count}");
     if failures.is_empty() && count.failed == 0 { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// A run of tests that knows the peers and the earlier build.
+fn tests(arguments: &[&str], extent: Extent) -> Command {
+    let mut tests = command("cargo", arguments);
+    peers::tell(&mut tests);
+    previous::tell(&mut tests);
+    if extent == Extent::Full {
+        tests.env("CATAMARAN_TEST_FULL", "1");
+    }
+    tests
+}
+
+/// Runs the tests that failed again, each alone on the machine, and says whether every one of them passed: what holds
+/// only on an idle machine is told apart from what does not hold, and both are named.
+fn run_again(arguments: &[&str], count: &mut Count, extent: Extent) -> Result<bool, String> {
+    let failed = std::mem::take(&mut count.failures);
+    if failed.is_empty() || failed.len() > AGAIN_MAX || failed.len() as u64 != count.failed {
+        return Ok(false);
+    }
+    for name in failed {
+        println!("\nagain, alone: {name}");
+        let mut again = Count::default();
+        let alone = [arguments, &["--exact", &name, "--test-threads", "1"]].concat();
+        let passed = count_lines(tests(&alone, extent), &mut again).is_ok() && again.passed > 0;
+        if passed {
+            count.failed -= 1;
+            count.passed += 1;
+            count.unsteady.push(name);
+        }
+    }
+    Ok(count.failed == 0)
 }
 
 /// Runs cargo's tests, shows what they print, and adds up their closing lines.
@@ -111,6 +148,9 @@ impl Count {
         } else if line.starts_with("---- ") {
             self.has_skipped = false;
         }
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.failures.push(name.to_owned());
+        }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         let words: Vec<&str> = result.split_whitespace().collect();
         for pair in words.windows(2) {
@@ -128,7 +168,8 @@ impl Count {
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let passed = self.passed.saturating_sub(self.half_skipped);
-        write!(f, "{passed} passed, {} failed, {} skipped", self.failed, self.skipped + self.half_skipped)
+        write!(f, "{passed} passed, {} failed, {} skipped", self.failed, self.skipped + self.half_skipped)?;
+        if self.unsteady.is_empty() { Ok(()) } else { write!(f, ", {} unsteady", self.unsteady.len()) }
     }
 }
 
@@ -142,6 +183,8 @@ mod tests {
         count.add("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s");
         count.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         count.add("test something ... ok");
+        count.add("test another::thing ... FAILED");
+        assert_eq!(count.failures, ["another::thing"]);
         assert_eq!(count.to_string(), "15 passed, 2 failed, 1 skipped");
     }
 

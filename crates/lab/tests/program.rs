@@ -386,9 +386,9 @@ fn handshakes_that_wait_for_this_tool_are_told() {
         let (_, text, _) = ended(&load(&address, &[&more[..], &["--connections", "128"]].concat()).output().unwrap());
         let (behind, all) = handshakes(&text);
         assert!(all >= 128 && behind >= 32 && behind <= all, "{transport}: {text}");
-        // One alone waits for nobody; the machine may hold it up.
+        // One alone waits for nobody, but a machine that holds it up makes QUIC send again (RFC 9002, 6.2).
         let (_, text, _) = ended(&load(&address, &[&more[..], &["--connections", "1"]].concat()).output().unwrap());
-        assert!((1..10).contains(&handshakes(&text).1), "{transport}: {text}");
+        assert!((1..64).contains(&handshakes(&text).1), "{transport}: {text}");
     }
     let (_echo, address) = echo(Transport::Udp);
     let (_, text, _) = ended(&load(&address, &["--name", "q{n}.example", "--duration", "1s"]).output().unwrap());
