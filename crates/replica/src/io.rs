@@ -541,7 +541,7 @@ pub enum AdminError {
     ZoneUnknown,
     /// The contents changed since the caller read them.
     ZoneChanged,
-    /// The records are no zone: no SOA at the apex, two of them, or an owner outside.
+    /// The records are no zone: no SOA at the apex, two of them, or an owner outside. Also what our own code panics at.
     ZoneInvalid,
     /// A key of that name is there already, with another secret.
     KeyExists,
@@ -657,6 +657,15 @@ pub enum FatalReason {
     MemoryFull,
     /// What was read back from this replica's own files is damaged.
     Damaged,
+    /// Our own code panicked at a committed entry. Whoever went on without it would hold another state than the others.
+    /// What was committed is known on disk by now, so a start comes to the same entry.
+    ApplyPanicked {
+        /// Of the entry.
+        index: u64,
+    },
+    /// Our own code panicked at a change that this leader carried out before it proposed it: the memory of its zones is
+    /// not to be trusted. The change is in no log, and another leads by now, if there is another.
+    CarryOutPanicked,
 }
 
 /// Something to do.

@@ -125,6 +125,7 @@ impl NodeMetrics {
         family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
         family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
         family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
+        family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
         family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
         family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
         family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
