@@ -13,7 +13,7 @@
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::policy::Policy;
+use crate::policy::{External, Policy};
 pub use crate::replica::Membership;
 use crate::secrets::DataKey;
 use core::net::{IpAddr, SocketAddr};
@@ -145,6 +145,8 @@ pub struct UpdateRequest {
     /// The zone that it is for, when by what this node shows (no such zone, no grant, not serving) it is to be
     /// refused. A repeat is told what the first one was all the same, and a node that may be behind finds out first.
     pub refused_for: Option<ZoneId>,
+    /// What the daemons of `external` rules said to this node, where there are any.
+    pub external: External,
 }
 
 /// What the client of an UPDATE is to be told.

@@ -8,6 +8,7 @@ use crate::setup::Setup;
 use crate::simulation::{Event, Simulation};
 use crate::updates::{self, Kind, REGISTERS};
 use replica::io::{Input, NodeId, Right, Serving, Transport, UpdateRequest, Verdict, Verified};
+use replica::policy::External;
 use replica::update::{Authenticated, authenticate};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -239,7 +240,8 @@ impl Simulation {
         self.clients.requests.insert(request_id, (request, was_told));
         self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
         let (transport, refused_for) = (Transport::Udp, self.refused_for(to, &verified));
-        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
+        let external = External::default();
+        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for, external };
         self.deliver(to, Input::Update(request));
         Ok(())
     }

@@ -198,7 +198,8 @@ impl Evaluator<'_> {
             source: Ipv6Addr::from(update.source).into(),
             is_connected: update.transport == Some(Transport::Tcp),
         };
-        let judge = self.machine.settings.rules(&update.key_name, &id).judge(requestor);
+        let rules = self.machine.settings.rules(&update.key_name, &id);
+        let judge = rules.judge(requestor).with_external(&update.external);
         let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
             return (Rcode::REFUSED, None);
         };
