@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
-//!                  +--> dnstap, text, dnsperf, Zeek, Fsdb ----------------+--> Message, one at a time --> writers
+//!                  +--> dnstap, text, binary, dnsperf, Zeek, Fsdb --------+--> Message, one at a time --> writers
 //!                                                                         +--> Tally: what could not be read, and why
 //! ```
 //!
@@ -24,6 +24,7 @@ pub use error::TraceError;
 // Files, as they lie there.
 mod unpack;
 // What they hold.
+mod binary;
 mod capture;
 mod dnsperf;
 mod dnstap;

@@ -41,3 +41,12 @@ pub const UNPACKED_BLOCKS_MAX: usize = 8;
 
 /// Addresses that a summary tells apart.
 pub const CLIENT_COUNT_MAX: usize = 4 << 20;
+
+/// Messages of one chunk of a binary trace.
+pub const CHUNK_MESSAGES_MAX: usize = 8_192;
+/// Octets of the messages of one chunk.
+pub const CHUNK_OCTETS_MAX: usize = 1 << 20;
+/// Octets of one chunk as it is unpacked: its messages, and no more than 64 for the columns of each.
+pub const CHUNK_UNPACKED_OCTETS_MAX: usize = CHUNK_OCTETS_MAX + 64 * (CHUNK_MESSAGES_MAX + 1);
+/// Stretches of time that the index of a binary trace tells apart.
+pub const STRETCHES_MAX: usize = 65_536;

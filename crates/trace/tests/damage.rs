@@ -84,7 +84,7 @@ fn of_a_capture_that_is_cut_short_what_came_before_stands() {
 
 #[test]
 fn no_altered_octet_makes_a_reader_panic_or_count_wrong() {
-    for format in [Format::Capture, Format::Text] {
+    for format in [Format::Capture, Format::Text, Format::Binary] {
         let scratch = Scratch::new(&format!("altered-{}", format.label()));
         let whole = write(&scratch, format);
         for at in 0..whole.len() {
