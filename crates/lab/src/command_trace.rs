@@ -1,5 +1,6 @@
 //! `catlab trace`: what is in recorded traffic, and the same in another format.
 
+use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,6 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace merge one.pcap two.dnstap --out both.txt
   catlab trace convert day.pcap --out day.catrace
   catlab trace cut day.catrace --from 3600 --until 3660 --out minute.txt
+  catlab trace synth --interval 20us --count 250000 --name 'q{\x1b[0mn}.example.com' --clients 10000 --out even.catrace
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
 dnstap, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
@@ -38,6 +40,9 @@ pub(crate) enum Trace {
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
+    /// Makes a trace that nobody recorded: queries at an even distance, or as others ask.
+    #[command(after_help = command_trace_synth::EXAMPLES)]
+    Synth(Box<SynthArguments>),
 }
 
 #[derive(Args)]
@@ -51,7 +56,7 @@ struct ReadArguments {
 }
 
 #[derive(Args)]
-struct WriteArguments {
+pub(crate) struct WriteArguments {
     /// Where to write it; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -145,6 +150,7 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
         Trace::Convert(arguments) => ("convert", convert(arguments)),
         Trace::Cut(arguments) => ("cut", cut(arguments)),
         Trace::Merge(arguments) => ("merge", merge(arguments)),
+        Trace::Synth(arguments) => ("synth", command_trace_synth::synth(arguments)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -310,7 +316,8 @@ fn most(counts: &std::collections::BTreeMap<String, u64>) -> String {
     shown.join(", ") + &more
 }
 
-fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
+/// Creates the file, in the format that its name tells.
+pub(crate) fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
     let path = &arguments.out;
     let name = path.to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
@@ -330,7 +337,7 @@ fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
 }
 
 /// Ends the file, and says what is not in it.
-fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
+pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.out.display();
     if writer.left_out() > 0 {
         eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
