@@ -24,7 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace synth --interval 20us --count 250000 --name 'q{\x1b[0mn}.example.com' --clients 10000 --out even.catrace
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
-dnstap, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
+dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
 zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's
 query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
@@ -129,6 +129,7 @@ impl ValueEnum for Named {
             &[
                 Named(Format::Capture),
                 Named(Format::Dnstap),
+                Named(Format::Cdns),
                 Named(Format::Text),
                 Named(Format::Binary),
                 Named(Format::Dnsperf),

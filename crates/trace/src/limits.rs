@@ -34,6 +34,15 @@ pub const FRAME_OCTETS_MAX: usize = 256 << 10;
 /// Octets of a line of text.
 pub const LINE_OCTETS_MAX: usize = 256 << 10;
 
+/// Octets of one block of C-DNS.
+pub const CDNS_BLOCK_OCTETS_MAX: usize = 64 << 20;
+/// Items of one table of a block of C-DNS.
+pub const CDNS_ITEMS_MAX: usize = 1 << 20;
+/// Sets of parameters of a file of C-DNS.
+pub const CDNS_PARAMETERS_MAX: usize = 1_024;
+/// How deep items of C-DNS are nested: six levels, and room for what implementations add.
+pub const CDNS_DEPTH_MAX: usize = 16;
+
 /// Octets that are unpacked ahead, in blocks of so many.
 pub const UNPACKED_OCTETS: usize = 64 << 10;
 /// How many such blocks.

@@ -2,6 +2,7 @@
 
 use crate::binary::{self, BinaryReader};
 use crate::capture::CaptureReader;
+use crate::cdns::{CdnsReader, is_cdns};
 use crate::dnsperf::DnsperfReader;
 use crate::dnstap::{DnstapReader, is_dnstap};
 use crate::error::TraceError;
@@ -24,6 +25,8 @@ pub enum Format {
     Capture,
     /// dnstap in Frame Streams.
     Dnstap,
+    /// C-DNS.
+    Cdns,
     /// Our text.
     Text,
     /// Our binary form.
@@ -38,8 +41,8 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Capture, Self::Dnstap, Self::Text, Self::Binary, Self::Dnsperf, Self::Zeek, Self::Fsdb];
+    pub const ALL: [Self; 8] =
+        [Self::Capture, Self::Dnstap, Self::Cdns, Self::Text, Self::Binary, Self::Dnsperf, Self::Zeek, Self::Fsdb];
 
     /// Its name on command lines.
     #[must_use]
@@ -47,6 +50,7 @@ impl Format {
         match self {
             Self::Capture => "pcap",
             Self::Dnstap => "dnstap",
+            Self::Cdns => "cdns",
             Self::Text => "text",
             Self::Binary => "binary",
             Self::Dnsperf => "dnsperf",
@@ -83,6 +87,7 @@ pub struct Reader {
 enum Source {
     Capture(CaptureReader),
     Dnstap(DnstapReader),
+    Cdns(Box<CdnsReader>),
     Text(TextReader),
     Binary(Box<BinaryReader>),
     Dnsperf(DnsperfReader),
@@ -104,6 +109,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let source = match format {
         Format::Capture => Source::Capture(CaptureReader::new(octets, options.ports.clone())?),
         Format::Dnstap => Source::Dnstap(DnstapReader::new(octets)),
+        Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(octets))),
         Format::Text => Source::Text(TextReader::new(octets)),
         Format::Binary => Source::Binary(Box::new(match unpacked(path)? {
             Some(file) => BinaryReader::of_file(file)?,
@@ -150,6 +156,9 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
     }
     if is_dnstap(first) {
         return Some(Format::Dnstap);
+    }
+    if is_cdns(first) {
+        return Some(Format::Cdns);
     }
     let begins =
         [(MAGIC, Format::Text), ("#fsdb", Format::Fsdb), ("#separator", Format::Zeek), ("#fields", Format::Zeek)];
@@ -202,6 +211,7 @@ impl Reader {
             let goes_on = match &mut self.source {
                 Source::Capture(source) => source.advance(held, tally)?,
                 Source::Dnstap(source) => source.advance(held, tally)?,
+                Source::Cdns(source) => source.advance(held, tally)?,
                 Source::Text(source) => source.advance(held, tally)?,
                 Source::Binary(source) => source.advance(held, tally)?,
                 Source::Dnsperf(source) => source.advance(held, tally)?,

@@ -215,3 +215,44 @@ fn logs_of_servers_are_read() {
     // Nine lines are of responses whose query Zeek had not seen.
     assert_eq!((found.len(), tally.unread(Unread::NoMessage), tally.lost(), error), (53_606, 9, 9, None));
 }
+
+/// A message as far as the order of names in it does not matter: header, questions, records with whole names.
+fn meaning(octets: &[u8]) -> (Vec<u8>, Vec<String>) {
+    let message = wire::parse::Message::parse(octets).unwrap();
+    let question = |question: wire::parse::Question| format!("{} {:?}", question.qname.to_name(), question.qtype);
+    let mut parts: Vec<_> = message.questions().map(question).collect();
+    for section in wire::parse::Section::ALL {
+        for record in message.records(section) {
+            let record = record.unwrap();
+            let mut rdata = Vec::new();
+            record.rdata_canonical(&mut rdata).unwrap();
+            let (owner, rtype, class, ttl) = (record.owner.to_name(), record.rtype, record.class, record.ttl);
+            parts.push(format!("{section:?} {owner} {rtype:?} {class:?} {ttl} {rdata:02x?}"));
+        }
+    }
+    (octets[..12].to_vec(), parts)
+}
+
+/// The file was made of the capture by the software that the format comes from.
+#[test]
+fn a_cdns_file_holds_what_its_capture_holds() {
+    let Some(folder) = data() else { return };
+    let all = |path: &str| {
+        let mut reader = open(&folder.join(path), &Options::default()).unwrap();
+        let mut messages = Vec::new();
+        while let Some(message) = reader.next().unwrap() {
+            messages.push(owned(&message));
+        }
+        assert!(adds_up(reader.tally()), "{path}: {:?}", reader.tally());
+        messages.sort();
+        messages
+    };
+    let (capture, cdns) = (all("captures/compactor-dns.pcap.xz"), all("traces/compactor-gold.cbor.xz"));
+    assert_eq!((capture.len(), cdns.len()), (1_998, 1_998));
+    for (seen, told) in capture.iter().zip(&cdns) {
+        assert_eq!((seen.0, seen.1, seen.2, seen.3), (told.0, told.1, told.2, told.3));
+        assert_eq!(meaning(&seen.4), meaning(&told.4));
+        // Nothing of a query is compressed.
+        assert!(seen.4[2] & 0x80 != 0 || seen.4 == told.4);
+    }
+}
