@@ -47,6 +47,8 @@ fn write(scratch: &Scratch, format: Format) -> Vec<u8> {
 
 /// The messages of a file, and whether it was read to its end.
 fn read(scratch: &Scratch, octets: &[u8], format: Format) -> (Vec<Vec<u8>>, Tally, bool) {
+    // A file that is cut to nothing and written again is waited for until it is on the disk; a new one is not.
+    let _ = std::fs::remove_file(&scratch.0);
     std::fs::write(&scratch.0, octets).unwrap();
     let Ok(mut reader) = open(&scratch.0, &Options { format: Some(format), ..Options::default() }) else {
         return (Vec::new(), Tally::default(), false);
