@@ -10,5 +10,5 @@ mod target;
 pub(crate) use asking::{Asking, Types};
 pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
-pub(crate) use parse::parse_duration;
+pub(crate) use parse::{parse_duration, parse_subnet, parse_types};
 pub(crate) use target::Target;
