@@ -1,4 +1,6 @@
-//! `catlab trace`: what is in recorded traffic, and the same in another format.
+//! `catlab trace`: what is in recorded traffic, and the same in another format, or changed.
+
+mod mutate;
 
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
@@ -18,6 +20,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   awk '$12 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
+  catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
 dnstap, our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too.
@@ -35,6 +38,9 @@ pub(crate) enum Trace {
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
+    /// Writes a trace with other transports, names, flags, clients or times.
+    #[command(after_help = mutate::EXAMPLES)]
+    Mutate(Box<mutate::MutateArguments>),
 }
 
 #[derive(Args)]
@@ -141,6 +147,7 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
         Trace::Convert(arguments) => ("convert", convert(arguments)),
         Trace::Cut(arguments) => ("cut", cut(arguments)),
         Trace::Merge(arguments) => ("merge", merge(arguments)),
+        Trace::Mutate(arguments) => ("mutate", mutate::mutate(arguments)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

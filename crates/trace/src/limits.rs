@@ -41,3 +41,10 @@ pub const UNPACKED_BLOCKS_MAX: usize = 8;
 
 /// Addresses that a summary tells apart.
 pub const CLIENT_COUNT_MAX: usize = 4 << 20;
+
+/// Rules of a plan that changes a trace.
+pub const RULES_MAX: usize = 1_024;
+/// Words of one condition of a rule: prefixes, names, types.
+pub const CONDITIONS_MAX: usize = 4_096;
+/// Queries whose responses are waited for, where a trace is changed by query.
+pub const UNANSWERED_MAX: usize = 65_536;

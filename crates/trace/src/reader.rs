@@ -11,6 +11,7 @@ use crate::tally::Tally;
 use crate::text::{MAGIC, TextReader};
 use crate::unpack;
 use crate::zeek::ZeekReader;
+use std::io::BufRead;
 use std::path::Path;
 
 /// A format of traces.
@@ -101,6 +102,13 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
     };
     Ok(Reader { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 })
+}
+
+/// Reads lines of our text, as [`crate::write_line`] writes them: what a program gives that was given such lines.
+#[must_use]
+pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
+    let source = Source::Text(TextReader::new(lines));
+    Reader { source, format: Format::Text, held: Held::default(), tally: Tally::default(), last_ns: 0 }
 }
 
 /// What the first octets, and where they cannot tell the name of the file, say.
