@@ -1,5 +1,7 @@
-//! `catlab trace`: what is in recorded traffic, and the same in another format, or changed.
+//! `catlab trace`: what is in recorded traffic, and the same in another format, changed, or without what tells of
+//! somebody.
 
+mod anonymize;
 mod mutate;
 
 use clap::builder::PossibleValue;
@@ -21,6 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
   catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
+  catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
 dnstap, our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too.
@@ -41,6 +44,9 @@ pub(crate) enum Trace {
     /// Writes a trace with other transports, names, flags, clients or times.
     #[command(after_help = mutate::EXAMPLES)]
     Mutate(Box<mutate::MutateArguments>),
+    /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
+    #[command(after_help = anonymize::EXAMPLES)]
+    Anonymize(anonymize::AnonymizeArguments),
 }
 
 #[derive(Args)]
@@ -148,6 +154,7 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
         Trace::Cut(arguments) => ("cut", cut(arguments)),
         Trace::Merge(arguments) => ("merge", merge(arguments)),
         Trace::Mutate(arguments) => ("mutate", mutate::mutate(arguments)),
+        Trace::Anonymize(arguments) => ("anonymize", anonymize::anonymize(arguments)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

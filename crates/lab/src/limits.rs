@@ -107,3 +107,5 @@ pub const GROUPS_MAX: usize = 1_000;
 pub const CLIENTS_MAX: usize = 10_000_000;
 /// Octets of a file of rules for traces.
 pub const RULES_OCTETS_MAX: u64 = 4 << 20;
+/// Octets of a file with the key of anonymized traces.
+pub const KEY_OCTETS_MAX: u64 = 4_096;

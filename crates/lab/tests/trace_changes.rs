@@ -1,8 +1,10 @@
-//! `catlab trace mutate` as a program: options and rules mean the same, other programs take part.
+//! `catlab trace mutate` and `anonymize` as a program: options and rules mean the same, other programs take part, keys
+//! are made and kept.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use support::Folder;
@@ -149,4 +151,66 @@ fn what_cannot_be_carried_out_is_said() {
         let (code, said) = catlab(&all);
         assert!(code == 2 && said.contains(reason), "{words:?}: {code} {said}");
     }
+}
+
+#[test]
+fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
+    let folder = Folder::new("anonymize");
+    let input = trace(&folder, 100);
+    let key = path_of(&folder, "trace.key");
+    let anonymized = |name: &str, more: &[&str]| {
+        let out = path_of(&folder, name);
+        let all: Vec<&str> =
+            ["anonymize", &input, "--key", &key, "--out", &out].into_iter().chain(more.iter().copied()).collect();
+        let (code, said) = catlab(&all);
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains("100 of 100 messages stay"), "{said}");
+        (columns(Path::new(&out)), said)
+    };
+    let (first, said) = anonymized("first.txt", &[]);
+    assert!(said.contains("trace.key: made"), "{said}");
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let (second, said) = anonymized("second.txt", &[]);
+    assert!(first == second && !said.contains("made"), "{said}");
+    let suffixes = path_of(&folder, "suffixes.txt");
+    std::fs::write(&suffixes, "# top\ncom\n\nnet # too\n").unwrap();
+    let (kept, _) = anonymized("kept.txt", &["--keep-suffixes", &suffixes, "--lengths", "hide"]);
+    for (number, (plain, kept)) in first.iter().zip(&kept).enumerate() {
+        let www = format!("www{number}");
+        let labels: Vec<&str> = plain[10].split('.').collect();
+        assert_eq!(labels.iter().map(|label| label.len()).collect::<Vec<_>>(), [www.len(), 7, 3, 0]);
+        assert!(labels[1] != "example" && labels[2] != "com" && !plain[1].starts_with("192.0.2."), "{plain:?}");
+        let hidden: Vec<&str> = kept[10].split('.').collect();
+        assert_eq!((hidden[0].len(), hidden[1].len(), hidden[2]), (13, 13, "com"));
+        // What is no name and no address stays.
+        assert_eq!((&plain[0], &plain[2], &plain[6], &plain[12]), (&kept[0], &kept[2], &number.to_string(), &kept[12]));
+        assert_eq!(plain[1], kept[1]);
+    }
+    std::fs::write(&key, "0011").unwrap();
+    let (code, said) = catlab(&["anonymize", &input, "--key", &key, "--out", &path_of(&folder, "no.txt")]);
+    assert!(code == 2 && said.contains("a key is 64 hexadecimal digits"), "{said}");
+}
+
+#[test]
+fn what_comes_out_is_cut_and_merged_as_any_trace() {
+    let folder = Folder::new("changed-cut");
+    let input = trace(&folder, 50);
+    let [one, other, both, cut] =
+        ["one.pcap", "other.pcap.gz", "both.txt", "cut.pcap"].map(|name| path_of(&folder, name));
+    let key = path_of(&folder, "trace.key");
+    for words in [
+        &["mutate", &input, "--transport", "tcp", "--out", &one][..],
+        &["anonymize", &input, "--key", &key, "--out", &other],
+        &["merge", &one, &other, "--out", &both],
+        &["cut", &both, "--queries", "--from", "0.1", "--until", "0.2", "--out", &cut],
+    ] {
+        let (code, said) = catlab(words);
+        assert_eq!(code, 0, "{words:?}: {said}");
+    }
+    let transports: Vec<String> = columns(Path::new(&both)).into_iter().map(|mut line| line.swap_remove(5)).collect();
+    assert_eq!(transports.iter().filter(|transport| *transport == "tcp").count(), 50);
+    assert_eq!(transports.len(), 100);
+    let again = path_of(&folder, "again.txt");
+    assert_eq!(catlab(&["convert", &cut, "--out", &again]).0, 0);
+    assert_eq!(columns(Path::new(&again)).len(), 20);
 }

@@ -4,7 +4,7 @@
 //!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
 //!                  +--> dnstap, text, dnsperf, Zeek, Fsdb ----------------+--> Message, one at a time --> writers
 //!                                                                         +--> Tally: what could not be read, and why
-//!   Message --> mutate (rules) --> Message
+//!   Message --> mutate (rules) or anonymize (key) --> Message
 //! ```
 //!
 //! Nothing is dropped in silence: every frame, segment and line that gives no message is counted by its reason. Memory
@@ -48,6 +48,7 @@ mod summary;
 pub use summary::Summary;
 
 // What becomes of one.
+pub mod anonymize;
 pub mod mutate;
 mod prefix;
 pub use prefix::Prefix;

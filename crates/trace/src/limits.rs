@@ -48,3 +48,6 @@ pub const RULES_MAX: usize = 1_024;
 pub const CONDITIONS_MAX: usize = 4_096;
 /// Queries whose responses are waited for, where a trace is changed by query.
 pub const UNANSWERED_MAX: usize = 65_536;
+
+/// Pseudonyms of addresses, and of labels, that are kept; when there are more they are drawn anew.
+pub const PSEUDONYMS_MAX: usize = 1 << 18;
