@@ -164,6 +164,16 @@ impl Replica {
         }
     }
 
+    /// Who votes, by what is applied here: those of the configuration that is entered, and of one that is being left,
+    /// if there is one. A member that was removed is among them until raft has taken its vote.
+    #[must_use]
+    pub fn voters(&self) -> [Vec<NodeId>; 2] {
+        let mut conf_state = self.driver.conf_state();
+        let mut both = [conf_state.take_voters(), conf_state.take_voters_outgoing()];
+        both.iter_mut().for_each(|voters| voters.sort_unstable());
+        both
+    }
+
     fn zone_statuses(&self) -> Vec<ZoneStatus> {
         let published = self.machine.zones.published();
         let of = |(id, &options): (&ZoneId, &ZoneOptions)| {

@@ -155,11 +155,8 @@ impl Simulation {
     /// What a member applied is committed: a majority must hold it even if all lost their power now.
     pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
         let disks: Vec<_> = self.machines.values().map(|machine: &Machine| (machine.id, &machine.disk)).collect();
-        let voters_of = |replica: &replica::Replica| {
-            let members = replica.brief_status().members.into_iter();
-            members.filter(|member| member.is_voter).map(|member| member.member.id).collect()
-        };
-        let known = self.machines.values().filter_map(|machine| machine.replica.as_ref()).map(voters_of).collect();
+        let replicas = self.machines.values().filter_map(|machine| machine.replica.as_ref());
+        let known = replicas.map(replica::Replica::voters).collect();
         let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known);
         checked.map_err(|what| self.violation("durable_before_acknowledged", what))
     }

@@ -74,7 +74,7 @@ impl Setup {
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
             all_live: other.happens(350_000),
-            changes_members: Rng::new(seed).fork("members").happens(400_000),
+            changes_members: Rng::new(seed).fork("members").happens(300_000),
             rate_error_ppm: if other.happens(500_000) { RATE_ERROR_PPM_MAX } else { RATE_ERROR_PPM },
             // A table that forgets refuses those whose clocks are behind.
             wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 /// One in so many indexes is looked at.
 const ONE_IN: u64 = 40;
 
-/// Voters.
-pub(crate) type Voters = Vec<NodeId>;
+/// Voters, of both halves where a configuration is being left: each needs its majority.
+pub(crate) type Voters = [Vec<NodeId>; 2];
 
 /// Draws the sample.
 #[derive(Debug)]
@@ -51,8 +51,9 @@ impl DurableBeforeAcknowledged {
             held.push((*id, log.last_index()));
         }
         let holds = |voter: &&NodeId| held.iter().any(|(id, last)| id == *voter && *last >= index);
-        let is_majority = |voters: &&Voters| voters.iter().filter(holds).count() > voters.len() / 2;
-        if !known.iter().chain(&self.known).any(|voters| is_majority(&voters)) {
+        let is_half = |half: &Vec<NodeId>| half.iter().filter(holds).count() > half.len() / 2;
+        let is_majority = |[new, old]: &Voters| !new.is_empty() && is_half(new) && (old.is_empty() || is_half(old));
+        if !known.iter().chain(&self.known).any(is_majority) {
             return Err(format!(
                 "{index} is applied, and on stable storage only where these reach it: {held:?}; voters {known:?}, \
                  before {:?}",
