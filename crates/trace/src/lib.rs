@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
-//!                  +--> dnstap, text, dnsperf, Zeek, Fsdb ----------------+--> Message, one at a time --> writers
+//!                  +--> dnstap, C-DNS, text, binary, Zeek, and more ------+--> Message, one at a time --> writers
 //!                                                                         +--> Tally: what could not be read, and why
 //!   Message --> mutate (rules) or anonymize (key) --> Message
 //! ```
@@ -25,7 +25,9 @@ pub use error::TraceError;
 // Files, as they lie there.
 mod unpack;
 // What they hold.
+mod binary;
 mod capture;
+mod cdns;
 mod dnsperf;
 mod dnstap;
 mod fsdb;

@@ -12,5 +12,5 @@ pub(crate) use asking::{Asking, Types};
 pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
 pub(crate) use mutation::MutationArguments;
-pub(crate) use parse::{parse_duration, parse_name};
+pub(crate) use parse::{parse_duration, parse_name, parse_subnet, parse_types};
 pub(crate) use target::Target;
