@@ -1,4 +1,8 @@
-//! `catlab trace`: what is in recorded traffic, and the same in another format.
+//! `catlab trace`: what is in recorded traffic, and the same in another format, changed, or without what tells of
+//! somebody.
+
+mod anonymize;
+mod mutate;
 
 use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
@@ -22,6 +26,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace convert day.pcap --out day.catrace
   catlab trace cut day.catrace --from 3600 --until 3660 --out minute.txt
   catlab trace synth --interval 20us --count 250000 --name 'q{\x1b[0mn}.example.com' --clients 10000 --out even.catrace
+  catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
+  catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
 dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
@@ -43,6 +49,12 @@ pub(crate) enum Trace {
     /// Makes a trace that nobody recorded: queries at an even distance, or as others ask.
     #[command(after_help = command_trace_synth::EXAMPLES)]
     Synth(Box<SynthArguments>),
+    /// Writes a trace with other transports, names, flags, clients or times.
+    #[command(after_help = mutate::EXAMPLES)]
+    Mutate(Box<mutate::MutateArguments>),
+    /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
+    #[command(after_help = anonymize::EXAMPLES)]
+    Anonymize(anonymize::AnonymizeArguments),
 }
 
 #[derive(Args)]
@@ -152,6 +164,8 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
         Trace::Cut(arguments) => ("cut", cut(arguments)),
         Trace::Merge(arguments) => ("merge", merge(arguments)),
         Trace::Synth(arguments) => ("synth", command_trace_synth::synth(arguments)),
+        Trace::Mutate(arguments) => ("mutate", mutate::mutate(arguments)),
+        Trace::Anonymize(arguments) => ("anonymize", anonymize::anonymize(arguments)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

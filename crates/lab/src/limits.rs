@@ -105,3 +105,7 @@ pub const PER_QUERY_GROUP_ROWS: usize = 122_880;
 pub const GROUPS_MAX: usize = 1_000;
 /// Clients of a population.
 pub const CLIENTS_MAX: usize = 10_000_000;
+/// Octets of a file of rules for traces.
+pub const RULES_OCTETS_MAX: u64 = 4 << 20;
+/// Octets of a file with the key of anonymized traces.
+pub const KEY_OCTETS_MAX: u64 = 4_096;

@@ -59,3 +59,13 @@ pub const CHUNK_OCTETS_MAX: usize = 1 << 20;
 pub const CHUNK_UNPACKED_OCTETS_MAX: usize = CHUNK_OCTETS_MAX + 64 * (CHUNK_MESSAGES_MAX + 1);
 /// Stretches of time that the index of a binary trace tells apart.
 pub const STRETCHES_MAX: usize = 65_536;
+
+/// Rules of a plan that changes a trace.
+pub const RULES_MAX: usize = 1_024;
+/// Words of one condition of a rule: prefixes, names, types.
+pub const CONDITIONS_MAX: usize = 4_096;
+/// Queries whose responses are waited for, where a trace is changed by query.
+pub const UNANSWERED_MAX: usize = 65_536;
+
+/// Pseudonyms of addresses, and of labels, that are kept; when there are more they are drawn anew.
+pub const PSEUDONYMS_MAX: usize = 1 << 18;

@@ -14,7 +14,7 @@ use crate::text::{MAGIC, TextReader};
 use crate::unpack;
 use crate::zeek::ZeekReader;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{BufRead, Read, Seek};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -136,6 +136,13 @@ fn unpacked(path: &Path) -> Result<Option<File>, TraceError> {
     };
     file.rewind()?;
     Ok(Some(file).filter(|_| is_ours))
+}
+
+/// Reads lines of our text, as [`crate::write_line`] writes them: what a program gives that was given such lines.
+#[must_use]
+pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
+    let source = Source::Text(TextReader::new(lines));
+    Reader { source, format: Format::Text, held: Held::default(), tally: Tally::default(), last_ns: 0 }
 }
 
 /// What the first octets, and where they cannot tell the name of the file, say.

@@ -4,11 +4,13 @@ mod asking;
 mod connections;
 mod expectations;
 mod freshness;
+mod mutation;
 mod parse;
 mod target;
 
 pub(crate) use asking::{Asking, Types};
 pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
-pub(crate) use parse::{parse_duration, parse_subnet, parse_types};
+pub(crate) use mutation::MutationArguments;
+pub(crate) use parse::{parse_duration, parse_name, parse_subnet, parse_types};
 pub(crate) use target::Target;
