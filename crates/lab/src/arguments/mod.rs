@@ -5,10 +5,12 @@ mod connections;
 mod expectations;
 mod freshness;
 mod parse;
+mod replayed;
 mod target;
 
 pub(crate) use asking::{Asking, Types};
 pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
 pub(crate) use parse::parse_duration;
+pub(crate) use replayed::Replayed;
 pub(crate) use target::Target;
