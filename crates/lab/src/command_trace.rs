@@ -1,5 +1,10 @@
-//! `catlab trace`: what is in recorded traffic, and the same in another format.
+//! `catlab trace`: what is in recorded traffic, and the same in another format, changed, or without what tells of
+//! somebody.
 
+mod anonymize;
+mod mutate;
+
+use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,10 +23,16 @@ pub(crate) const EXAMPLES: &str = "Examples:
   awk '$12 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
+  catlab trace convert day.pcap --out day.catrace
+  catlab trace cut day.catrace --from 3600 --until 3660 --out minute.txt
+  catlab trace synth --interval 20us --count 250000 --name 'q{\x1b[0mn}.example.com' --clients 10000 --out even.catrace
+  catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
+  catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
-dnstap, our text, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz, zstd or LZ4 too.
-Written: pcap, our text, dnsperf's query files; packed when the name ends in .gz or .lz4.
+dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
+zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's
+query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
 
 /// What can be done with a trace.
@@ -35,6 +46,15 @@ pub(crate) enum Trace {
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
+    /// Makes a trace that nobody recorded: queries at an even distance, or as others ask.
+    #[command(after_help = command_trace_synth::EXAMPLES)]
+    Synth(Box<SynthArguments>),
+    /// Writes a trace with other transports, names, flags, clients or times.
+    #[command(after_help = mutate::EXAMPLES)]
+    Mutate(Box<mutate::MutateArguments>),
+    /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
+    #[command(after_help = anonymize::EXAMPLES)]
+    Anonymize(anonymize::AnonymizeArguments),
 }
 
 #[derive(Args)]
@@ -48,11 +68,11 @@ struct ReadArguments {
 }
 
 #[derive(Args)]
-struct WriteArguments {
+pub(crate) struct WriteArguments {
     /// Where to write it; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Format of what is written; otherwise the name of the file tells: .pcap, .txt or .dnsperf.
+    /// Format of what is written; otherwise the name of the file tells: .catrace, .txt, .pcap or .dnsperf.
     #[arg(long, value_name = "FORMAT")]
     to: Option<Named>,
 }
@@ -122,7 +142,9 @@ impl ValueEnum for Named {
             &[
                 Named(Format::Capture),
                 Named(Format::Dnstap),
+                Named(Format::Cdns),
                 Named(Format::Text),
+                Named(Format::Binary),
                 Named(Format::Dnsperf),
                 Named(Format::Zeek),
                 Named(Format::Fsdb),
@@ -142,6 +164,9 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
         Trace::Convert(arguments) => ("convert", convert(arguments)),
         Trace::Cut(arguments) => ("cut", cut(arguments)),
         Trace::Merge(arguments) => ("merge", merge(arguments)),
+        Trace::Synth(arguments) => ("synth", command_trace_synth::synth(arguments)),
+        Trace::Mutate(arguments) => ("mutate", mutate::mutate(arguments)),
+        Trace::Anonymize(arguments) => ("anonymize", anonymize::anonymize(arguments)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -307,22 +332,28 @@ fn most(counts: &std::collections::BTreeMap<String, u64>) -> String {
     shown.join(", ") + &more
 }
 
-fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
+/// Creates the file, in the format that its name tells.
+pub(crate) fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
     let path = &arguments.out;
     let name = path.to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
     let by_name = || {
-        let known = [(".pcap", Format::Capture), (".txt", Format::Text), (".dnsperf", Format::Dnsperf)];
+        let known = [
+            (".catrace", Format::Binary),
+            (".txt", Format::Text),
+            (".pcap", Format::Capture),
+            (".dnsperf", Format::Dnsperf),
+        ];
         known.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
     };
     let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
-        format!("{}: the name does not tell a format; say --to pcap, text or dnsperf", path.display())
+        format!("{}: the name does not tell a format; say --to binary, text, pcap or dnsperf", path.display())
     })?;
     Ok(Writer::create(path, format).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// Ends the file, and says what is not in it.
-fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
+pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.out.display();
     if writer.left_out() > 0 {
         eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
@@ -351,10 +382,19 @@ fn tell_lost(path: &Path, reader: &Reader) {
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     let mut reader = open(&arguments.trace, &arguments.read)?;
     let mut writer = create(&arguments.write)?;
-    let (mut first_ns, mut written) = (None, 0);
+    let first_ns = match reader.next_ns() {
+        Ok(first_ns) => first_ns.unwrap_or_default(),
+        Err(error) => {
+            eprintln!("{}: {error}; there is no message before that", arguments.trace.display());
+            finish(writer, &arguments.write)?;
+            return Ok(false);
+        }
+    };
+    let until_ns = arguments.until.map_or(u64::MAX, |until| far(first_ns, until, 1.0));
+    reader.narrow(&(far(first_ns, arguments.from, -1.0)..=until_ns))?;
+    let mut written = 0;
     let is_whole = read(&arguments.trace, &mut reader, |message| {
-        let first = *first_ns.get_or_insert(message.at_ns);
-        let after = message.at_ns.saturating_sub(first) as f64 / 1e9;
+        let after = message.at_ns.saturating_sub(first_ns) as f64 / 1e9;
         let is_in_time = after >= arguments.from && arguments.until.is_none_or(|to| after < to);
         if is_in_time && !(arguments.queries && message.is_response()) {
             writer.write(message)?;
@@ -365,6 +405,13 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     finish(writer, &arguments.write)?;
     tell_lost(&arguments.trace, &reader);
     Ok(is_whole)
+}
+
+/// The time so many seconds after the first, and a microsecond more or less: it is decided message by message what is
+/// kept. What was seen before the first counts as seen with it.
+fn far(first_ns: u64, seconds: f64, more_us: f64) -> u64 {
+    let far_ns = (seconds * 1e9 + more_us * 1e3).max(0.0) as u64;
+    if far_ns == 0 { 0 } else { first_ns.saturating_add(far_ns) }
 }
 
 /// A message that waits for its turn.

@@ -13,6 +13,8 @@ pub mod limits;
 pub mod peers;
 pub mod trace;
 pub mod workload;
+// And changed before.
+pub mod mutation;
 
 // When it is sent, and by whom.
 pub mod population;

@@ -125,3 +125,7 @@ pub const TRACE_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(6
 pub const SOURCE_BUFFER_OCTETS: usize = 256 << 10;
 /// Octets of a trace that is not in the order of time that are looked at to put it in order.
 pub const REPLAY_REORDER_OCTETS: usize = 64 << 20;
+/// Octets of a file of rules for traces.
+pub const RULES_OCTETS_MAX: u64 = 4 << 20;
+/// Octets of a file with the key of anonymized traces.
+pub const KEY_OCTETS_MAX: u64 = 4_096;

@@ -13,6 +13,7 @@ mod command_profile;
 mod command_replay;
 mod command_report;
 mod command_trace;
+mod command_trace_synth;
 mod command_updates;
 mod self_check;
 

@@ -1,6 +1,139 @@
-//! The recorded queries are read whole.
+//! The recorded queries are read whole; `catlab trace` as a program.
 use lab::trace::{Transport, read_dnsperf, read_pcap, read_rpl_raw};
-use std::path::PathBuf;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("catlab-trace-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_catlab")).arg("trace").args(arguments).output().unwrap()
+}
+
+/// Runs it, which goes well.
+fn trace(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn info(file: &str) -> Value {
+    serde_json::from_str(&trace(&["info", "--json", file])).unwrap()
+}
+
+#[test]
+fn a_synthetic_trace_is_the_same_in_every_format_and_from_any_time_on() {
+    let folder = Folder::new("synth");
+    let (all, text) = (folder.file("all.catrace"), folder.file("all.txt"));
+    let even = ["synth", "--interval", "100us", "--count", "50000", "--clients", "1000", "--name", "n{n}.example.org"];
+    trace(&[&even[..], &["--out", &all]].concat());
+    trace(&[&even[..], &["--out", &text]].concat());
+    let told = info(&all);
+    assert!(told["format"] == "binary" && told["queries"] == 50_000 && told["clients"] == 1_000, "{told}");
+    assert_eq!(told["seconds"], 4.9999);
+    let read = |file: &str| std::fs::read(file).unwrap();
+    assert!(read(&all).len() * 4 < read(&text).len());
+    // There and back.
+    trace(&["convert", &all, "--out", &folder.file("back.txt")]);
+    trace(&["convert", &text, "--out", &folder.file("back.catrace")]);
+    assert!(read(&folder.file("back.txt")) == read(&text) && read(&folder.file("back.catrace")) == read(&all));
+    // A part of it, by the index and line by line.
+    let part = |from: &str, out: &str| {
+        let out = folder.file(out);
+        trace(&["cut", from, "--from", "3.9", "--until", "4.1", "--out", &out]);
+        read(&out)
+    };
+    let (by_index, by_line) = (part(&all, "index.txt"), part(&text, "line.txt"));
+    assert!(by_index == by_line && by_index.windows(7).any(|octets| octets == b"n39000."));
+    assert_eq!(info(&folder.file("index.txt"))["queries"], 2_000);
+    // Both halves make the whole again.
+    trace(&["cut", &all, "--until", "2.5", "--out", &folder.file("one.catrace")]);
+    trace(&["cut", &all, "--from", "2.5", "--out", &folder.file("two.catrace")]);
+    trace(&["merge", &folder.file("two.catrace"), &folder.file("one.catrace"), "--out", &folder.file("both.txt")]);
+    assert!(read(&folder.file("both.txt")) == read(&text));
+}
+
+#[test]
+fn of_a_binary_trace_without_its_end_all_is_there_and_that_is_said() {
+    let folder = Folder::new("cut-off");
+    let (whole, cut) = (folder.file("whole.catrace"), folder.file("cut.catrace"));
+    trace(&["synth", "--interval", "1ms", "--count", "10000", "--out", &whole]);
+    let octets = std::fs::read(&whole).unwrap();
+    std::fs::write(&cut, &octets[..octets.len() - 20]).unwrap();
+    let output = run(&["info", "--json", &cut]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && told["queries"] == 10_000 && told["whole"] == false, "{told}");
+    assert!(error.contains("binary: at ") && error.contains("10000 messages before that stand"), "{error}");
+}
+
+#[test]
+fn profiles_ask_as_they_say() {
+    let folder = Folder::new("profiles");
+    let (root, again, own) = (folder.file("root.catrace"), folder.file("again.catrace"), folder.file("own.catrace"));
+    trace(&["synth", "--like", "b-root", "--duration", "1s", "--out", &root]);
+    trace(&["synth", "--like", "b-root", "--duration", "1s", "--out", &again]);
+    assert!(std::fs::read(&root).unwrap() == std::fs::read(&again).unwrap());
+    let told = info(&root);
+    let count = |value: &Value| value.as_f64().unwrap();
+    let queries = count(&told["queries"]);
+    assert!((36_000.0..40_000.0).contains(&queries), "{told}");
+    assert!((0.02..0.04).contains(&(count(&told["transports"]["tcp"]) / queries)), "{told}");
+    assert!((0.70..0.74).contains(&(count(&told["dnssec_ok_queries"]) / queries)), "{told}");
+    let profile = folder.file("own.toml");
+    let rate = "rate = { distribution = \"constant\", mean = 5.0 }";
+    let text = format!("[[clients]]\ncount = 20\ntransports = {{ doq = 1.0 }}\n{rate}\n");
+    let asked = "[queries]\npattern = \"q{n}.example.com\"\nnames = 10\n";
+    std::fs::write(&profile, format!("{asked}{text}")).unwrap();
+    trace(&["synth", "--like", &profile, "--count", "500", "--prefix", "2001:db8::/64", "--out", &own]);
+    let told = info(&own);
+    assert!(told["queries"] == 500 && told["transports"]["doq"] == 500, "{told}");
+    assert!(told["clients"] == 20 && told["ipv6_queries"] == 500, "{told}");
+}
+
+#[test]
+fn what_gives_no_trace_is_refused_with_a_sentence() {
+    let folder = Folder::new("refused");
+    let out = folder.file("none.catrace");
+    let profile = folder.file("only-who.toml");
+    let rate = "rate = { distribution = \"constant\", mean = 5.0 }";
+    std::fs::write(&profile, format!("[[clients]]\ncount = 1\ntransports = {{ udp = 1.0 }}\n{rate}\n")).unwrap();
+    for (options, why) in [
+        (&["--interval", "1ms"][..], "needs an end"),
+        (&["--interval", "0s", "--duration", "1s"], "say how many"),
+        (&["--interval", "1ms", "--count", "5", "--clients", "0"], "at least one client"),
+        (&["--interval", "1ms", "--count", "5", "--prefix", "192.0.2.0/24"], "room for 255 clients"),
+        (&["--interval", "1ms", "--count", "5", "--name", "a..b"], "gives no name"),
+        (&["--like", "c-root", "--count", "5"], "b-root"),
+        (&["--like", "b-root"], "needs an end"),
+        (&["--like", &profile, "--count", "5"], "has no [queries]"),
+        (&["--count", "5"], "--interval"),
+    ] {
+        let output = run(&[&["synth"][..], options, &["--out", &out]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(why), "{options:?}: {error}");
+        assert!(!Path::new(&out).exists(), "{options:?}");
+    }
+}
 
 fn data(path: &str) -> Option<PathBuf> {
     let folder =

@@ -16,6 +16,8 @@ pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
 /// By how much threads that answer queries lower themselves (`nice`), so that the replica has its time in a flood.
 pub(crate) const PACKET_NICE_STEP: i32 = 5;
+/// The same of work that is long and that nobody waits for in particular: transfers, backups, zone files.
+pub(crate) const BULK_NICE_STEP: i32 = 15;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 
@@ -83,6 +85,8 @@ pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
 pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
+/// Networks that a worker has at hand, those that asked last; a power of two.
+pub(crate) const RATE_LIMIT_NETWORKS: usize = 64;
 /// Networks whose clients are not limited.
 pub(crate) const RATE_LIMIT_EXEMPT_MAX: usize = 64;
 /// Octets that OPT pads responses to a multiple of, when asked (RFC 8467 4.1).

@@ -35,6 +35,11 @@ impl Held {
         self.heads.len()
     }
 
+    /// When the first of them was seen.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        self.heads.front().map(|head| head.at_ns)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Message<'_>> {
         let Head { at_ns, source, destination, transport, range } = self.heads.pop_front()?;
         Some(Message { at_ns, source, destination, transport, octets: &self.octets[range] })

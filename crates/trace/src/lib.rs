@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
-//!                  +--> dnstap, text, dnsperf, Zeek, Fsdb ----------------+--> Message, one at a time --> writers
+//!                  +--> dnstap, C-DNS, text, binary, Zeek, and more ------+--> Message, one at a time --> writers
 //!                                                                         +--> Tally: what could not be read, and why
+//!   Message --> mutate (rules) or anonymize (key) --> Message
 //! ```
 //!
 //! Nothing is dropped in silence: every frame, segment and line that gives no message is counted by its reason. Memory
@@ -24,7 +25,9 @@ pub use error::TraceError;
 // Files, as they lie there.
 mod unpack;
 // What they hold.
+mod binary;
 mod capture;
+mod cdns;
 mod dnsperf;
 mod dnstap;
 mod fsdb;
@@ -32,13 +35,22 @@ mod held;
 mod lines;
 mod text;
 mod words;
-pub use words::rtype;
+pub use words::{class, opcode, rcode, rtype};
 mod zeek;
 // Any of them.
 mod reader;
 pub use reader::{Format, Options, Reader, open};
 mod writer;
 pub use writer::Writer;
+// One line for each, for programs beside this one.
+pub use reader::read_lines;
+pub use text::write as write_line;
 // What is in one.
 mod summary;
 pub use summary::Summary;
+
+// What becomes of one.
+pub mod anonymize;
+pub mod mutate;
+mod prefix;
+pub use prefix::Prefix;

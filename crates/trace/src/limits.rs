@@ -34,6 +34,15 @@ pub const FRAME_OCTETS_MAX: usize = 256 << 10;
 /// Octets of a line of text.
 pub const LINE_OCTETS_MAX: usize = 256 << 10;
 
+/// Octets of one block of C-DNS.
+pub const CDNS_BLOCK_OCTETS_MAX: usize = 64 << 20;
+/// Items of one table of a block of C-DNS.
+pub const CDNS_ITEMS_MAX: usize = 1 << 20;
+/// Sets of parameters of a file of C-DNS.
+pub const CDNS_PARAMETERS_MAX: usize = 1_024;
+/// How deep items of C-DNS are nested: six levels, and room for what implementations add.
+pub const CDNS_DEPTH_MAX: usize = 16;
+
 /// Octets that are unpacked ahead, in blocks of so many.
 pub const UNPACKED_OCTETS: usize = 64 << 10;
 /// How many such blocks.
@@ -41,3 +50,22 @@ pub const UNPACKED_BLOCKS_MAX: usize = 8;
 
 /// Addresses that a summary tells apart.
 pub const CLIENT_COUNT_MAX: usize = 4 << 20;
+
+/// Messages of one chunk of a binary trace.
+pub const CHUNK_MESSAGES_MAX: usize = 8_192;
+/// Octets of the messages of one chunk.
+pub const CHUNK_OCTETS_MAX: usize = 1 << 20;
+/// Octets of one chunk as it is unpacked: its messages, and no more than 64 for the columns of each.
+pub const CHUNK_UNPACKED_OCTETS_MAX: usize = CHUNK_OCTETS_MAX + 64 * (CHUNK_MESSAGES_MAX + 1);
+/// Stretches of time that the index of a binary trace tells apart.
+pub const STRETCHES_MAX: usize = 65_536;
+
+/// Rules of a plan that changes a trace.
+pub const RULES_MAX: usize = 1_024;
+/// Words of one condition of a rule: prefixes, names, types.
+pub const CONDITIONS_MAX: usize = 4_096;
+/// Queries whose responses are waited for, where a trace is changed by query.
+pub const UNANSWERED_MAX: usize = 65_536;
+
+/// Pseudonyms of addresses, and of labels, that are kept; when there are more they are drawn anew.
+pub const PSEUDONYMS_MAX: usize = 1 << 18;

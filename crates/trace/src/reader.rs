@@ -1,6 +1,8 @@
 //! Any trace, whatever its format.
 
+use crate::binary::{self, BinaryReader};
 use crate::capture::CaptureReader;
+use crate::cdns::{CdnsReader, is_cdns};
 use crate::dnsperf::DnsperfReader;
 use crate::dnstap::{DnstapReader, is_dnstap};
 use crate::error::TraceError;
@@ -11,6 +13,9 @@ use crate::tally::Tally;
 use crate::text::{MAGIC, TextReader};
 use crate::unpack;
 use crate::zeek::ZeekReader;
+use std::fs::File;
+use std::io::{BufRead, Read, Seek};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// A format of traces.
@@ -20,8 +25,12 @@ pub enum Format {
     Capture,
     /// dnstap in Frame Streams.
     Dnstap,
+    /// C-DNS.
+    Cdns,
     /// Our text.
     Text,
+    /// Our binary form.
+    Binary,
     /// dnsperf's query file.
     Dnsperf,
     /// Zeek's `dns.log`.
@@ -32,7 +41,8 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Capture, Self::Dnstap, Self::Text, Self::Dnsperf, Self::Zeek, Self::Fsdb];
+    pub const ALL: [Self; 8] =
+        [Self::Capture, Self::Dnstap, Self::Cdns, Self::Text, Self::Binary, Self::Dnsperf, Self::Zeek, Self::Fsdb];
 
     /// Its name on command lines.
     #[must_use]
@@ -40,7 +50,9 @@ impl Format {
         match self {
             Self::Capture => "pcap",
             Self::Dnstap => "dnstap",
+            Self::Cdns => "cdns",
             Self::Text => "text",
+            Self::Binary => "binary",
             Self::Dnsperf => "dnsperf",
             Self::Zeek => "zeek",
             Self::Fsdb => "fsdb",
@@ -75,7 +87,9 @@ pub struct Reader {
 enum Source {
     Capture(CaptureReader),
     Dnstap(DnstapReader),
+    Cdns(Box<CdnsReader>),
     Text(TextReader),
+    Binary(Box<BinaryReader>),
     Dnsperf(DnsperfReader),
     Zeek(ZeekReader),
     Fsdb(FsdbReader),
@@ -95,12 +109,40 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let source = match format {
         Format::Capture => Source::Capture(CaptureReader::new(octets, options.ports.clone())?),
         Format::Dnstap => Source::Dnstap(DnstapReader::new(octets)),
+        Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(octets))),
         Format::Text => Source::Text(TextReader::new(octets)),
+        Format::Binary => Source::Binary(Box::new(match unpacked(path)? {
+            Some(file) => BinaryReader::of_file(file)?,
+            None => BinaryReader::new(octets),
+        })),
         Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(octets)),
         Format::Zeek => Source::Zeek(ZeekReader::new(octets)),
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
     };
     Ok(Reader { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 })
+}
+
+/// A file that lies there as it is, not packed, in which any place can be read.
+fn unpacked(path: &Path) -> Result<Option<File>, TraceError> {
+    if path.as_os_str() == "-" || !std::fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let mut file = File::open(path)?;
+    let mut first = [0; binary::MAGIC.len()];
+    // A shorter one is not packed either: that it ends early is told by who reads it.
+    let is_ours = match file.read_exact(&mut first) {
+        Ok(()) => first == binary::MAGIC,
+        Err(_) => false,
+    };
+    file.rewind()?;
+    Ok(Some(file).filter(|_| is_ours))
+}
+
+/// Reads lines of our text, as [`crate::write_line`] writes them: what a program gives that was given such lines.
+#[must_use]
+pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
+    let source = Source::Text(TextReader::new(lines));
+    Reader { source, format: Format::Text, held: Held::default(), tally: Tally::default(), last_ns: 0 }
 }
 
 /// What the first octets, and where they cannot tell the name of the file, say.
@@ -116,8 +158,14 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
     if CAPTURES.iter().any(|magic| first.starts_with(magic)) {
         return Some(Format::Capture);
     }
+    if first.starts_with(&binary::MAGIC) {
+        return Some(Format::Binary);
+    }
     if is_dnstap(first) {
         return Some(Format::Dnstap);
+    }
+    if is_cdns(first) {
+        return Some(Format::Cdns);
     }
     let begins =
         [(MAGIC, Format::Text), ("#fsdb", Format::Fsdb), ("#separator", Format::Zeek), ("#fields", Format::Zeek)];
@@ -133,26 +181,55 @@ impl Reader {
     /// [`TraceError`] when the trace cannot be read on; what came before stands.
     #[expect(clippy::should_implement_trait, reason = "a message is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, TraceError> {
-        while self.held.len() == 0 {
-            let (held, tally) = (&mut self.held, &mut self.tally);
-            let goes_on = match &mut self.source {
-                Source::Capture(source) => source.advance(held, tally)?,
-                Source::Dnstap(source) => source.advance(held, tally)?,
-                Source::Text(source) => source.advance(held, tally)?,
-                Source::Dnsperf(source) => source.advance(held, tally)?,
-                Source::Zeek(source) => source.advance(held, tally)?,
-                Source::Fsdb(source) => source.advance(held, tally)?,
-            };
-            if !goes_on && self.held.len() == 0 {
-                return Ok(None);
-            }
-        }
+        self.hold()?;
         let message = self.held.pop();
         if let Some(message) = &message {
             self.tally.backwards += u64::from(message.at_ns < self.last_ns);
             self.last_ns = message.at_ns;
         }
         Ok(message)
+    }
+
+    /// When the message that comes next was seen; it is not taken.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn next_ns(&mut self) -> Result<Option<u64>, TraceError> {
+        self.hold()?;
+        Ok(self.held.first_ns())
+    }
+
+    /// From here on only messages of this time are wanted (nanoseconds since 1970). Others may come all the same: only
+    /// what is easily passed over is, which is most of our binary form, and what is passed over is in no tally.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file cannot be read.
+    pub fn narrow(&mut self, wanted: &RangeInclusive<u64>) -> Result<(), TraceError> {
+        match &mut self.source {
+            Source::Binary(source) => source.narrow(wanted),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads on until there is a message, or the end.
+    fn hold(&mut self) -> Result<(), TraceError> {
+        let (held, tally) = (&mut self.held, &mut self.tally);
+        while held.len() == 0 {
+            let goes_on = match &mut self.source {
+                Source::Capture(source) => source.advance(held, tally)?,
+                Source::Dnstap(source) => source.advance(held, tally)?,
+                Source::Cdns(source) => source.advance(held, tally)?,
+                Source::Text(source) => source.advance(held, tally)?,
+                Source::Binary(source) => source.advance(held, tally)?,
+                Source::Dnsperf(source) => source.advance(held, tally)?,
+                Source::Zeek(source) => source.advance(held, tally)?,
+                Source::Fsdb(source) => source.advance(held, tally)?,
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What was read so far, and what was not.

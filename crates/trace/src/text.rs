@@ -138,8 +138,11 @@ pub(crate) fn begin(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{MAGIC}\n{COLUMNS}")
 }
 
-/// Writes a line.
-pub(crate) fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
+/// Writes a message as a line of our text.
+///
+/// # Errors
+/// Of `out`.
+pub fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Message { at_ns, source, destination, transport, octets } = message;
     let (s, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     write!(out, "{s}.{ns:09} {} {} ", source.ip(), source.port())?;

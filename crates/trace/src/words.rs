@@ -18,7 +18,8 @@ pub fn rtype(word: &str) -> Option<Rtype> {
 }
 
 /// A class by its mnemonic in any case, or as `CLASS123` (RFC 3597 5).
-pub(crate) fn class(word: &str) -> Option<Class> {
+#[must_use]
+pub fn class(word: &str) -> Option<Class> {
     let word = word.to_ascii_uppercase();
     let known = [Class::IN, Class::CH, Class::HS, Class::NONE, Class::ANY];
     let number = || word.strip_prefix("CLASS").and_then(|number| number.parse().ok()).map(Class);
@@ -26,11 +27,22 @@ pub(crate) fn class(word: &str) -> Option<Class> {
 }
 
 /// An opcode by its mnemonic in any case, or as `OPCODE7`.
-pub(crate) fn opcode(word: &str) -> Option<Opcode> {
+#[must_use]
+pub fn opcode(word: &str) -> Option<Opcode> {
     let word = word.to_ascii_uppercase();
     let number = || word.strip_prefix("OPCODE").and_then(|number| number.parse().ok()).map(Opcode);
     let known = (0..16).map(Opcode).find(|opcode| opcode.mnemonic() == Some(&word));
     known.or_else(number).filter(|opcode| opcode.0 < 16)
+}
+
+/// An RCODE by its mnemonic in any case, or as `RCODE17`.
+#[must_use]
+pub fn rcode(word: &str) -> Option<Rcode> {
+    let word = word.to_ascii_uppercase();
+    let number = || word.strip_prefix("RCODE").and_then(|number| number.parse().ok()).map(Rcode);
+    // Twelve bits with EDNS (RFC 6891 6.1.3).
+    let known = (0..4_096).map(Rcode).find(|rcode| rcode.mnemonic() == Some(&word));
+    known.or_else(number).filter(|rcode| rcode.0 < 4_096)
 }
 
 pub(crate) fn rtype_word(rtype: Rtype) -> String {
@@ -67,5 +79,7 @@ mod tests {
             (Some(Rtype::AAAA), Some(Rtype::ANY), None, None)
         );
         assert_eq!((opcode("OPCODE16"), class("in")), (None, Some(Class::IN)));
+        (0..4_096).for_each(|number| assert_eq!(rcode(&rcode_word(Rcode(number))), Some(Rcode(number))));
+        assert_eq!((rcode("nxdomain"), rcode("RCODE4096")), (Some(Rcode::NXDOMAIN), None));
     }
 }

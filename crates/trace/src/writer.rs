@@ -1,5 +1,6 @@
-//! Writes traces: our text, dnsperf's query files, and captures.
+//! Writes traces: our text and binary form, dnsperf's query files, and captures.
 
+use crate::binary::BinaryWriter;
 use crate::message::{Message, Transport};
 use crate::reader::Format;
 use crate::{text, words};
@@ -18,6 +19,8 @@ pub struct Writer {
     format: Format,
     /// Of each stream the number of its next octet, so that what is written can be put together again.
     sequences: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    /// Of our binary form what is not written yet.
+    binary: BinaryWriter,
     /// Messages that the format cannot hold.
     left_out: u64,
 }
@@ -52,16 +55,18 @@ impl Writer {
             () if ends("lz4") => Out::Lz4(Box::new(FrameEncoder::new(file).auto_finish())),
             () => Out::Plain(file),
         };
+        let mut binary = BinaryWriter::default();
         match format {
             Format::Text => text::begin(out.write())?,
             Format::Dnsperf => {}
+            Format::Binary => binary.begin(out.write())?,
             Format::Capture => begin_capture(out.write())?,
             other => {
-                let what = format!("{} is read and not written; write pcap, text or dnsperf", other.label());
+                let what = format!("{} is read and not written; write pcap, text, binary or dnsperf", other.label());
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         }
-        Ok(Self { out, format, sequences: BTreeMap::new(), left_out: 0 })
+        Ok(Self { out, format, sequences: BTreeMap::new(), binary, left_out: 0 })
     }
 
     /// Writes a message.
@@ -71,6 +76,10 @@ impl Writer {
     pub fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
         match self.format {
             Format::Text => text::write(message, self.out.write()),
+            Format::Binary => {
+                self.left_out += u64::from(!self.binary.write(message, self.out.write())?);
+                Ok(())
+            }
             Format::Dnsperf => match wire::parse::FirstQuestion::read(message.octets) {
                 Ok(question) if !message.is_response() => {
                     let qtype = words::rtype_word(question.qtype);
@@ -95,7 +104,10 @@ impl Writer {
     ///
     /// # Errors
     /// Of the file.
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.format == Format::Binary {
+            self.binary.end(self.out.write())?;
+        }
         match self.out {
             Out::Plain(mut out) => out.flush(),
             Out::Gzip(out) => out.finish()?.flush(),

@@ -1,9 +1,10 @@
 //! Real captures, beside what tshark reads in them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trace::{Format, Options, Tally, Unread, Writer, open};
+use trace::{Format, Message, Options, Tally, Transport, Unread, Writer, open};
 
 fn data() -> Option<PathBuf> {
     let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
@@ -131,28 +132,70 @@ fn every_message_that_tshark_reads_is_read() {
     assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
+type Owned = (u64, SocketAddr, SocketAddr, Transport, Vec<u8>);
+
+fn owned(message: &Message<'_>) -> Owned {
+    (message.at_ns, message.source, message.destination, message.transport, message.octets.to_vec())
+}
+
+/// The text of a trace.
+fn as_text(path: &Path, scratch: &Path) -> Vec<u8> {
+    let mut reader = open(path, &Options::default()).unwrap();
+    let mut writer = Writer::create(scratch, Format::Text).unwrap();
+    while let Some(message) = reader.next().unwrap() {
+        writer.write(&message).unwrap();
+    }
+    writer.finish().unwrap();
+    std::fs::read(scratch).unwrap()
+}
+
+#[test]
+fn text_by_way_of_the_binary_form_is_the_same_text() {
+    let Some(folder) = data() else { return };
+    let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}-both", std::process::id()));
+    std::fs::create_dir_all(&scratch).unwrap();
+    let (text, binary) = (scratch.join("a.txt"), scratch.join("a.catrace"));
+    for path in captures(&folder) {
+        let straight = as_text(&path, &text);
+        let mut reader = open(&text, &Options::default()).unwrap();
+        let mut writer = Writer::create(&binary, Format::Binary).unwrap();
+        while let Some(message) = reader.next().unwrap() {
+            writer.write(&message).unwrap();
+        }
+        assert_eq!(writer.left_out(), 0);
+        writer.finish().unwrap();
+        assert!(as_text(&binary, &text) == straight, "{}", path.display());
+    }
+    std::fs::remove_dir_all(&scratch).unwrap();
+}
+
 #[test]
 fn what_is_written_reads_as_what_was_read() {
     let Some(folder) = data() else { return };
     let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
     for path in captures(&folder) {
-        for (ending, format) in [("txt", Format::Text), ("txt.gz", Format::Text), ("pcap.lz4", Format::Capture)] {
+        for (ending, format) in [
+            ("txt", Format::Text),
+            ("txt.gz", Format::Text),
+            ("pcap.lz4", Format::Capture),
+            ("catrace", Format::Binary),
+            ("catrace.gz", Format::Binary),
+        ] {
             let copy = scratch.join(format!("copy.{ending}"));
             let mut reader = open(&path, &Options::default()).unwrap();
             let mut writer = Writer::create(&copy, format).unwrap();
             let mut originals = Vec::new();
             while let Some(message) = reader.next().unwrap() {
                 writer.write(&message).unwrap();
-                originals.push((message.at_ns, message.source, message.destination, message.octets.to_vec()));
+                originals.push(owned(&message));
             }
             assert_eq!(writer.left_out(), 0);
             writer.finish().unwrap();
             let mut reader = open(&copy, &Options::default()).unwrap();
             for original in &originals {
                 let message = reader.next().unwrap().unwrap_or_else(|| panic!("{}: {ending}", path.display()));
-                let copy = (message.at_ns, message.source, message.destination, message.octets.to_vec());
-                assert_eq!(copy, *original, "{}: {ending}", path.display());
+                assert_eq!(owned(&message), *original, "{}: {ending}", path.display());
             }
             assert!(reader.next().unwrap().is_none());
         }
@@ -171,4 +214,45 @@ fn logs_of_servers_are_read() {
     let (found, tally, error) = read(&folder.join("queries/wrccdc-zeek-dns.log.gz"), &[53]);
     // Nine lines are of responses whose query Zeek had not seen.
     assert_eq!((found.len(), tally.unread(Unread::NoMessage), tally.lost(), error), (53_606, 9, 9, None));
+}
+
+/// A message as far as the order of names in it does not matter: header, questions, records with whole names.
+fn meaning(octets: &[u8]) -> (Vec<u8>, Vec<String>) {
+    let message = wire::parse::Message::parse(octets).unwrap();
+    let question = |question: wire::parse::Question| format!("{} {:?}", question.qname.to_name(), question.qtype);
+    let mut parts: Vec<_> = message.questions().map(question).collect();
+    for section in wire::parse::Section::ALL {
+        for record in message.records(section) {
+            let record = record.unwrap();
+            let mut rdata = Vec::new();
+            record.rdata_canonical(&mut rdata).unwrap();
+            let (owner, rtype, class, ttl) = (record.owner.to_name(), record.rtype, record.class, record.ttl);
+            parts.push(format!("{section:?} {owner} {rtype:?} {class:?} {ttl} {rdata:02x?}"));
+        }
+    }
+    (octets[..12].to_vec(), parts)
+}
+
+/// The file was made of the capture by the software that the format comes from.
+#[test]
+fn a_cdns_file_holds_what_its_capture_holds() {
+    let Some(folder) = data() else { return };
+    let all = |path: &str| {
+        let mut reader = open(&folder.join(path), &Options::default()).unwrap();
+        let mut messages = Vec::new();
+        while let Some(message) = reader.next().unwrap() {
+            messages.push(owned(&message));
+        }
+        assert!(adds_up(reader.tally()), "{path}: {:?}", reader.tally());
+        messages.sort();
+        messages
+    };
+    let (capture, cdns) = (all("captures/compactor-dns.pcap.xz"), all("traces/compactor-gold.cbor.xz"));
+    assert_eq!((capture.len(), cdns.len()), (1_998, 1_998));
+    for (seen, told) in capture.iter().zip(&cdns) {
+        assert_eq!((seen.0, seen.1, seen.2, seen.3), (told.0, told.1, told.2, told.3));
+        assert_eq!(meaning(&seen.4), meaning(&told.4));
+        // Nothing of a query is compressed.
+        assert!(seen.4[2] & 0x80 != 0 || seen.4 == told.4);
+    }
 }

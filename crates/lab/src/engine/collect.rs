@@ -142,6 +142,31 @@ impl Account {
     }
 }
 
+/// The collector gives way for as long, so that a worker on the same core need not wait for a whole account:
+/// the kernel itself looks only a few hundred times a second whether somebody else should run.
+const REST: Duration = Duration::from_micros(300);
+/// After as long.
+const WORK: Duration = Duration::from_micros(100);
+
+/// Work in small pieces.
+struct Pieces {
+    began: Instant,
+}
+
+impl Pieces {
+    fn begin() -> Self {
+        Self { began: Instant::now() }
+    }
+
+    /// Between two pieces.
+    fn next(&mut self) {
+        if self.began.elapsed() > WORK {
+            std::thread::sleep(REST);
+            self.began = Instant::now();
+        }
+    }
+}
+
 /// How often the caller is asked whether to go on.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -222,12 +247,14 @@ impl Collector {
         loop {
             let wish = match inbox.recv_timeout(PATIENCE) {
                 Ok(Report::Second(index, moments)) => {
+                    let mut pieces = Pieces::begin();
                     let (count, sums) = self.open.entry(index).or_default();
                     *count += 1;
                     for (transport, moment) in moments {
                         let sum = sums.entry(transport).or_default();
                         sum.queries.merge(&moment.queries);
                         sum.connections.merge(&moment.connections);
+                        pieces.next();
                     }
                     self.close(false, progress)
                 }
@@ -252,6 +279,7 @@ impl Collector {
 
     fn close(&mut self, is_end: bool, progress: &mut impl FnMut(Progress<'_>) -> u8) -> Option<u8> {
         let mut wish = None;
+        let mut pieces = Pieces::begin();
         while let Some(entry) = self.open.first_entry() {
             if !is_end && (*entry.key() != self.next || entry.get().0 < self.worker_count) {
                 break;
@@ -260,17 +288,22 @@ impl Collector {
             let mut second = Second::default();
             for (transport, moment) in moments {
                 second.merge(&moment.queries);
+                pieces.next();
                 let account = self.transports.entry(transport).or_default();
                 // A transport that joins late was not used before.
                 while (account.seconds.len() as u64) < index {
                     account.push(transport, Moment::default());
                 }
                 account.push(transport, moment);
+                pieces.next();
             }
             self.total.merge(&second);
+            pieces.next();
             self.next = index + 1;
             self.time_wait_max = self.time_wait_max.max(port_count::time_wait_count());
+            pieces.next();
             wish = Some(progress(Progress::Second { index, second: &second, total: &self.total }));
+            pieces.next();
         }
         wish
     }

@@ -94,8 +94,10 @@ impl Distribution {
 
 impl From<&Histogram<u64>> for Distribution {
     fn from(histogram: &Histogram<u64>) -> Self {
-        let entries = histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Self::of(entries)
+        // In ascending order, each value once.
+        let steps = histogram.iter_recorded().filter(|step| step.count_at_value() > 0);
+        let entries = steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
+        Self { entries, n: histogram.len() }
     }
 }
 

@@ -394,6 +394,12 @@ impl Cast {
         Self { members: self.members.iter().map(aim).collect(), ..self.clone() }
     }
 
+    /// Of each group whether its clients wait for an answer before they think of the next query.
+    #[must_use]
+    pub fn thinks(&self) -> Vec<bool> {
+        self.population.clients.iter().map(|group| group.think.is_some()).collect()
+    }
+
     /// Every client's group, endpoint and rate.
     #[must_use]
     pub fn members(&self) -> &[(u16, Endpoint, f64)] {

@@ -6,6 +6,7 @@
 //! ```
 
 // The text.
+mod built_in;
 mod file;
 mod known;
 // What clients differ in.

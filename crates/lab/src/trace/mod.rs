@@ -3,11 +3,13 @@
 mod dnsperf;
 mod pcap;
 mod rpl;
+mod synthesis;
 
 pub use ::trace::rtype;
 pub use dnsperf::read_dnsperf;
 pub use pcap::{Capture, DNS_PORT, read_capture, read_pcap};
 pub use rpl::read_rpl_raw;
+pub use synthesis::{End, Synthesis, Turns};
 
 use std::net::IpAddr;
 use std::path::Path;

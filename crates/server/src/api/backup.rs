@@ -2,7 +2,8 @@
 
 use super::Api;
 use super::error::ApiError;
-use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX};
+use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX, BULK_NICE_STEP};
+use crate::node::system::give_way;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -47,7 +48,10 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
     let (sender, receiver) = mpsc::channel(BACKUP_PARTS_MAX);
     std::thread::Builder::new()
         .name("backup".to_owned())
-        .spawn(move || read(file, bytes, &sender, place))
+        .spawn(move || {
+            give_way(BULK_NICE_STEP);
+            read(file, bytes, &sender, place);
+        })
         .map_err(failed)?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),

@@ -4,6 +4,7 @@ use super::Worker;
 use super::sockets::StreamSockets;
 use super::system::give_way;
 use super::threads::{runtime_failed, spawn};
+use crate::limits::PACKET_NICE_STEP;
 use crate::listen::Transport;
 use crate::listen::counters::AllConnections;
 use crate::listen::desk::Desk;
@@ -50,7 +51,7 @@ pub(super) fn start(
         let limits = workers.tcp.responder.service.connections.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {
-            give_way();
+            give_way(PACKET_NICE_STEP);
             let desk = |transport, Worker { responder, listen }| {
                 Desk::new(transport, responder, &limits, &connections, listen)
             };

@@ -2,7 +2,6 @@
 //! precedence of a thread, and what a socket has dropped.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
-use crate::limits::PACKET_NICE_STEP;
 use replica::io::Now;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -36,18 +35,26 @@ pub(crate) fn raise_file_limit() -> u64 {
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 { limit.rlim_cur } else { before }
 }
 
-/// Lowers the calling thread: it gives way to the others of the process when cores are scarce. A flood of queries then
-/// leaves the replica its time, and nobody needs the privilege to raise that one. Threads that it starts inherit it.
-pub(crate) fn give_way() {
+/// Lowers the calling thread by as much below the others of the process: it gives way to them when cores are scarce. A
+/// flood of queries then leaves the replica its time, and nobody needs the privilege to raise that one. Threads that it
+/// starts inherit it.
+pub(crate) fn give_way(step: i32) {
+    // The first thread is never lowered; 0 is the calling one: on Linux each has a nice value of its own.
+    let (whole, own) = (nice_of(std::process::id()), nice_of(0));
+    let wanted = whole.saturating_add(step);
+    // SAFETY: the call has no pointers.
+    if wanted > own && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) } != 0 {
+        let error = io::Error::last_os_error();
+        tracing::warn!(%error, "a thread cannot be lowered; the replica competes with it");
+    }
+}
+
+/// The nice value of a thread; 0 if it is not known.
+fn nice_of(thread: u32) -> libc::c_int {
     // SAFETY: the call has no pointers. The system call gives 20 less the nice value, which is never negative; the
     // function of libc gives the value itself, and -1 of it may be one or an error.
-    let precedence = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
-    let nice = if precedence > 0 { 20 - precedence as libc::c_int } else { 0 };
-    // SAFETY: the call has no pointers. 0 is the calling thread: on Linux each has a nice value of its own.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice.saturating_add(PACKET_NICE_STEP)) } != 0 {
-        let error = io::Error::last_os_error();
-        tracing::warn!(%error, "a thread that answers queries cannot be lowered; the replica competes with it");
-    }
+    let precedence = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, thread) };
+    if precedence > 0 { 20 - precedence as libc::c_int } else { 0 }
 }
 
 /// How many datagrams the kernel has dropped at this socket, since there was no room for them or their checksum was
@@ -90,6 +97,21 @@ mod tests {
         let taken = std::iter::from_fn(|| socket.recv(&mut [0; 512]).ok()).count() as u32;
         assert!(taken < 1_000);
         assert_eq!(dropped_datagrams(socket.as_fd()).unwrap(), 1_000 - taken);
+    }
+
+    #[test]
+    fn who_gives_way_does_so_by_as_much_and_never_less() {
+        let before = nice_of(0);
+        std::thread::spawn(move || {
+            let whole = nice_of(std::process::id());
+            for (step, wanted) in [(3, 3), (3, 3), (1, 3), (7, 7)] {
+                give_way(step);
+                assert_eq!(nice_of(0), (whole + wanted).min(19));
+            }
+        })
+        .join()
+        .unwrap();
+        assert_eq!(nice_of(0), before, "others stay as they are");
     }
 
     #[test]

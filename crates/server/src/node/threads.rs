@@ -13,7 +13,7 @@ use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::audit_of;
-use crate::limits::DATAGRAM_OCTETS_MAX;
+use crate::limits::{DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::metrics::DurationHistogram;
@@ -97,7 +97,12 @@ pub(super) fn updates(
             waiting: Default::default(),
             cookies: Some(Cookies::new(cookies.clone())),
         };
-        spawn(format!("update-{index}"), move || thread.run(&queue))?;
+        let work = move || {
+            // Whoever sends many updates, or what only looks like them, takes nothing from queries.
+            give_way(PACKET_NICE_STEP);
+            thread.run(&queue);
+        };
+        spawn(format!("update-{index}"), work)?;
     }
     Ok(transfers)
 }
@@ -106,7 +111,7 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
     for (index, (sockets, Worker { responder, listen })) in sockets.into_iter().zip(workers).enumerate() {
         let (worker, stop) = (UdpWorker::new(sockets, responder, listen), stop.clone());
         let work = move || {
-            give_way();
+            give_way(PACKET_NICE_STEP);
             worker.run(&stop);
         };
         spawn(format!("udp-{index}"), work)?;
@@ -235,6 +240,7 @@ pub(super) fn api(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("api")
+        .on_thread_start(|| give_way(PACKET_NICE_STEP))
         .enable_all()
         .build()
         .map_err(runtime_failed)?;

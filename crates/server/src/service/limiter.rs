@@ -19,7 +19,7 @@
 use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::config::subnet::{Subnet, masked};
-use crate::limits::UDP_BATCH_COUNT;
+use crate::limits::{RATE_LIMIT_NETWORKS, UDP_BATCH_COUNT};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -53,6 +53,23 @@ struct Held {
     answered: Answered,
 }
 
+/// What is known of a network: the hash that its responses begin with, and the account of all of them.
+#[derive(Clone)]
+struct Network {
+    bits: u128,
+    begun: SipHasher13,
+    all: u64,
+}
+
+impl Network {
+    fn new(keyed: SipHasher13, bits: u128) -> Self {
+        let mut begun = keyed;
+        begun.write_u64((bits >> 64) as u64);
+        begun.write_u64(bits as u64);
+        Self { bits, begun, all: begun.finish() }
+    }
+}
+
 /// What a worker limits with.
 pub(crate) struct Limiter {
     accounts: Accounts,
@@ -64,6 +81,8 @@ pub(crate) struct Limiter {
     keyed: SipHasher13,
     exempt: Vec<Subnet>,
     prefixes: [u8; 2],
+    /// Networks that were asked from lately.
+    networks: Vec<Network>,
     slip: u32,
     beyond_count: u32,
     /// Of the batch that is being answered, by their places in it.
@@ -77,11 +96,13 @@ impl Limiter {
             let share = |whole| f64::from(whole) / workers as f64;
             (per_second > 0).then(|| Rate::new(share(per_second), share(burst)))
         };
+        let keyed = SipHasher13::new_with_key(&secret);
         rate(config.per_second, config.burst).map(|alike| Self {
             accounts: Accounts::new(),
             alike,
             all: rate(config.all_per_second, config.all_burst),
-            keyed: SipHasher13::new_with_key(&secret),
+            networks: vec![Network::new(keyed, 0); RATE_LIMIT_NETWORKS],
+            keyed,
             exempt: config.exempt.clone(),
             prefixes: [config.ipv4_prefix, config.ipv6_prefix],
             slip: config.slip,
@@ -96,23 +117,33 @@ impl Limiter {
     }
 
     /// The accounts of a response of this kind about this name, or about all below it.
-    pub(crate) fn keys_of(&self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Keys {
+    pub(crate) fn keys_of(&mut self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Keys {
         let address = address.to_canonical();
         let network = match masked(address, self.prefixes[usize::from(address.is_ipv6())]) {
             // No network of IPv6 has such addresses: they were made canonical.
             IpAddr::V4(network) => network.to_ipv6_mapped(),
             IpAddr::V6(network) => network,
         };
-        let network = u128::from(network);
-        let mut hasher = self.keyed;
-        hasher.write_u64((network >> 64) as u64);
-        hasher.write_u64(network as u64);
-        let all = hasher.finish();
+        let network = self.network(u128::from(network));
+        let (mut hasher, all) = (network.begun, network.all);
         // How long the name is makes what is hashed another for each.
         let name_len = name.map_or(0, |name| name.octets().len());
         hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
         name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
         Keys { alike: hasher.finish(), network: all }
+    }
+
+    /// What is known of the network with these bits; it is worked out when it is not the last one at its place. Who
+    /// asks once asks again: the resolvers of most queries are few.
+    fn network(&mut self, bits: u128) -> &Network {
+        // The last octets of networks differ, in either family: those of an IPv4 address, or of the routed half.
+        let folded = (bits ^ bits >> 56) as usize;
+        let place = (folded >> 8 ^ folded >> 16) % RATE_LIMIT_NETWORKS;
+        let network = &mut self.networks[place];
+        if network.bits != bits {
+            *network = Network::new(self.keyed, bits);
+        }
+        network
     }
 
     /// Counts a response, at a time in microseconds.
@@ -163,9 +194,9 @@ mod tests {
 
     #[test]
     fn every_octet_of_a_name_counts_and_its_case_does_not() {
-        let limiter = limiter(1, 1, 1);
+        let mut limiter = limiter(1, 1, 1);
         let address = "192.0.2.1".parse().unwrap();
-        let alike = |name: &wire::Name| limiter.keys_of(address, AnswerKind::Positive, Some(name.as_ref())).alike;
+        let mut alike = |name: &wire::Name| limiter.keys_of(address, AnswerKind::Positive, Some(name.as_ref())).alike;
         let name = |labels: &str| labels.parse::<wire::Name>().unwrap();
         let mut keys = vec![alike(&wire::Name::root())];
         for len in 1..=40 {
@@ -183,6 +214,29 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), count, "two names have one key");
+    }
+
+    #[test]
+    fn a_network_is_the_same_whoever_asked_in_between() {
+        let mut limiter = limiter(1, 1, 1);
+        let addresses: Vec<IpAddr> = (0..=u8::MAX)
+            .flat_map(|octet| {
+                [
+                    IpAddr::from([192, 0, octet, 1]),
+                    IpAddr::from([octet, 0, 2, 1]),
+                    IpAddr::from([0x2001, 0xDB8, 0, u16::from(octet) << 8, 0, 0, 0, 1]),
+                    IpAddr::from([0x2001, u16::from(octet), 0, 0, 0, 0, 0, 1]),
+                ]
+            })
+            .collect();
+        let mut all = |_| -> Vec<u64> {
+            let keys = addresses.iter().map(|address| limiter.keys_of(*address, AnswerKind::NoData, None));
+            keys.map(|keys| keys.network).collect()
+        };
+        let (first, again) = (all(0), all(1));
+        assert_eq!(first, again);
+        // Two addresses of the four times 256 are in 192.0.2.0/24.
+        assert_eq!(first.iter().collect::<std::collections::HashSet<_>>().len(), 4 * 256 - 1);
     }
 
     #[test]

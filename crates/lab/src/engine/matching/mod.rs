@@ -20,6 +20,8 @@ enum State {
     #[default]
     Unused,
     Waiting,
+    /// Waits, and its ID's turn has come again since.
+    Passed,
     Answered,
     TimedOut,
 }

@@ -1,10 +1,13 @@
 //! One table of 65,536 IDs for each socket.
 //!
-//! IDs are given out in order, so that queries time out in order and neighbours in time are neighbours in memory. An
-//! entry stays as it ended until its ID is needed again; that is how late and second answers are known.
+//! IDs are given out in order, so that queries time out in order and neighbours in time are neighbours in memory. One
+//! that still waits when its turn comes again is passed over: an answer that is lost costs its ID until the time-out,
+//! and no other. An entry stays as it ended until its ID is needed again; that is how late and second answers are
+//! known.
 
 use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to, rcode};
 use crate::measure::Sent;
+use std::collections::VecDeque;
 
 /// IDs of a socket (RFC 1035 4.1.1).
 const ID_COUNT: usize = 1 << 16;
@@ -19,16 +22,25 @@ struct Entry {
 /// The queries of one socket.
 pub(in crate::engine) struct InFlight {
     entries: Box<[Entry]>,
-    /// Queries sent so far: the next ID is its lower 16 bits.
+    /// Places given out or passed over so far: the next ID is its lower 16 bits.
     next: u64,
-    /// The oldest that may still wait.
+    /// The oldest that may still wait, but for those that were passed over.
     oldest: u64,
+    /// All that wait.
     waiting: usize,
+    /// IDs that were passed over, and when their queries were sent: the oldest first.
+    passed: VecDeque<(u16, u64)>,
 }
 
 impl InFlight {
     pub(in crate::engine) fn new() -> Self {
-        Self { entries: vec![Entry::default(); ID_COUNT].into_boxed_slice(), next: 0, oldest: 0, waiting: 0 }
+        Self {
+            entries: vec![Entry::default(); ID_COUNT].into_boxed_slice(),
+            next: 0,
+            oldest: 0,
+            waiting: 0,
+            passed: VecDeque::new(),
+        }
     }
 
     /// How many wait.
@@ -38,12 +50,13 @@ impl InFlight {
 
     /// How many IDs are free.
     pub(in crate::engine) fn room(&self) -> usize {
-        ID_COUNT - (self.next - self.oldest) as usize
+        ID_COUNT - self.waiting
     }
 
     /// Takes the next ID for a query and writes it into the message.
     pub(in crate::engine) fn enter(&mut self, message: &mut [u8], sent: Sent) {
         debug_assert!(self.room() > 0);
+        self.pass_over();
         let id = self.next as u16;
         message[..2].copy_from_slice(&id.to_be_bytes());
         self.entries[usize::from(id)] = Entry { sent, question: Question::of(message), state: State::Waiting };
@@ -51,9 +64,47 @@ impl InFlight {
         self.waiting += 1;
     }
 
+    /// Goes on to a place of which the query does not wait.
+    fn pass_over(&mut self) {
+        loop {
+            let id = self.next as u16;
+            let entry = &mut self.entries[usize::from(id)];
+            if self.next - self.oldest == ID_COUNT as u64 {
+                // Once round: the oldest is here.
+                self.oldest += 1;
+                if entry.state == State::Waiting {
+                    entry.state = State::Passed;
+                    self.passed.push_back((id, entry.sent.sent_ns));
+                }
+            }
+            if entry.state != State::Passed {
+                return;
+            }
+            self.next += 1;
+        }
+    }
+
+    /// The oldest of those that were passed over and still wait.
+    fn oldest_passed(&mut self) -> Option<(u16, u64)> {
+        while let Some(&(id, sent_ns)) = self.passed.front() {
+            let entry = &self.entries[usize::from(id)];
+            // It may have been answered, and its ID passed over again with another query.
+            if entry.state == State::Passed && entry.sent.sent_ns == sent_ns {
+                return Some((id, sent_ns));
+            }
+            self.passed.pop_front();
+        }
+        None
+    }
+
     /// Takes back the newest query, if there is one: the kernel did not send it.
     pub(in crate::engine) fn take_back(&mut self) -> Option<Sent> {
-        self.next = self.next.checked_sub(1)?;
+        loop {
+            self.next = self.next.checked_sub(1)?;
+            if self.entries[usize::from(self.next as u16)].state != State::Passed {
+                break;
+            }
+        }
         let entry = &mut self.entries[usize::from(self.next as u16)];
         entry.state = State::Unused;
         self.waiting -= 1;
@@ -85,7 +136,7 @@ impl InFlight {
         match entry.state {
             State::TimedOut => return Arrival::Late { sent: entry.sent },
             State::Answered => return Arrival::Duplicate,
-            State::Unused | State::Waiting => {}
+            State::Unused | State::Waiting | State::Passed => {}
         }
         entry.state = State::Answered;
         self.waiting -= 1;
@@ -95,6 +146,15 @@ impl InFlight {
 
     /// Gives the next query, in order of sending, that was sent before `before_ns` and still waits; it has timed out.
     pub(in crate::engine) fn expire(&mut self, before_ns: u64) -> Option<Sent> {
+        if let Some((id, sent_ns)) = self.oldest_passed() {
+            if sent_ns >= before_ns {
+                return None;
+            }
+            let entry = &mut self.entries[usize::from(id)];
+            entry.state = State::TimedOut;
+            self.waiting -= 1;
+            return Some(entry.sent);
+        }
         while self.oldest < self.next {
             let entry = &mut self.entries[usize::from(self.oldest as u16)];
             if entry.state != State::Waiting {
@@ -114,6 +174,9 @@ impl InFlight {
 
     /// When the oldest query that waits was sent.
     pub(in crate::engine) fn oldest_sent_ns(&mut self) -> Option<u64> {
+        if let Some((_, sent_ns)) = self.oldest_passed() {
+            return Some(sent_ns);
+        }
         while self.oldest < self.next {
             let entry = &self.entries[usize::from(self.oldest as u16)];
             if entry.state == State::Waiting {
@@ -218,6 +281,53 @@ mod tests {
         assert!(matches!(table.arrive(&answer(&queries[0])), Arrival::Answer { .. }));
         assert!(matches!(table.arrive(&answer(&queries[2])), Arrival::Answer { .. }));
         assert_eq!((table.waiting(), table.oldest_sent_ns(), table.room()), (0, None, ID_COUNT));
+    }
+
+    #[test]
+    fn a_lost_answer_keeps_no_other_query_from_being_sent() {
+        let mut table = InFlight::new();
+        let sent_at = |at: u64| Sent { planned_ns: at, sent_ns: at, client: 0, row: 0 };
+        // Four times round; of the first two rounds some are not answered, one of them late.
+        let (mut lost, mut late) = (Vec::new(), None);
+        for at in 0..4 * ID_COUNT as u64 {
+            let mut message = query();
+            table.enter(&mut message, sent_at(at));
+            match at {
+                100 => late = Some(message),
+                // In the second round other IDs are lost, and those of the first are passed over.
+                200 | 201 | 70_000 => lost.push((at, message)),
+                _ => assert!(matches!(table.arrive(&answer(&message)), Arrival::Answer { .. })),
+            }
+        }
+        assert_eq!((table.waiting(), table.room(), table.oldest_sent_ns()), (4, ID_COUNT - 4, Some(100)));
+        assert!(matches!(table.arrive(&answer(&late.unwrap())), Arrival::Answer { sent, .. } if sent.sent_ns == 100));
+        assert_eq!((table.oldest_sent_ns(), table.expire(200)), (Some(200), None));
+        let expired: Vec<_> = std::iter::from_fn(|| table.expire(u64::MAX)).map(|sent| sent.sent_ns).collect();
+        assert_eq!(expired, [200, 201, 70_000]);
+        assert!(lost.iter().all(|(at, message)| {
+            matches!(table.arrive(&answer(message)), Arrival::Late { sent } if sent.sent_ns == *at)
+        }));
+        assert_eq!((table.waiting(), table.oldest_sent_ns()), (0, None));
+    }
+
+    #[test]
+    fn what_was_passed_over_is_not_taken_back() {
+        let mut table = InFlight::new();
+        let mut enter = |at: u64, is_answered: bool| {
+            let mut message = query();
+            table.enter(&mut message, Sent { planned_ns: at, sent_ns: at, client: 0, row: 0 });
+            if is_answered {
+                table.arrive(&answer(&message));
+            }
+        };
+        enter(0, true);
+        enter(1, false);
+        (2..ID_COUNT as u64).for_each(|at| enter(at, true));
+        (0..2).for_each(|at| enter(100_000 + at, false));
+        // The second of these has the ID behind the one that was passed over.
+        assert_eq!(table.take_back().map(|sent| sent.sent_ns), Some(100_001));
+        assert_eq!(table.take_back().map(|sent| sent.sent_ns), Some(100_000));
+        assert_eq!((table.waiting(), table.oldest_sent_ns()), (1, Some(1)));
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Window {
         let arrival = match entry.state {
             State::TimedOut => Arrival::Late { sent },
             State::Answered | State::Unused => Arrival::Duplicate,
-            State::Waiting => {
+            State::Waiting | State::Passed => {
                 self.waiting -= 1;
                 Arrival::Answer { sent, rcode, is_truncated: header[2] & 0x02 != 0, is_first }
             }

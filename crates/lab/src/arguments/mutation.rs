@@ -1,0 +1,277 @@
+//! What is changed in a trace, as options: the same plan as of a file of rules.
+
+use super::parse::{parse_name, parse_share};
+use clap::{Args, ValueEnum};
+use lab::mutation::{
+    TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, read_rules, seconds_to_ns,
+};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use trace::mutate::{
+    Action, By, Changes, ClientChange, EdnsChange, IdChange, Mutator, NameChange, OptionToAdd, Plan, Rule, Template,
+    When, option_code,
+};
+use trace::{Prefix, Transport};
+use wire::name::Name;
+use wire::number::{Class, Rcode, Rtype};
+
+/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+const NAME_HELP: &str = "Ask for other names: a pattern with {\x1b[0mn} for the number of the query and {\x1b[0mname} \
+    for the name that it asks for";
+/// What makes each name the only one of its kind.
+const UNIQUE: &str = "q{n}.{name}";
+/// Where clients are that only a count is said of.
+const CLIENTS: &str = "10.0.0.0/8";
+
+#[derive(Args)]
+#[command(next_help_heading = "Which messages stay")]
+struct Filters {
+    /// Queries only.
+    #[arg(long)]
+    queries: bool,
+    /// Only those of these types.
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = parse_type)]
+    only_type: Vec<Rtype>,
+    /// Only those of clients in this prefix; may be given several times, as the others.
+    #[arg(long, value_name = "PREFIX", value_delimiter = ',', value_parser = parse_prefix)]
+    only_client: Vec<Prefix>,
+    /// Only those of servers in this prefix.
+    #[arg(long, value_name = "PREFIX", value_delimiter = ',', value_parser = parse_prefix)]
+    only_server: Vec<Prefix>,
+    /// Only those for this name and what is below it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_name)]
+    only_name: Vec<Name>,
+    /// Only those over this transport.
+    #[arg(long, value_name = "TRANSPORT", value_delimiter = ',', value_parser = parse_transport)]
+    only_transport: Vec<Transport>,
+    /// Only responses that end so.
+    #[arg(long, value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode)]
+    only_rcode: Vec<Rcode>,
+    /// Leave out what was seen earlier than so many seconds after the first message.
+    #[arg(long, value_name = "SECONDS")]
+    from: Option<f64>,
+    /// Leave out what was seen so many seconds after the first message, or later.
+    #[arg(long, value_name = "SECONDS")]
+    until: Option<f64>,
+    /// Only this share of the rest, 0 to 1, of clients or of queries as --by says.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    sample: Option<f64>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "What becomes of them")]
+struct Changing {
+    /// Over what: tcp, or shares as tcp=0.3,dot=0.2, the others as they were.
+    #[arg(long, value_name = "SHARES", value_parser = parse_transports)]
+    transport: Option<TransportShares>,
+    /// No more clients than this; several become one.
+    #[arg(long, value_name = "N")]
+    clients: Option<u64>,
+    /// Clients in this prefix [with --clients: 10.0.0.0/8].
+    #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
+    client_prefix: Option<Prefix>,
+    /// Another server; as OLD=NEW only for those in the prefix OLD. May be given several times.
+    #[arg(long, value_name = "[OLD=]NEW", value_parser = parse_server_change)]
+    server: Vec<ServerChange>,
+    /// Replace the labels at the end of names.
+    #[arg(long, value_name = "FROM=TO", value_parser = parse_suffix)]
+    suffix: Vec<(Name, Name)>,
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
+    name: Option<Template>,
+    /// A label in front of each name that no other one has: q0, q1 and so on.
+    #[arg(long, conflicts_with = "name")]
+    unique: bool,
+    /// Another type.
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
+    qtype: Option<Rtype>,
+    /// Another class.
+    #[arg(long = "class", value_name = "CLASS", value_parser = parse_class)]
+    qclass: Option<Class>,
+    /// RD: on or off.
+    #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
+    rd: Option<bool>,
+    /// AD: on or off.
+    #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
+    ad: Option<bool>,
+    /// CD: on or off.
+    #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
+    cd: Option<bool>,
+    /// Which share has DO, 0 to 1; the others have it not.
+    #[arg(long = "do", value_name = "SHARE", value_parser = parse_share)]
+    dnssec_ok: Option<f64>,
+    /// UDP payload size of EDNS, or none for no EDNS.
+    #[arg(long, value_name = "OCTETS|none", value_parser = parse_edns)]
+    edns: Option<EdnsChange>,
+    /// Take an EDNS option away: nsid, ecs, cookie, keepalive, padding or a code.
+    #[arg(long, value_name = "OPTION", value_delimiter = ',', value_parser = parse_option_code)]
+    remove_option: Vec<u16>,
+    /// Put an EDNS option in: nsid, cookie[=BASE16], ecs=client, ecs=PREFIX, padding=OCTETS, CODE=BASE16.
+    #[arg(long, value_name = "OPTION")]
+    add_option: Vec<OptionToAdd>,
+    /// IDs: random, count, or one for all.
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    id: Option<IdChange>,
+}
+
+/// What is changed in a trace.
+#[derive(Args)]
+pub(crate) struct MutationArguments {
+    /// Rules as TOML (docs/mutate.md); what the options say comes after them.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    #[command(flatten)]
+    filters: Filters,
+    #[command(flatten)]
+    changing: Changing,
+    /// What shares are shares of.
+    #[arg(long, value_name = "WHAT", default_value = "client")]
+    by: ByArgument,
+    /// So many times as fast, counted from the first message.
+    #[arg(long, value_name = "FACTOR")]
+    speed: Option<f64>,
+    /// So many seconds later; negative ones are earlier.
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
+    shift: Option<f64>,
+    /// The same seed draws the same [default: that of the rules, or 1].
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ByArgument {
+    Client,
+    Query,
+}
+
+type ServerChange = (Option<Prefix>, (IpAddr, Option<u16>));
+
+fn parse_prefix(text: &str) -> Result<Prefix, String> {
+    text.parse().map_err(|()| format!("{text} is no prefix; write 192.0.2.0/24"))
+}
+
+fn parse_type(text: &str) -> Result<Rtype, String> {
+    trace::rtype(text).ok_or_else(|| format!("{text} is no type"))
+}
+
+fn parse_class(text: &str) -> Result<Class, String> {
+    trace::class(text).ok_or_else(|| format!("{text} is no class"))
+}
+
+fn parse_rcode(text: &str) -> Result<Rcode, String> {
+    trace::rcode(text).ok_or_else(|| format!("{text} is no RCODE"))
+}
+
+fn parse_transport(text: &str) -> Result<Transport, String> {
+    text.parse().map_err(|()| format!("{text} is none of udp, tcp, dot, doh and doq"))
+}
+
+fn parse_option_code(text: &str) -> Result<u16, String> {
+    let known = "nsid, ecs, cookie, keepalive, padding or a code";
+    option_code(text).ok_or_else(|| format!("{text} is no option; write {known}"))
+}
+
+fn parse_server_change(text: &str) -> Result<ServerChange, String> {
+    match text.split_once('=') {
+        Some((old, new)) => Ok((Some(parse_prefix(old)?), parse_server(new)?)),
+        None => Ok((None, parse_server(text)?)),
+    }
+}
+
+fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
+    let (from, to) = text.split_once('=').ok_or_else(|| format!("{text}: write example.com=lab.test"))?;
+    Ok((parse_name(from)?, parse_name(to)?))
+}
+
+impl MutationArguments {
+    /// What carries all of it out.
+    ///
+    /// # Errors
+    /// When the file of rules cannot be read, or the plan cannot be carried out.
+    pub(crate) fn mutator(&self) -> Result<Mutator, String> {
+        Mutator::new(self.plan()?).map_err(|error| error.to_string())
+    }
+
+    /// The rules of the file, then the messages that stay, then what becomes of them.
+    fn plan(&self) -> Result<Plan, String> {
+        let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan.speed = self.speed.unwrap_or(plan.speed);
+        plan.shift_ns = self.shift.map(seconds_to_ns).transpose()?.unwrap_or(plan.shift_ns);
+        let by = match self.by {
+            ByArgument::Client => By::Client,
+            ByArgument::Query => By::Query,
+        };
+        let when = self.filters.when()?;
+        if when != When::default() {
+            plan.rules.push(Rule { when, action: Action::Keep, ..Rule::default() });
+        }
+        if let Some(share) = self.filters.sample {
+            plan.rules.push(Rule { share, by, action: Action::Keep, ..Rule::default() });
+        }
+        let change = |when: When, changes: Changes| {
+            let action = Action::Change(Box::new(changes));
+            Rule { when, by, action, ..Rule::default() }
+        };
+        for &(old, server) in &self.changing.server {
+            let when = When { servers: old.into_iter().collect(), ..When::default() };
+            plan.rules.push(change(when, Changes { server: Some(server), ..Changes::default() }));
+        }
+        for (from, to) in self.changing.suffix.clone() {
+            let name = Some(NameChange::Suffix { from, to });
+            plan.rules.push(change(When::default(), Changes { name, ..Changes::default() }));
+        }
+        let changes = self.changing.changes();
+        if changes != Changes::default() {
+            plan.rules.push(change(When::default(), changes));
+        }
+        Ok(plan)
+    }
+}
+
+impl Filters {
+    fn when(&self) -> Result<When, String> {
+        let time = |seconds: Option<f64>| {
+            let ns = seconds.map(seconds_to_ns).transpose()?;
+            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
+        };
+        Ok(When {
+            responses: self.queries.then_some(false),
+            transports: self.only_transport.clone(),
+            clients: self.only_client.clone(),
+            servers: self.only_server.clone(),
+            names: self.only_name.clone(),
+            qtypes: self.only_type.clone(),
+            rcodes: self.only_rcode.clone(),
+            from_ns: time(self.from)?.unwrap_or_default(),
+            until_ns: time(self.until)?,
+            ..When::default()
+        })
+    }
+}
+
+impl Changing {
+    /// All but servers and suffixes, of which there may be several.
+    fn changes(&self) -> Changes {
+        let template = self.name.clone().or_else(|| self.unique.then(|| UNIQUE.parse().expect("a pattern")));
+        let client = (self.clients.is_some() || self.client_prefix.is_some()).then(|| ClientChange {
+            prefix: self.client_prefix.unwrap_or_else(|| CLIENTS.parse().expect("a prefix")),
+            count: self.clients,
+        });
+        Changes {
+            transports: self.transport.clone().unwrap_or_default(),
+            client,
+            server: None,
+            name: template.map(NameChange::Template),
+            qtype: self.qtype,
+            qclass: self.qclass,
+            recursion_desired: self.rd,
+            authentic_data: self.ad,
+            checking_disabled: self.cd,
+            dnssec_ok: self.dnssec_ok,
+            edns: self.edns,
+            remove_options: self.remove_option.clone(),
+            add_options: self.add_option.clone(),
+            id: self.id,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `catlab trace anonymize`: a trace that can be shown.
+
+use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
+use crate::arguments::parse_name;
+use clap::{Args, ValueEnum};
+use lab::limits::{KEY_OCTETS_MAX, RULES_OCTETS_MAX};
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths, Options};
+use wire::name::Name;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab trace anonymize day.pcap --key trace.key --out shown.pcap
+  catlab trace anonymize day.pcap --key trace.key --keep-suffix com --keep-suffix net --options drop --out shown.pcap
+  catlab trace anonymize next.pcap --key trace.key --keep-suffixes tlds.txt --lengths hide --out shown.txt.gz
+
+Addresses keep their prefixes (Crypto-PAn), names their labels; with the same key the same address or name has the same
+pseudonym in every trace. A key file that is not there is made; who has it can undo the pseudonyms. What stays and what
+is blank is in docs/anonymize.md. Times, ports and IDs stay.
+Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be done at all.";
+
+#[derive(Args)]
+pub(crate) struct AnonymizeArguments {
+    /// The trace; `-` is standard input.
+    trace: PathBuf,
+    #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+    /// File with the key, 64 hexadecimal digits; one that is not there is made.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// A name that stays at the end of others; may be given several times.
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    keep_suffix: Vec<Name>,
+    /// A file of such names, one a line; # begins a comment.
+    #[arg(long, value_name = "FILE")]
+    keep_suffixes: Option<PathBuf>,
+    /// Lengths of labels: keep, or hide, which makes all of them thirteen octets long.
+    #[arg(long, value_name = "HOW", default_value = "keep")]
+    lengths: LengthsArgument,
+    /// EDNS options: blank, drop, or keep; the address of a client subnet is a pseudonym always.
+    #[arg(long, value_name = "HOW", default_value = "blank")]
+    options: OptionsArgument,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LengthsArgument {
+    Keep,
+    Hide,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OptionsArgument {
+    Blank,
+    Drop,
+    Keep,
+}
+
+pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn Error>> {
+    let path = &arguments.trace;
+    let how = Anonymization {
+        kept_suffixes: suffixes(arguments)?,
+        lengths: match arguments.lengths {
+            LengthsArgument::Keep => Lengths::Keep,
+            LengthsArgument::Hide => Lengths::Hide,
+        },
+        options: match arguments.options {
+            OptionsArgument::Blank => Options::Blank,
+            OptionsArgument::Drop => Options::Drop,
+            OptionsArgument::Keep => Options::Keep,
+        },
+    };
+    let mut reader = open(path, &arguments.read)?;
+    let mut anonymizer = Anonymizer::new(&key(&arguments.key)?, how);
+    let mut writer = create(&arguments.write)?;
+    let is_whole = read(path, &mut reader, |message| {
+        if let Some(message) = anonymizer.apply(message) {
+            writer.write(&message)?;
+        }
+        Ok(true)
+    })?;
+    finish(writer, &arguments.write)?;
+    tell_lost(path, &reader);
+    let (path, tally) = (path.display(), anonymizer.tally());
+    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    for (count, what) in [
+        (tally.malformed, "messages are left out: they are malformed"),
+        (tally.too_long, "messages are left out: a name or the message would be too long"),
+        (tally.records_dropped, "records are left out: nobody knows what is in them"),
+        (tally.records_blank, "records are blank: their data is malformed"),
+        (tally.options_dropped, "EDNS options are left out"),
+    ] {
+        if count > 0 {
+            eprintln!("{path}: {count} {what}");
+        }
+    }
+    Ok(is_whole)
+}
+
+/// The key of a file, which is made when it is not there: for its owner only.
+fn key(path: &Path) -> Result<Key, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let mut octets = [0; Key::OCTETS];
+            let random = ring::rand::SystemRandom::new();
+            ring::rand::SecureRandom::fill(&random, &mut octets).map_err(|_| named(&"no random octets"))?;
+            let key = Key::new(octets);
+            writeln!(file, "{}", key.to_text()).and_then(|()| file.sync_all()).map_err(|error| named(&error))?;
+            eprintln!("{}: made; keep it for traces whose pseudonyms are to be the same, and secret", path.display());
+            Ok(key)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let text = text(path, KEY_OCTETS_MAX)?;
+            Key::from_text(&text).ok_or_else(|| named(&"a key is 64 hexadecimal digits"))
+        }
+        Err(error) => Err(named(&error)),
+    }
+}
+
+fn text(path: &Path, most: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
+    match read {
+        Ok(octets) if octets as u64 > most => Err(format!("{}: longer than {most} octets", path.display())),
+        Ok(_) => Ok(text),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn suffixes(arguments: &AnonymizeArguments) -> Result<BTreeSet<Name>, String> {
+    let mut suffixes: BTreeSet<Name> = arguments.keep_suffix.iter().cloned().collect();
+    let Some(path) = &arguments.keep_suffixes else { return Ok(suffixes) };
+    for (index, line) in text(path, RULES_OCTETS_MAX)?.lines().enumerate() {
+        let word = line.split('#').next().unwrap_or_default().trim();
+        if !word.is_empty() {
+            let name = parse_name(word).map_err(|error| format!("{}:{}: {error}", path.display(), index + 1))?;
+            suffixes.insert(name);
+        }
+    }
+    Ok(suffixes)
+}

@@ -1,0 +1,109 @@
+//! `catlab trace mutate`: a trace with other transports, names, flags, clients or times.
+
+use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
+use crate::arguments::MutationArguments;
+use clap::Args;
+use lab::mutation::{Ended, Pipe, Through, ThroughError};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use trace::mutate::Mutator;
+use trace::{Message, Reader, Writer};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab trace mutate day.pcap --queries --do 1 --out signed.pcap
+  catlab trace mutate day.pcap --transport tcp=0.03 --clients 1000 --seed 7 --out some-tcp.txt
+  catlab trace mutate day.pcap --unique --suffix example.com=lab.test --server 127.0.0.1:5300 --out lab.txt.gz
+  catlab trace mutate day.pcap --only-type AAAA --sample 0.1 --speed 10 --out fast.pcap
+  catlab trace mutate day.pcap --rules rules.toml --out other.pcap
+  catlab trace mutate day.txt --through \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
+
+Rules, options and the text are in docs/mutate.md. Transport, client and server change in queries and responses, the
+rest in queries only; shares are drawn by client, so that a client keeps its transport, or with --by query.
+Exit code 0: read to the end; 1: the trace is damaged, or the program of --through failed, and what came before that
+stands; 2: it cannot be done at all.";
+
+#[derive(Args)]
+pub(crate) struct MutateArguments {
+    /// The trace; `-` is standard input.
+    trace: PathBuf,
+    #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+    #[command(flatten)]
+    mutation: MutationArguments,
+    /// A command of the shell through which all messages go at last, as lines of our text.
+    #[arg(long, value_name = "COMMAND")]
+    through: Option<String>,
+}
+
+pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>> {
+    let path = &arguments.trace;
+    let mut mutator = arguments.mutation.mutator()?;
+    let mut reader = open(path, &arguments.read)?;
+    let mut writer = create(&arguments.write)?;
+    let is_whole = match &arguments.through {
+        None => read(path, &mut reader, |message| {
+            if let Some(message) = mutator.apply(message) {
+                writer.write(&message)?;
+            }
+            Ok(true)
+        })?,
+        Some(command) => through(command, path, &mut reader, &mut mutator, &mut writer)?,
+    };
+    finish(writer, &arguments.write)?;
+    tell_lost(path, &reader);
+    tell(path, &mutator);
+    Ok(is_whole)
+}
+
+/// False when the trace is damaged or the program failed.
+fn through(
+    command: &str,
+    path: &Path,
+    reader: &mut Reader,
+    mutator: &mut Mutator,
+    writer: &mut Writer,
+) -> Result<bool, Box<dyn Error>> {
+    let mut is_whole = true;
+    let feed = |pipe: &mut Pipe| {
+        let mut failed = None;
+        let write = |message: &Message<'_>| match mutator.apply(message).map(|message| pipe.write(&message)) {
+            Some(Ok(goes_on)) => Ok(goes_on),
+            Some(Err(error)) => {
+                failed = Some(error);
+                Ok(false)
+            }
+            None => Ok(true),
+        };
+        is_whole = read(path, reader, write).unwrap_or(false);
+        failed.map_or(Ok(()), Err)
+    };
+    let started = Through::start(command).map_err(|error| format!("sh: {error}"))?;
+    let (Ended { status, command }, reader) =
+        started.run(feed, |message| writer.write(message).map_err(ThroughError::Writer))?;
+    tell_lost(Path::new(&command), &reader);
+    if !status.success() {
+        // Ended by a signal it has no code.
+        match status.code() {
+            Some(code) => eprintln!("{command}: exit code {code}"),
+            None => eprintln!("{command}: {status}"),
+        }
+    }
+    Ok(is_whole && status.success())
+}
+
+/// Says what was left out, and what could not be done.
+fn tell(path: &Path, mutator: &Mutator) {
+    let (path, tally) = (path.display(), mutator.tally());
+    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    for (index, count) in tally.left_out.iter().enumerate().filter(|(_, count)| **count > 0) {
+        eprintln!("{path}: rule {} left out {count}", index + 1);
+    }
+    if tally.unreadable > 0 {
+        eprintln!("{path}: not done: {} changes of queries that are malformed or have no question", tally.unreadable);
+    }
+    if tally.too_long > 0 {
+        eprintln!("{path}: not done: {} changes that would have made a name or a message too long", tally.too_long);
+    }
+}

@@ -1,0 +1,159 @@
+//! `catlab trace synth`: traces that nobody recorded.
+
+use crate::arguments::{Types, parse_duration, parse_subnet, parse_types};
+use crate::command_trace::{WriteArguments, create, finish};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::population::{Cast, Population, Server};
+use lab::trace::{End, Synthesis, Turns};
+use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use wire::number::Rtype;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  catlab trace synth --interval 20us --count 250000 --name 'q{\x1b[0mn}.example.com' --clients 10000 --out even.catrace
+  catlab trace synth --like syn-3 --out syn-3.catrace
+  catlab trace synth --like b-root --duration 60s --out b-root.catrace
+  catlab profile fit day.pcap --out day.toml
+  catlab trace synth --like day.toml --duration 10m --seed 2 --out day.txt.gz
+
+syn-0 to syn-4 are those of the LDplayer paper (IMC 2018, Table 1): an hour with 1 s, 0.1 s, 10 ms, 1 ms or 0.1 ms from
+one query to the next, each with a name of its own, of clients drawn from 10,000. b-root has the rate of B-Root in that
+paper (38,000 queries a second), its million clients, how unequal they are, and its 3 % over TCP. Times begin at zero.";
+
+/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} where its number goes [default: q{\x1b[0mn}.\
+                         example.com, or that of the profile]";
+
+/// What an hour of LDplayer's synthetic traces has from one query to the next.
+const SYNTHETIC_US: [(&str, u64); 5] =
+    [("syn-0", 1_000_000), ("syn-1", 100_000), ("syn-2", 10_000), ("syn-3", 1_000), ("syn-4", 100)];
+const SYNTHETIC_DURATION: Duration = Duration::from_secs(3_600);
+const CLIENTS_DEFAULT: u64 = 10_000;
+const PATTERN_DEFAULT: &str = "q{n}.example.com";
+
+#[derive(Args)]
+pub(crate) struct SynthArguments {
+    /// From one query to the next, always the same.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "like",
+          conflicts_with = "like")]
+    interval: Option<Duration>,
+    /// As others ask: b-root, syn-0 to syn-4, or a population in TOML (catlab profile fit).
+    #[arg(long, value_name = "PROFILE")]
+    like: Option<String>,
+    /// End after so many queries.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// End at this time of the trace.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Clients, one of which is drawn for each query [default: 10000].
+    #[arg(long, value_name = "N", conflicts_with = "like")]
+    clients: Option<u64>,
+    #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
+    name: Option<String>,
+    /// Types and their weights [default: A].
+    #[arg(long, value_parser = parse_types, conflicts_with = "like")]
+    types: Option<Types>,
+    /// EDNS with this UDP payload size.
+    #[arg(long, value_name = "OCTETS", conflicts_with = "like")]
+    edns: Option<u16>,
+    /// DO: ask for signatures.
+    #[arg(long, conflicts_with = "like")]
+    dnssec_ok: bool,
+    /// Clear RD; b-root has it clear.
+    #[arg(long)]
+    no_recurse: bool,
+    /// Addresses of clients: this prefix, one behind the other.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, default_value = "10.0.0.0/8")]
+    prefix: (IpAddr, u8),
+    /// Who is asked; with an address alone at the port of the transport.
+    #[arg(long, value_name = "ADDRESS", default_value = "192.0.2.53")]
+    server: Server,
+    /// The same seed makes the same trace.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    write: WriteArguments,
+}
+
+/// Writes it.
+pub(crate) fn synth(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> {
+    let mut synthesis = synthesis(arguments)?;
+    let mut writer = create(&arguments.write)?;
+    let bar = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {human_pos} queries").expect("a template"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let (mut count, mut last_ns) = (0_u64, 0);
+    while let Some(message) = synthesis.next() {
+        writer.write(&message)?;
+        (count, last_ns) = (count + 1, message.at_ns);
+        if count.is_multiple_of(4_096) {
+            bar.set_position(count);
+        }
+    }
+    bar.finish_and_clear();
+    finish(writer, &arguments.write)?;
+    eprintln!("{count} queries in {:.3} s", last_ns as f64 / 1e9);
+    Ok(true)
+}
+
+fn synthesis(arguments: &SynthArguments) -> Result<Synthesis, String> {
+    let end = End { count: arguments.count, duration: arguments.duration };
+    let Some(like) = &arguments.like else {
+        return even(arguments, arguments.interval.unwrap_or_default(), end);
+    };
+    if let Some(&(_, interval_us)) = SYNTHETIC_US.iter().find(|(name, _)| name == like) {
+        let end = if end == End::default() { End { duration: Some(SYNTHETIC_DURATION), ..end } } else { end };
+        return even(arguments, Duration::from_micros(interval_us), end);
+    }
+    let built_in = Population::built_in(like);
+    let recursion_desired = !arguments.no_recurse && built_in.is_none();
+    let mut population = match built_in {
+        Some(population) => population,
+        None => read(like)?,
+    };
+    if let (Some(queries), Some(name)) = (&mut population.queries, &arguments.name) {
+        queries.pattern.clone_from(name);
+    }
+    let generator = population.generator(Extras { recursion_desired, ..Extras::default() }, arguments.seed)?;
+    let generator = generator.ok_or_else(|| format!("{like} has no [queries]: it says who asks, and not what"))?;
+    let cast = Box::new(Cast::new(population, &[arguments.server], arguments.seed)?);
+    let workload = Workload::generated(generator);
+    Synthesis::new(Turns::Population(cast), workload, arguments.prefix, end, arguments.seed)
+}
+
+fn read(path: &str) -> Result<Population, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let known: Vec<_> = SYNTHETIC_US.iter().map(|(name, _)| *name).chain(Population::built_in_names()).collect();
+        format!("--like {path}: {error}; without a file there are {}", known.join(", "))
+    })?;
+    Population::parse(&text).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Queries at an even distance, each with a name of its own.
+fn even(arguments: &SynthArguments, interval: Duration, end: End) -> Result<Synthesis, String> {
+    let by_time = end.duration.map_or(u128::MAX, |duration| duration.as_nanos().div_ceil(interval.as_nanos().max(1)));
+    let names = end.count.unwrap_or(u64::MAX).min(u64::try_from(by_time).unwrap_or(u64::MAX)).max(1);
+    let names = NameDistribution {
+        pattern: arguments.name.clone().unwrap_or_else(|| PATTERN_DEFAULT.into()),
+        count: names,
+        popularity: Popularity::Sequential,
+        nxdomain_share: 0.0,
+    };
+    let extras = Extras {
+        recursion_desired: !arguments.no_recurse,
+        payload_octets: arguments.edns,
+        dnssec_ok: arguments.dnssec_ok,
+        ..Extras::default()
+    };
+    let types = arguments.types.as_ref().map_or(&[(Rtype::A, 1.0)][..], |types| &types.0);
+    let workload = Workload::generated(Generator::new(names, types, extras, arguments.seed)?);
+    let Server { address, port } = arguments.server;
+    let server = SocketAddr::new(address, port.unwrap_or(lab::trace::DNS_PORT));
+    let clients = arguments.clients.unwrap_or(CLIENTS_DEFAULT);
+    Synthesis::new(Turns::Even { interval, clients, server }, workload, arguments.prefix, end, arguments.seed)
+}

@@ -1,0 +1,12 @@
+//! What is changed in a trace before it is written or sent: plans of [`trace::mutate`] out of files, and programs that
+//! change it as text.
+
+// Rules as TOML, and the words in them, which options of the command line take too.
+mod rules;
+mod words;
+pub use rules::{parse_rules, read_rules};
+pub use words::{TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, seconds_to_ns};
+
+// Any program, between two pipes.
+mod through;
+pub use through::{Ended, Pipe, Through, ThroughError};

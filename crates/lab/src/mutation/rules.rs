@@ -1,0 +1,378 @@
+//! Rules for traces as TOML (docs/mutate.md).
+
+use super::words::{TransportShares, parse_edns, parse_id, parse_server, parse_transports, seconds_to_ns};
+use crate::limits::RULES_OCTETS_MAX;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use toml::Value;
+use trace::Prefix;
+use trace::mutate::{
+    Action, By, Changes, ClientChange, EdnsChange, NameChange, OptionToAdd, Plan, Rule, Template, When, option_code,
+};
+use wire::name::Name;
+
+/// Where clients are that only a count is said of.
+pub(crate) const CLIENTS: &str = "10.0.0.0/8";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    seed: Option<u64>,
+    speed: Option<f64>,
+    /// Seconds.
+    shift: Option<f64>,
+    #[serde(default)]
+    rule: Vec<RuleText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    #[serde(default)]
+    when: WhenText,
+    share: Option<f64>,
+    by: Option<String>,
+    #[serde(default)]
+    drop: bool,
+    #[serde(default)]
+    keep: bool,
+    transport: Option<Value>,
+    client: Option<Value>,
+    server: Option<String>,
+    suffix: Option<SuffixText>,
+    name: Option<String>,
+    #[serde(rename = "type")]
+    qtype: Option<String>,
+    class: Option<String>,
+    rd: Option<bool>,
+    ad: Option<bool>,
+    cd: Option<bool>,
+    #[serde(rename = "do")]
+    dnssec_ok: Option<Value>,
+    edns: Option<Value>,
+    #[serde(default)]
+    remove_options: Vec<Value>,
+    #[serde(default)]
+    add_options: Vec<String>,
+    id: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SuffixText {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct WhenText {
+    kind: Option<String>,
+    transport: Words,
+    client: Words,
+    server: Words,
+    name: Words,
+    #[serde(rename = "type")]
+    qtype: Words,
+    opcode: Words,
+    rcode: Words,
+    edns: Option<bool>,
+    #[serde(rename = "do")]
+    dnssec_ok: Option<bool>,
+    from: Option<f64>,
+    until: Option<f64>,
+}
+
+/// A word, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Words {
+    fn read<T>(&self, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
+        let words = match self {
+            Self::One(word) => std::slice::from_ref(word),
+            Self::Several(words) => words,
+        };
+        words.iter().map(|word| parse(word).ok_or_else(|| format!("{word} is no {what}"))).collect()
+    }
+}
+
+/// Reads a file of rules.
+///
+/// # Errors
+/// A sentence that says what is wrong, and where.
+pub fn read_rules(path: &Path) -> Result<Plan, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| named(&error))?;
+    file.take(RULES_OCTETS_MAX + 1).read_to_string(&mut text).map_err(|error| named(&error))?;
+    if text.len() as u64 > RULES_OCTETS_MAX {
+        return Err(named(&"more than 4 MiB"));
+    }
+    parse_rules(&text).map_err(|error| named(&error))
+}
+
+/// Reads rules.
+///
+/// # Errors
+/// A sentence that says what is wrong, and where.
+pub fn parse_rules(text: &str) -> Result<Plan, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let rules = file.rule.iter().enumerate();
+    let rules = rules.map(|(index, rule)| rule.read().map_err(|error| format!("rule {}: {error}", index + 1)));
+    let plan = Plan {
+        seed: file.seed.unwrap_or(1),
+        speed: file.speed.unwrap_or(1.0),
+        shift_ns: seconds_to_ns(file.shift.unwrap_or_default())?,
+        rules: rules.collect::<Result<_, _>>()?,
+    };
+    trace::mutate::Mutator::new(plan.clone()).map_err(|error| error.to_string())?;
+    Ok(plan)
+}
+
+impl RuleText {
+    fn read(&self) -> Result<Rule, String> {
+        let by = match self.by.as_deref() {
+            None | Some("client") => By::Client,
+            Some("query") => By::Query,
+            Some(other) => return Err(format!("by = \"{other}\": write client or query")),
+        };
+        let changes = self.changes()?;
+        let has_changes = changes != Changes::default();
+        let action = match (self.drop, self.keep, has_changes) {
+            (true, false, false) => Action::Drop,
+            (false, true, false) => Action::Keep,
+            (false, false, true) => Action::Change(Box::new(changes)),
+            (false, false, false) => return Err("it does nothing; write drop, keep or what is changed".into()),
+            _ => return Err("drop, keep and changes are rules of their own".into()),
+        };
+        Ok(Rule { when: self.when.read()?, share: self.share.unwrap_or(1.0), by, action })
+    }
+
+    fn changes(&self) -> Result<Changes, String> {
+        let name = match (&self.name, &self.suffix) {
+            (Some(_), Some(_)) => return Err("name and suffix are rules of their own".into()),
+            (Some(pattern), None) => {
+                let template = pattern.parse::<Template>().map_err(|error| format!("name = \"{pattern}\": {error}"))?;
+                Some(NameChange::Template(template))
+            }
+            (None, Some(SuffixText { from, to })) => Some(NameChange::Suffix { from: name(from)?, to: name(to)? }),
+            (None, None) => None,
+        };
+        let server = self.server.as_deref().map(parse_server).transpose()?;
+        let word = |word: &Option<String>| word.clone().unwrap_or_default();
+        let qtype = self.qtype.as_deref().map(trace::rtype);
+        let qclass = self.class.as_deref().map(trace::class);
+        let add_options = self.add_options.iter();
+        Ok(Changes {
+            transports: self.transport.as_ref().map(transports).transpose()?.unwrap_or_default(),
+            client: self.client.as_ref().map(client).transpose()?,
+            server,
+            name,
+            qtype: qtype.map(|qtype| qtype.ok_or(format!("{} is no type", word(&self.qtype)))).transpose()?,
+            qclass: qclass.map(|qclass| qclass.ok_or(format!("{} is no class", word(&self.class)))).transpose()?,
+            recursion_desired: self.rd,
+            authentic_data: self.ad,
+            checking_disabled: self.cd,
+            dnssec_ok: self.dnssec_ok.as_ref().map(share).transpose()?,
+            edns: self.edns.as_ref().map(edns).transpose()?,
+            remove_options: self.remove_options.iter().map(code).collect::<Result<_, _>>()?,
+            add_options: add_options
+                .map(|option| option.parse::<OptionToAdd>().map_err(|error| format!("{option}: {error}")))
+                .collect::<Result<_, _>>()?,
+            id: self.id.as_ref().map(|id| parse_id(&text_of(id))).transpose()?,
+        })
+    }
+}
+
+impl WhenText {
+    fn read(&self) -> Result<When, String> {
+        let responses = match self.kind.as_deref() {
+            None => None,
+            Some("query") => Some(false),
+            Some("response") => Some(true),
+            Some(other) => return Err(format!("kind = \"{other}\": write query or response")),
+        };
+        let time = |seconds: Option<f64>| {
+            let ns = seconds.map(seconds_to_ns).transpose()?;
+            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
+        };
+        let prefix = |word: &str| word.parse::<Prefix>().ok();
+        Ok(When {
+            responses,
+            transports: self.transport.read("transport", |word| word.parse().ok())?,
+            clients: self.client.read("prefix", prefix)?,
+            servers: self.server.read("prefix", prefix)?,
+            names: self.name.read("name", |word| word.parse().ok())?,
+            qtypes: self.qtype.read("type", trace::rtype)?,
+            opcodes: self.opcode.read("opcode", trace::opcode)?,
+            rcodes: self.rcode.read("RCODE", trace::rcode)?,
+            edns: self.edns,
+            dnssec_ok: self.dnssec_ok,
+            from_ns: time(self.from)?.unwrap_or_default(),
+            until_ns: time(self.until)?,
+        })
+    }
+}
+
+/// A value as text: of a word the word itself.
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+}
+
+/// `"tcp"`, or `{ tcp = 0.3, dot = 0.2 }`.
+fn transports(value: &Value) -> Result<TransportShares, String> {
+    let Some(table) = value.as_table() else { return parse_transports(&text_of(value)) };
+    let shares: BTreeMap<_, _> = table.iter().collect();
+    let words: Vec<String> = shares.iter().map(|(transport, share)| format!("{transport}={share}")).collect();
+    parse_transports(&words.join(","))
+}
+
+/// `"10.0.0.0/8"`, `1000`, or both as `{ prefix = .., count = .. }`.
+fn client(value: &Value) -> Result<ClientChange, String> {
+    let right = "\"10.0.0.0/8\", 1000, or { prefix = \"10.0.0.0/8\", count = 1000 }";
+    let wrong = || format!("client = {value}: write {right}");
+    let prefix = |text: &str| text.parse::<Prefix>().map_err(|()| wrong());
+    let count = |value: &Value| value.as_integer().and_then(|count| u64::try_from(count).ok()).ok_or_else(wrong);
+    match value {
+        Value::String(text) => Ok(ClientChange { prefix: prefix(text)?, count: None }),
+        Value::Integer(_) => Ok(ClientChange { prefix: prefix(CLIENTS)?, count: Some(count(value)?) }),
+        Value::Table(table) if table.keys().all(|key| key == "prefix" || key == "count") => {
+            let text = table.get("prefix").map_or(Some(CLIENTS), Value::as_str).ok_or_else(wrong)?;
+            Ok(ClientChange { prefix: prefix(text)?, count: table.get("count").map(count).transpose()? })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// `true`, `false`, or which share.
+fn share(value: &Value) -> Result<f64, String> {
+    match value {
+        Value::Boolean(is_set) => Ok(f64::from(u8::from(*is_set))),
+        Value::Float(share) => Ok(*share),
+        Value::Integer(share @ 0..=1) => Ok(*share as f64),
+        _ => Err(format!("do = {value}: write true, false or a share of 0 to 1")),
+    }
+}
+
+fn edns(value: &Value) -> Result<EdnsChange, String> {
+    parse_edns(&text_of(value))
+}
+
+fn code(value: &Value) -> Result<u16, String> {
+    let word = text_of(value);
+    let known = "nsid, ecs, cookie, keepalive, padding or a code";
+    option_code(&word).ok_or_else(|| format!("{word} is no option; write {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::Transport;
+    use trace::mutate::IdChange;
+    use wire::number::{Class, Rtype};
+
+    /// The examples of the document are rules.
+    #[test]
+    fn what_the_document_shows_is_read() {
+        let document = include_str!("../../../../docs/mutate.md");
+        let blocks = document.split("```toml\n").skip(1);
+        let examples: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+        assert!(examples.len() >= 2);
+        for example in examples {
+            let plan = parse_rules(example).unwrap_or_else(|error| panic!("{error}\n{example}"));
+            assert!(!plan.rules.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_key_says_what_it_says() {
+        let plan = parse_rules(
+            r#"
+            seed = 7
+            speed = 2
+            shift = -1.5
+            [[rule]]
+            when = { kind = "query", client = ["192.0.2.0/24", "2001:db8::/32"], type = "A", from = 1, until = 2.5 }
+            share = 0.5
+            by = "query"
+            drop = true
+            [[rule]]
+            transport = { tcp = 0.25, dot = 0.5 }
+            client = { count = 1000 }
+            server = "[2001:db8::53]:5300"
+            suffix = { from = "example.com", to = "lab.test" }
+            type = "AAAA"
+            class = "CH"
+            rd = false
+            do = 0.75
+            edns = 4096
+            remove_options = ["cookie", 65001]
+            add_options = ["nsid", "65002=ff"]
+            id = "count"
+            [[rule]]
+            when.rcode = ["NXDOMAIN", "RCODE23"]
+            keep = true
+            "#,
+        )
+        .unwrap();
+        assert_eq!((plan.seed, plan.speed, plan.shift_ns), (7, 2.0, -1_500_000_000));
+        let [dropped, changed, kept] = plan.rules.as_slice() else { panic!("{plan:?}") };
+        assert_eq!((dropped.share, dropped.by, &dropped.action), (0.5, By::Query, &Action::Drop));
+        assert_eq!((dropped.when.responses, dropped.when.clients.len()), (Some(false), 2));
+        assert_eq!((dropped.when.from_ns, dropped.when.until_ns), (1_000_000_000, Some(2_500_000_000)));
+        assert_eq!((kept.when.rcodes.len(), &kept.action), (2, &Action::Keep));
+        let expected = Changes {
+            transports: vec![(Transport::Dot, 0.5), (Transport::Tcp, 0.25)],
+            client: Some(ClientChange { prefix: CLIENTS.parse().unwrap(), count: Some(1_000) }),
+            server: Some(("2001:db8::53".parse().unwrap(), Some(5_300))),
+            name: Some(NameChange::Suffix { from: "example.com".parse().unwrap(), to: "lab.test".parse().unwrap() }),
+            qtype: Some(Rtype::AAAA),
+            qclass: Some(Class::CH),
+            recursion_desired: Some(false),
+            dnssec_ok: Some(0.75),
+            edns: Some(EdnsChange::Payload(4_096)),
+            remove_options: vec![10, 65_001],
+            add_options: vec![OptionToAdd::Nsid, OptionToAdd::Other { code: 65_002, octets: vec![0xFF] }],
+            id: Some(IdChange::Count),
+            ..Changes::default()
+        };
+        assert_eq!(changed.action, Action::Change(Box::new(expected)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_rule() {
+        for (text, said) in [
+            ("[[rule]]\nrd = true\n[[rule]]\ntype = \"NOSUCH\"", "rule 2: NOSUCH is no type"),
+            ("[[rule]]", "rule 1: it does nothing"),
+            ("[[rule]]\ndrop = true\nrd = true", "rules of their own"),
+            ("[[rule]]\nshare = 2.0\ndrop = true", "rule 1: a share is 0 to 1"),
+            ("[[rule]]\nwhen.client = \"localhost\"\ndrop = true", "localhost is no prefix"),
+            ("[[rule]]\nname = \"x{name}\"", "{name} stands for labels"),
+            ("[[rule]]\nclient = { prefx = \"10.0.0.0/8\" }", "write \"10.0.0.0/8\""),
+            ("[[rule]]\nclient = 0", "there are no clients"),
+            ("[[rule]]\nedns = \"big\"", "write none or a size"),
+            ("[[rule]]\nwen = {}", "unknown field `wen`"),
+            ("speed = 0\n[[rule]]\nrd = true", "the speed is more than 0"),
+        ] {
+            let error = parse_rules(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

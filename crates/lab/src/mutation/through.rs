@@ -1,0 +1,229 @@
+//! A program of the user's own, between two pipes: messages go to it as lines of our text, and what it writes is read
+//! as such lines.
+
+use std::io::{self, BufReader, BufWriter, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use trace::{Message, Reader, TraceError, read_lines, write_line};
+
+/// The program, started.
+pub struct Through {
+    child: Child,
+    command: String,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// As the system tells it.
+    pub status: ExitStatus,
+    /// What it was.
+    pub command: String,
+}
+
+/// Octets that are gathered before they are written into the pipe.
+const PIPE_OCTETS: usize = 64 << 10;
+
+impl Through {
+    /// Starts a command of the shell.
+    ///
+    /// # Errors
+    /// When there is no shell.
+    pub fn start(command: &str) -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(Self { child: shell.spawn()?, command: command.to_owned() })
+    }
+
+    /// Shows the program what `feed` writes, and `each` what the program writes, both at once: neither pipe can stop
+    /// the other, and no more is held than they hold. A program that reads no further ends the feeding, which is no
+    /// error.
+    ///
+    /// # Errors
+    /// Of `feed`, of `each`, and when what the program writes has no lines.
+    pub fn run<F, E>(mut self, feed: F, mut each: E) -> Result<(Ended, Reader), ThroughError>
+    where
+        F: FnOnce(&mut Pipe) -> Result<(), ThroughError> + Send,
+        E: FnMut(&Message<'_>) -> Result<(), ThroughError>,
+    {
+        let stdin = self.child.stdin.take().expect("it is piped");
+        let stdout = self.child.stdout.take().expect("it is piped");
+        let mut reader = read_lines(Box::new(BufReader::with_capacity(PIPE_OCTETS, stdout)));
+        let child = &mut self.child;
+        let (fed, read) = std::thread::scope(|scope| {
+            let feeder = scope.spawn(move || {
+                let mut pipe = Pipe { out: BufWriter::with_capacity(PIPE_OCTETS, stdin), is_open: true };
+                feed(&mut pipe).and_then(|()| pipe.end())
+            });
+            let read = read_all(&mut reader, &mut each);
+            let read = match read {
+                Ok(()) => Ok(reader),
+                Err(error) => {
+                    // Nobody reads any more: with its pipe closed the program ends, and with it the feeding.
+                    drop(reader);
+                    let _killed = child.kill();
+                    Err(error)
+                }
+            };
+            (feeder.join(), read)
+        });
+        let status = self.child.wait().map_err(ThroughError::Pipe)?;
+        let reader = read?;
+        match fed {
+            Ok(fed) => fed?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        Ok((Ended { status, command: self.command }, reader))
+    }
+}
+
+fn read_all(
+    reader: &mut Reader,
+    each: &mut impl FnMut(&Message<'_>) -> Result<(), ThroughError>,
+) -> Result<(), ThroughError> {
+    while let Some(message) = reader.next()? {
+        each(&message)?;
+    }
+    Ok(())
+}
+
+/// What the program reads.
+pub struct Pipe {
+    out: BufWriter<ChildStdin>,
+    is_open: bool,
+}
+
+impl Pipe {
+    /// Writes a message as a line; false when the program reads no further.
+    ///
+    /// # Errors
+    /// Of the pipe.
+    pub fn write(&mut self, message: &Message<'_>) -> Result<bool, ThroughError> {
+        if self.is_open {
+            self.is_open = is_open(write_line(message, &mut self.out))?;
+        }
+        Ok(self.is_open)
+    }
+
+    fn end(mut self) -> Result<(), ThroughError> {
+        if self.is_open {
+            is_open(self.out.flush())?;
+        }
+        // What a closed pipe has not taken is not written again when the writer goes.
+        drop(self.out.into_parts());
+        Ok(())
+    }
+}
+
+/// Whether the other end still reads.
+fn is_open(written: io::Result<()>) -> Result<bool, ThroughError> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(ThroughError::Pipe(error)),
+    }
+}
+
+/// Why a trace did not go through a program.
+#[derive(Debug)]
+pub enum ThroughError {
+    /// A pipe, or the program.
+    Pipe(io::Error),
+    /// What the program wrote.
+    Text(TraceError),
+    /// Whoever writes the result.
+    Writer(io::Error),
+}
+
+impl std::fmt::Display for ThroughError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pipe(error) | Self::Writer(error) => error.fmt(f),
+            Self::Text(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ThroughError {}
+
+impl From<TraceError> for ThroughError {
+    fn from(error: TraceError) -> Self {
+        Self::Text(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::Transport;
+    use wire::builder::MessageBuilder;
+    use wire::number::Rtype;
+
+    /// Sends so many queries through a program; gives the IDs that come back, and how it ended.
+    fn through(command: &str, count: u16) -> (Vec<u16>, Ended) {
+        let name: wire::name::Name = "www.example.com.".parse().unwrap();
+        let mut ids = Vec::new();
+        let feed = |pipe: &mut Pipe| {
+            for id in 0..count {
+                let octets = MessageBuilder::query(id, name.as_ref(), Rtype::A).build();
+                let (source, destination) = ("192.0.2.1:4000".parse().unwrap(), "192.0.2.53:53".parse().unwrap());
+                let transport = Transport::Udp;
+                let message = Message { at_ns: id.into(), source, destination, transport, octets: &octets };
+                if !pipe.write(&message)? {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let started = Through::start(command).unwrap();
+        let (ended, _) = started
+            .run(feed, |message| {
+                ids.push(u16::from_be_bytes([message.octets[0], message.octets[1]]));
+                Ok(())
+            })
+            .unwrap();
+        (ids, ended)
+    }
+
+    #[test]
+    fn all_lines_go_through_in_their_order() {
+        // Far more than both pipes hold.
+        let (ids, ended) = through("cat", 30_000);
+        assert!(ended.status.success() && ids.iter().copied().eq(0..30_000));
+    }
+
+    #[test]
+    fn a_program_that_reads_first_and_writes_then_is_waited_for() {
+        let (ids, ended) = through("sort -k 7,7nr", 20_000);
+        assert!(ended.status.success() && ids.iter().copied().eq((0..20_000).rev()));
+    }
+
+    #[test]
+    fn a_program_may_end_early_and_its_code_is_told() {
+        let (ids, ended) = through("head -n 5", 30_000);
+        assert!(ended.status.success() && ids == [0, 1, 2, 3, 4]);
+        let (ids, ended) = through("head -n 2; exit 7", 30_000);
+        assert_eq!((ids, ended.status.code()), (vec![0, 1], Some(7)));
+        let (ids, ended) = through("exec 0<&-; exit 3", 30_000);
+        assert_eq!((ids, ended.status.code()), (vec![], Some(3)));
+    }
+
+    #[test]
+    fn whoever_reads_no_further_ends_the_program() {
+        let started = Through::start("yes '1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -'").unwrap();
+        let mut count = 0;
+        let stopped = started.run(
+            |_| Ok(()),
+            |_| {
+                count += 1;
+                if count < 3 { Ok(()) } else { Err(ThroughError::Writer(io::ErrorKind::StorageFull.into())) }
+            },
+        );
+        assert!(matches!(stopped, Err(ThroughError::Writer(_))) && count == 3);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_counted() {
+        let (ended, reader) = Through::start("echo nonsense").unwrap().run(|_| Ok(()), |_| Ok(())).unwrap();
+        assert!(ended.status.success() && reader.tally().unread(trace::Unread::LineMalformed) == 1);
+    }
+}

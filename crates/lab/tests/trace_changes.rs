@@ -1,0 +1,216 @@
+//! `catlab trace mutate` and `anonymize` as a program: options and rules mean the same, other programs take part, keys
+//! are made and kept.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use support::Folder;
+
+const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
+
+/// Exit code and standard error.
+fn catlab(words: &[&str]) -> (i32, String) {
+    let output = Command::new(CATLAB).arg("trace").args(words).output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Queries of ten clients, as our text.
+fn trace(folder: &Folder, count: u32) -> String {
+    let mut text = "# catlab trace 1\n".to_owned();
+    for number in 0..count {
+        let (client, qtype) = (number % 10, if number % 3 == 0 { "AAAA" } else { "A" });
+        let time = f64::from(number) / 100.0;
+        writeln!(
+            text,
+            "{time:.2} 192.0.2.{client} 4000 198.51.100.53 53 udp {number} QUERY NOERROR rd \
+             www{number}.Example.com. IN {qtype} - -"
+        )
+        .unwrap();
+    }
+    let path = folder.path().join("in.txt");
+    std::fs::write(&path, text).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+/// The lines of a trace, each as its columns.
+fn columns(path: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+}
+
+fn path_of(folder: &Folder, name: &str) -> String {
+    folder.path().join(name).to_string_lossy().into_owned()
+}
+
+#[test]
+fn options_and_rules_make_the_same() {
+    let folder = Folder::new("mutate-same");
+    let input = trace(&folder, 300);
+    let rules = path_of(&folder, "rules.toml");
+    std::fs::write(
+        &rules,
+        r#"
+        seed = 7
+        speed = 4
+        shift = -0.25
+        [[rule]]
+        when = { kind = "query", type = "A", from = 0.5, until = 2.5 }
+        keep = true
+        [[rule]]
+        share = 0.5
+        keep = true
+        [[rule]]
+        suffix = { from = "example.com", to = "lab.test" }
+        [[rule]]
+        transport = { tcp = 0.5 }
+        client = { prefix = "10.0.0.0/16", count = 3 }
+        name = "q{n}.{name}"
+        rd = false
+        do = 1
+        add_options = ["nsid"]
+        id = "count"
+        "#,
+    )
+    .unwrap();
+    let (one, other) = (folder.path().join("one.txt"), folder.path().join("other.txt"));
+    let (code, said) = catlab(&["mutate", &input, "--rules", &rules, "--out", &one.to_string_lossy()]);
+    assert_eq!(code, 0, "{said}");
+    let mut words = vec!["mutate", &input, "--seed", "7", "--speed", "4", "--shift", "-0.25", "--queries"];
+    words.extend(["--only-type", "A", "--from", "0.5", "--until", "2.5", "--sample", "0.5"]);
+    words.extend(["--suffix", "example.com=lab.test", "--transport", "tcp=0.5", "--clients", "3"]);
+    words.extend(["--client-prefix", "10.0.0.0/16", "--unique", "--rd", "off", "--do", "1", "--add-option", "nsid"]);
+    let out = other.to_string_lossy();
+    words.extend(["--id", "count", "--out", &out]);
+    let (code, said) = catlab(&words);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(std::fs::read_to_string(&one).unwrap(), std::fs::read_to_string(&other).unwrap());
+    let lines = columns(&one);
+    assert!(!lines.is_empty() && said.contains(&format!("{} of 300 messages stay", lines.len())), "{said}");
+    for line in lines {
+        let number = &line[6];
+        assert_eq!(line[10], format!("q{number}.www{number}.lab.test."));
+        assert!(line[1].starts_with("10.0.0.") && line[12] == "A" && line[13] == "1232,do", "{line:?}");
+        let time: f64 = line[0].parse().unwrap();
+        let expected = number.parse::<f64>().unwrap() / 400.0 - 0.25;
+        // What would be before 1970 is at its beginning.
+        assert!((time - expected.max(0.0)).abs() < 1e-6, "{line:?}");
+    }
+}
+
+#[test]
+fn all_messages_go_through_another_program_and_back() {
+    let folder = Folder::new("mutate-through");
+    let input = trace(&folder, 20_000);
+    let out = path_of(&folder, "out.txt");
+    let awk = "awk '{ if ($13 == \"AAAA\") { $13 = \"MX\"; $15 = \"-\" } print }'";
+    let (code, said) = catlab(&["mutate", &input, "--id", "7", "--through", awk, "--out", &out]);
+    assert_eq!(code, 0, "{said}");
+    let lines = columns(Path::new(&out));
+    assert_eq!(lines.len(), 20_000);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!((line[10].as_str(), line[6].as_str()), (format!("www{number}.Example.com.").as_str(), "7"));
+        assert_eq!(line[12], if number % 3 == 0 { "MX" } else { "A" });
+    }
+}
+
+#[test]
+fn a_program_that_fails_is_told_with_its_code_and_what_it_wrote_stands() {
+    let folder = Folder::new("mutate-fails");
+    let input = trace(&folder, 20_000);
+    let out = path_of(&folder, "out.txt");
+    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 3; exit 9", "--out", &out]);
+    assert_eq!((code, columns(Path::new(&out)).len()), (1, 3), "{said}");
+    assert!(said.contains("exit code 9"), "{said}");
+    let (code, said) = catlab(&["mutate", &input, "--through", "no-such-program-anywhere", "--out", &out]);
+    assert!(code == 1 && said.contains("exit code 127"), "{code} {said}");
+    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 2 | tr a-z ' '; echo x", "--out", &out]);
+    assert!(code == 0 && said.contains("lost: 3"), "{code} {said}");
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_said() {
+    let folder = Folder::new("mutate-wrong");
+    let input = trace(&folder, 1);
+    let out = path_of(&folder, "out.txt");
+    let rules = path_of(&folder, "rules.toml");
+    std::fs::write(&rules, "[[rule]]\nrd = true\ntyp = \"A\"\n").unwrap();
+    for (words, reason) in [
+        (vec!["--rules", rules.as_str()], "unknown field `typ`"),
+        (vec!["--transport", "tcp=0.7,dot=0.7"], "more than 1 together"),
+        (vec!["--speed", "0"], "the speed is more than 0"),
+        (vec!["--clients", "100", "--client-prefix", "10.0.0.0/30"], "more than the prefix has"),
+        (vec!["--name", "a..b"], "that gives no name"),
+        (vec!["--add-option", "cookie=00"], "a client cookie has 8 octets"),
+        (vec!["--unique", "--name", "a.b"], "cannot be used with"),
+    ] {
+        let all: Vec<&str> = ["mutate", &input, "--out", &out].into_iter().chain(words.iter().copied()).collect();
+        let (code, said) = catlab(&all);
+        assert!(code == 2 && said.contains(reason), "{words:?}: {code} {said}");
+    }
+}
+
+#[test]
+fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
+    let folder = Folder::new("anonymize");
+    let input = trace(&folder, 100);
+    let key = path_of(&folder, "trace.key");
+    let anonymized = |name: &str, more: &[&str]| {
+        let out = path_of(&folder, name);
+        let all: Vec<&str> =
+            ["anonymize", &input, "--key", &key, "--out", &out].into_iter().chain(more.iter().copied()).collect();
+        let (code, said) = catlab(&all);
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains("100 of 100 messages stay"), "{said}");
+        (columns(Path::new(&out)), said)
+    };
+    let (first, said) = anonymized("first.txt", &[]);
+    assert!(said.contains("trace.key: made"), "{said}");
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let (second, said) = anonymized("second.txt", &[]);
+    assert!(first == second && !said.contains("made"), "{said}");
+    let suffixes = path_of(&folder, "suffixes.txt");
+    std::fs::write(&suffixes, "# top\ncom\n\nnet # too\n").unwrap();
+    let (kept, _) = anonymized("kept.txt", &["--keep-suffixes", &suffixes, "--lengths", "hide"]);
+    for (number, (plain, kept)) in first.iter().zip(&kept).enumerate() {
+        let www = format!("www{number}");
+        let labels: Vec<&str> = plain[10].split('.').collect();
+        assert_eq!(labels.iter().map(|label| label.len()).collect::<Vec<_>>(), [www.len(), 7, 3, 0]);
+        assert!(labels[1] != "example" && labels[2] != "com" && !plain[1].starts_with("192.0.2."), "{plain:?}");
+        let hidden: Vec<&str> = kept[10].split('.').collect();
+        assert_eq!((hidden[0].len(), hidden[1].len(), hidden[2]), (13, 13, "com"));
+        // What is no name and no address stays.
+        assert_eq!((&plain[0], &plain[2], &plain[6], &plain[12]), (&kept[0], &kept[2], &number.to_string(), &kept[12]));
+        assert_eq!(plain[1], kept[1]);
+    }
+    std::fs::write(&key, "0011").unwrap();
+    let (code, said) = catlab(&["anonymize", &input, "--key", &key, "--out", &path_of(&folder, "no.txt")]);
+    assert!(code == 2 && said.contains("a key is 64 hexadecimal digits"), "{said}");
+}
+
+#[test]
+fn what_comes_out_is_cut_and_merged_as_any_trace() {
+    let folder = Folder::new("changed-cut");
+    let input = trace(&folder, 50);
+    let [one, other, both, cut] =
+        ["one.pcap", "other.pcap.gz", "both.txt", "cut.pcap"].map(|name| path_of(&folder, name));
+    let key = path_of(&folder, "trace.key");
+    for words in [
+        &["mutate", &input, "--transport", "tcp", "--out", &one][..],
+        &["anonymize", &input, "--key", &key, "--out", &other],
+        &["merge", &one, &other, "--out", &both],
+        &["cut", &both, "--queries", "--from", "0.1", "--until", "0.2", "--out", &cut],
+    ] {
+        let (code, said) = catlab(words);
+        assert_eq!(code, 0, "{words:?}: {said}");
+    }
+    let transports: Vec<String> = columns(Path::new(&both)).into_iter().map(|mut line| line.swap_remove(5)).collect();
+    assert_eq!(transports.iter().filter(|transport| *transport == "tcp").count(), 50);
+    assert_eq!(transports.len(), 100);
+    let again = path_of(&folder, "again.txt");
+    assert_eq!(catlab(&["convert", &cut, "--out", &again]).0, 0);
+    assert_eq!(columns(Path::new(&again)).len(), 20);
+}

@@ -1,0 +1,121 @@
+//! The message that comes out: what is written, and names that point back to what was written before.
+
+use std::collections::BTreeMap;
+use wire::limits::{MESSAGE_OCTETS_MAX, POINTER_TARGET_MAX};
+
+/// A message while it is written.
+#[derive(Debug, Default)]
+pub(super) struct Composer {
+    octets: Vec<u8>,
+    /// Names and the ends of names that stand in it, and where.
+    names: BTreeMap<Vec<u8>, u16>,
+}
+
+impl Composer {
+    /// Begins another one.
+    pub(super) fn clear(&mut self) {
+        self.octets.clear();
+        self.names.clear();
+    }
+
+    pub(super) fn octets(&mut self, octets: &[u8]) {
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// So many times the same octet.
+    pub(super) fn fill(&mut self, octet: u8, count: usize) {
+        self.octets.resize(self.octets.len() + count, octet);
+    }
+
+    /// A name in wire form. It points back where it may and can (RFC 1035 4.1.4), and others may point to it.
+    pub(super) fn name(&mut self, name: &[u8], is_compressed: bool) {
+        let mut rest = name;
+        while let Some((&length, _)) = rest.split_first().filter(|(length, _)| **length > 0) {
+            if let Some(at) = self.names.get(rest).filter(|_| is_compressed) {
+                self.octets.extend_from_slice(&(0xC000 | at).to_be_bytes());
+                return;
+            }
+            if self.octets.len() <= POINTER_TARGET_MAX && !self.names.contains_key(rest) {
+                self.names.insert(rest.to_vec(), self.octets.len() as u16);
+            }
+            let (label, behind) = rest.split_at(1 + usize::from(length));
+            self.octets.extend_from_slice(label);
+            rest = behind;
+        }
+        self.octets.push(0);
+    }
+
+    /// Two octets of length, of what is written from here up to [`Composer::close`].
+    pub(super) fn open(&mut self) -> usize {
+        self.octets.extend_from_slice(&[0; 2]);
+        self.octets.len()
+    }
+
+    /// Writes the length; false when it has no room in two octets.
+    pub(super) fn close(&mut self, start: usize) -> bool {
+        let Ok(length) = u16::try_from(self.octets.len() - start) else { return false };
+        self.octets[start - 2..start].copy_from_slice(&length.to_be_bytes());
+        true
+    }
+
+    /// Takes back what was written from there on.
+    pub(super) fn cut(&mut self, to: usize) {
+        self.octets.truncate(to);
+        self.names.retain(|_, at| usize::from(*at) < to);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Writes over what stands at `at`.
+    pub(super) fn overwrite(&mut self, at: usize, octets: &[u8]) {
+        self.octets[at..at + octets.len()].copy_from_slice(octets);
+    }
+
+    /// The message, unless it is longer than one can be.
+    pub(super) fn message(&self) -> Option<&[u8]> {
+        (self.octets.len() <= MESSAGE_OCTETS_MAX).then_some(&self.octets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{Name, NameBuf};
+
+    #[test]
+    fn names_point_back_and_read_as_they_were_written() {
+        let names = ["www.example.com.", "example.com.", "mail.example.com.", "com.", ".", "www.example.com."];
+        let names = names.map(|name| name.parse::<Name>().unwrap());
+        for is_compressed in [false, true] {
+            let mut composer = Composer::default();
+            composer.fill(0, 12);
+            let mut starts = Vec::new();
+            for name in &names {
+                starts.push(composer.len());
+                composer.name(name.octets(), is_compressed);
+            }
+            let message = composer.message().unwrap();
+            for (name, start) in names.iter().zip(&starts) {
+                assert_eq!(NameBuf::read(message, *start).unwrap().0.octets(), name.octets());
+            }
+            assert_eq!(
+                message.len(),
+                if is_compressed { 12 + 17 + 2 + 7 + 2 + 1 + 2 } else { 12 + 17 + 13 + 18 + 5 + 1 + 17 }
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_pointed_at_no_more() {
+        let mut composer = Composer::default();
+        composer.fill(0, 12);
+        composer.name(b"\x01a\0", true);
+        let before = composer.len();
+        composer.name(b"\x01b\0", true);
+        composer.cut(before);
+        composer.name(b"\x01b\0", true);
+        assert_eq!(composer.message().unwrap()[12..], *b"\x01a\0\x01b\0");
+    }
+}

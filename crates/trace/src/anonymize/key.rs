@@ -1,0 +1,142 @@
+//! The key, and the block cipher that everything is drawn from.
+
+use aes::Aes128;
+use aes::cipher::{BlockEncrypt, KeyInit};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use std::fmt;
+
+/// Octets of a block of AES.
+pub(super) const BLOCK_OCTETS: usize = 16;
+/// One block.
+pub(super) type Block = [u8; BLOCK_OCTETS];
+
+/// What pseudonyms depend on: with the same key the same address or name has the same one, in every trace. Who has it
+/// can undo them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; Self::OCTETS]);
+
+impl Key {
+    /// Octets of a key: one of AES-128, and one for the pad (Crypto-PAn).
+    pub const OCTETS: usize = 2 * BLOCK_OCTETS;
+
+    /// The key of these octets, which nobody can guess.
+    #[must_use]
+    pub const fn new(octets: [u8; Self::OCTETS]) -> Self {
+        Self(octets)
+    }
+
+    /// Reads 64 hexadecimal digits.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let octets = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;
+        octets.try_into().ok().map(Self)
+    }
+
+    /// It as [`Key::from_text`] reads it.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        HEXLOWER_PERMISSIVE.encode(&self.0)
+    }
+
+    /// The cipher of the first half.
+    pub(super) fn cipher(&self) -> Cipher {
+        Cipher::new(*self.halves().0)
+    }
+
+    /// The second half.
+    pub(super) fn pad(&self) -> Block {
+        *self.halves().1
+    }
+
+    /// A cipher for another purpose, whose blocks tell nothing of those of the others.
+    pub(super) fn derived(&self, purpose: &Block) -> Cipher {
+        Cipher::new(self.cipher().block(*purpose))
+    }
+
+    fn halves(&self) -> (&Block, &Block) {
+        let (blocks, _) = self.0.as_chunks::<BLOCK_OCTETS>();
+        (&blocks[0], &blocks[1])
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// AES-128 (FIPS 197), block by block.
+#[derive(Clone)]
+pub(super) struct Cipher(Aes128);
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cipher(..)")
+    }
+}
+
+impl Cipher {
+    fn new(key: Block) -> Self {
+        Self(Aes128::new(&key.into()))
+    }
+
+    /// One block.
+    pub(super) fn block(&self, block: Block) -> Block {
+        let mut block = aes::Block::from(block);
+        self.0.encrypt_block(&mut block);
+        block.into()
+    }
+
+    /// Several at once, which is quicker.
+    pub(super) fn blocks(&self, blocks: &mut [aes::Block]) {
+        self.0.encrypt_blocks(blocks);
+    }
+
+    /// A block that all of `octets` decide, and `purpose`: CBC-MAC, which is sound because the length stands in front.
+    pub(super) fn digest(&self, purpose: [u8; 4], octets: &[u8]) -> Block {
+        let mut state = [0; BLOCK_OCTETS];
+        state[..4].copy_from_slice(&purpose);
+        state[4..12].copy_from_slice(&(octets.len() as u64).to_be_bytes());
+        let mut state = self.block(state);
+        for part in octets.chunks(BLOCK_OCTETS) {
+            state.iter_mut().zip(part).for_each(|(state, octet)| *state ^= octet);
+            state = self.block(state);
+        }
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cipher_is_aes_128() {
+        // FIPS 197, appendix C.1.
+        let key: Block = std::array::from_fn(|at| at as u8);
+        let plain: Block = std::array::from_fn(|at| (at * 0x11) as u8);
+        let expected = HEXLOWER_PERMISSIVE.decode(b"69c4e0d86a7b0430d8cdb78070b4c55a").unwrap();
+        assert_eq!(Cipher::new(key).block(plain).as_slice(), expected);
+    }
+
+    #[test]
+    fn a_key_is_text_and_is_not_shown() {
+        let key = Key::new(std::array::from_fn(|at| at as u8));
+        assert_eq!(Key::from_text(&format!("{}\n", key.to_text())), Some(key.clone()));
+        assert_eq!((Key::from_text("00"), Key::from_text(&"0".repeat(63))), (None, None));
+        assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+
+    #[test]
+    fn digests_differ_by_purpose_length_and_octets() {
+        let cipher = Key::new([7; 32]).cipher();
+        let all = [
+            cipher.digest([0; 4], b""),
+            cipher.digest([0; 4], &[0]),
+            cipher.digest([0; 4], &[0; 16]),
+            cipher.digest([0; 4], &[0; 17]),
+            cipher.digest([0, 0, 0, 1], b""),
+        ];
+        assert!(all.iter().enumerate().all(|(at, one)| all[..at].iter().all(|other| other != one)));
+    }
+}

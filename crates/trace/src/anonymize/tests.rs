@@ -1,0 +1,237 @@
+//! Messages with everything in them, anonymized.
+
+use super::*;
+use crate::message::Transport;
+use proptest::prelude::*;
+use wire::parse::edns::code;
+use wire::{Class, MessageBuilder};
+
+fn anonymizer(options: Options) -> Anonymizer {
+    let kept_suffixes = ["com".parse().unwrap()].into();
+    Anonymizer::new(&Key::new([7; 32]), Anonymization { kept_suffixes, options, ..Anonymization::default() })
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn apply(anonymizer: &mut Anonymizer, octets: &[u8]) -> Option<Vec<u8>> {
+    let (source, destination) = ("192.0.2.1:4000".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
+    let message = Message { at_ns: 7, source, destination, transport: Transport::Tcp, octets };
+    let changed = anonymizer.apply(&message)?;
+    assert_eq!((changed.at_ns, changed.transport), (7, Transport::Tcp));
+    assert_eq!((changed.source.port(), changed.destination.port()), (4_000, 53));
+    assert_ne!((changed.source.ip(), changed.destination.ip()), (source.ip(), destination.ip()));
+    Some(changed.octets.to_vec())
+}
+
+/// The rdata of one record after it was anonymized, its names whole.
+fn rdata(rtype: Rtype, octets: &[u8]) -> Vec<u8> {
+    let owner = name("secret.example.com.");
+    let query = MessageBuilder::query(1, owner.as_ref(), rtype).header(|header| header.qr = true);
+    let built = query.record(Section::Answer, owner.as_ref(), rtype, Class::IN, 60, octets).build();
+    let mut anonymizer = anonymizer(Options::Blank);
+    let changed = apply(&mut anonymizer, &built).unwrap();
+    assert_eq!((anonymizer.tally().records_blank, anonymizer.tally().records_dropped), (0, 0), "{rtype:?}");
+    let message = wire::parse::Message::parse(&changed).unwrap();
+    let record = message.records(Section::Answer).next().unwrap().unwrap();
+    assert_eq!((record.rtype, record.ttl, &record.owner), (rtype, 60, &message.question().unwrap().qname));
+    let mut whole = Vec::new();
+    record.rdata_canonical(&mut whole).unwrap_or_else(|error| panic!("{rtype:?}: {error:?}"));
+    whole
+}
+
+/// The pseudonym of a name and of addresses.
+fn pseudonym(text: &str) -> Vec<u8> {
+    anonymizer(Options::Blank).pseudonyms.name(name(text).as_ref()).unwrap()
+}
+
+fn v4(octets: [u8; 4]) -> [u8; 4] {
+    anonymizer(Options::Blank).pseudonyms.addresses.v4(octets)
+}
+
+fn v6(octets: [u8; 16]) -> [u8; 16] {
+    anonymizer(Options::Blank).pseudonyms.addresses.v6(octets)
+}
+
+#[test]
+fn names_and_addresses_in_rdata_have_their_pseudonyms() {
+    let host = name("mail.secret.example.com.");
+    let other = pseudonym("mail.secret.example.com.");
+    let six = [0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(rdata(Rtype::A, &[192, 0, 2, 77]), v4([192, 0, 2, 77]));
+    assert_eq!(rdata(Rtype::AAAA, &six), v6(six));
+    assert_eq!(rdata(Rtype::NS, host.octets()), other);
+    assert_eq!(rdata(Rtype::PTR, host.octets()), other);
+    assert_eq!(rdata(Rtype::MX, &[&[0, 10], host.octets()].concat()), [&[0, 10], other.as_slice()].concat());
+    let service = [&[0, 1, 0, 2, 0x13, 0xC4], host.octets()].concat();
+    assert_eq!(rdata(Rtype::SRV, &service), [&[0, 1, 0, 2, 0x13, 0xC4], other.as_slice()].concat());
+    let authority = [host.octets(), host.octets(), &[9; 20]].concat();
+    assert_eq!(rdata(Rtype::SOA, &authority), [other.as_slice(), &other, &[9; 20]].concat());
+    assert_eq!(rdata(Rtype::A6, &[&[0], &six[..]].concat()), [&[0], &v6(six)[..]].concat());
+    let part = [&[64, 0, 0, 0, 0, 0, 0, 0, 1][..], host.octets()].concat();
+    assert_eq!(rdata(Rtype::A6, &part), [&[64, 0, 0, 0, 0, 0, 0, 0, 0][..], &other].concat());
+    let gateway = [&[10, 1, 2][..], &[192, 0, 2, 77], b"key"].concat();
+    assert_eq!(rdata(Rtype::IPSECKEY, &gateway), [&[10, 1, 2][..], &v4([192, 0, 2, 77]), &[0; 3]].concat());
+    let gateway = [&[10, 3, 2][..], host.octets(), b"key"].concat();
+    assert_eq!(rdata(Rtype::IPSECKEY, &gateway), [&[10, 3, 2][..], &other, &[0; 3]].concat());
+    // alpn=h2, port, ipv4hint with two, ech, ipv6hint.
+    let [head, alpn] = [&[0, 1][..], &[0, 1, 0, 3, 2, b'h', b'2', 0, 3, 0, 2, 1, 187]];
+    let binding = [head, host.octets(), alpn, &[0, 4, 0, 8, 192, 0, 2, 1, 192, 0, 2, 2]].concat();
+    let binding = [&binding[..], &[0, 5, 0, 3, b'e', b'c', b'h', 0, 6, 0, 16], &six].concat();
+    let expected = [head, &other, alpn, &[0, 4, 0, 8], &v4([192, 0, 2, 1]), &v4([192, 0, 2, 2])].concat();
+    let expected = [&expected[..], &[0, 5, 0, 3, 0, 0, 0, 0, 6, 0, 16], &v6(six)].concat();
+    assert_eq!(rdata(Rtype::HTTPS, &binding), expected);
+}
+
+#[test]
+fn what_tells_of_somebody_is_blank() {
+    assert_eq!(rdata(Rtype::TXT, b"\x06secret\x02ok"), b"\x06xxxxxx\x02xx");
+    assert_eq!(rdata(Rtype::HINFO, b"\x03VAX\x00"), b"\x03xxx\x00");
+    assert_eq!(rdata(Rtype::CAA, b"\x00\x05issueca.example"), b"\x00\x05issuexxxxxxxxxx");
+    assert_eq!(rdata(Rtype::DS, &[&[0x30, 0x39, 8, 1][..], &[9; 20]].concat()), [&[0, 0, 8, 1][..], &[0; 20]].concat());
+    assert_eq!(rdata(Rtype::DNSKEY, &[1, 1, 3, 8, 9, 9, 9]), [1, 1, 3, 8, 0, 0, 0]);
+    let signer = name("secret.example.com.");
+    let signature =
+        [&[0, 1, 8, 2, 0, 0, 0, 60, 1, 2, 3, 4, 5, 6, 7, 8, 0x30, 0x39], signer.octets(), &[9; 64]].concat();
+    let other = pseudonym("secret.example.com.");
+    let expected = [&[0, 1, 8, 2, 0, 0, 0, 60, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0], other.as_slice(), &[0; 64]].concat();
+    assert_eq!(rdata(Rtype::RRSIG, &signature), expected);
+    let hashed = [&[1, 0, 0, 5, 2, 0xAB, 0xCD, 20][..], &[9; 20], &[0, 1, 0x40]].concat();
+    assert_eq!(rdata(Rtype::NSEC3, &hashed), [&[1, 0, 0, 5, 2, 0, 0, 20][..], &[0; 20], &[0, 1, 0x40]].concat());
+    let here = [0, 0x12, 0x16, 0x13, 0x89, 0x17, 0x2D, 0xD0, 0x70, 0xBE, 0x15, 0xF0, 0, 0x98, 0x8D, 0x20];
+    assert_ne!(rdata(Rtype::LOC, &here)[4..], here[4..]);
+    assert!(rdata(Rtype::APL, &[0, 1, 24, 3, 192, 0, 2]).is_empty());
+    assert_eq!(rdata(Rtype::EUI48, &[1, 2, 3, 4, 5, 6]), [0; 6]);
+    assert_eq!(rdata(Rtype(65_280), b"whatever"), [0; 8]);
+}
+
+#[test]
+fn a_response_keeps_its_form_and_its_size() {
+    // Compressed: the answer and the server's name point at the question.
+    let mut octets = MessageBuilder::query(0x1234, name("www.secret.example.com.").as_ref(), Rtype::A).build();
+    octets[2] |= 0x80;
+    octets[7] = 1;
+    octets[9] = 1;
+    octets.extend_from_slice(&[0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77]);
+    octets.extend_from_slice(&[0xC0, 16, 0, 2, 0, 1, 0, 0, 0, 60, 0, 5, 2, b'n', b's', 0xC0, 16]);
+    let changed = apply(&mut anonymizer(Options::Blank), &octets).unwrap();
+    assert_eq!((changed.len(), &changed[..12]), (octets.len(), &octets[..12]));
+    let message = wire::parse::Message::parse(&changed).unwrap();
+    let question = message.question().unwrap().qname;
+    assert_eq!(question.octets(), pseudonym("www.secret.example.com."));
+    let server = message.records(Section::Authority).next().unwrap().unwrap();
+    let mut whole = Vec::new();
+    server.rdata_canonical(&mut whole).unwrap();
+    assert_eq!(whole, pseudonym("ns.secret.example.com."));
+    assert_eq!(server.owner.as_ref(), question.as_ref().parent().unwrap());
+}
+
+fn options_of(mode: Options, built: MessageBuilder) -> (Vec<(u16, Vec<u8>)>, u64) {
+    let mut anonymizer = anonymizer(mode);
+    let changed = apply(&mut anonymizer, &built.build()).unwrap();
+    let edns = wire::parse::Message::parse(&changed).unwrap().edns().unwrap();
+    assert_eq!((edns.payload, edns.dnssec_ok), (4_096, true));
+    (edns.options().map(|(code, octets)| (code, octets.to_vec())).collect(), anonymizer.tally().options_dropped)
+}
+
+#[test]
+fn options_are_blank_dropped_or_kept() {
+    let subnet = |octets: &[u8]| [&[0, 1, 23, 0], octets].concat();
+    let query = MessageBuilder::query(1, name("a.com.").as_ref(), Rtype::A)
+        .edns(4_096, true)
+        .option(code::COOKIE, &[9; 8])
+        .option(code::CLIENT_SUBNET, &subnet(&[192, 0, 2]))
+        .option(code::CLIENT_SUBNET, &subnet(&[192, 0]))
+        .option(code::EDE, b"\x00\x16no way")
+        .option(code::TCP_KEEPALIVE, &[0, 100])
+        .option(65_001, b"secret");
+    let [a, b, c, _] = v4([192, 0, 2, 0]);
+    let mapped = subnet(&[a, b, c & 0xFE]);
+    let blank = vec![
+        (code::COOKIE, vec![0; 8]),
+        (code::CLIENT_SUBNET, mapped.clone()),
+        (code::EDE, b"\x00\x16xxxxxx".to_vec()),
+        (code::TCP_KEEPALIVE, vec![0, 100]),
+        (65_001, vec![0; 6]),
+    ];
+    // The second subnet contradicts itself.
+    assert_eq!(options_of(Options::Blank, query.clone()), (blank, 1));
+    assert_eq!(options_of(Options::Drop, query.clone()), (vec![], 6));
+    let (kept, dropped) = options_of(Options::Keep, query);
+    assert_eq!((kept.len(), dropped, &kept[0].1, &kept[1].1), (5, 1, &vec![9; 8], &mapped));
+    assert_eq!(kept[4], (65_001, b"secret".to_vec()));
+}
+
+#[test]
+fn a_signature_is_blank_and_says_still_how_it_was_made() {
+    let key = name("key.secret.example.com.");
+    let signed = |algorithm: &str, mac: u16| {
+        let [time, rest] = [&[0, 0, 1, 2, 3, 4, 1, 44][..], &[0, 1, 0, 0, 0, 0]];
+        let mac = [&mac.to_be_bytes()[..], &vec![9; mac.into()]].concat();
+        let rdata = [name(algorithm).octets(), time, &mac, rest].concat();
+        let query = MessageBuilder::query(1, name("a.com.").as_ref(), Rtype::A);
+        query.record(Section::Additional, key.as_ref(), Rtype::TSIG, Class::ANY, 0, &rdata).build()
+    };
+    let octets = signed("hmac-sha256.", 32);
+    let mut anonymizer = anonymizer(Options::Blank);
+    let changed = apply(&mut anonymizer, &octets).unwrap();
+    assert_eq!(changed.len(), octets.len());
+    let message = wire::parse::Message::parse(&changed).unwrap();
+    let record = message.records(Section::Additional).next().unwrap().unwrap();
+    assert_eq!(record.owner.octets(), pseudonym("key.secret.example.com."));
+    let rdata = record.rdata();
+    assert!(rdata.starts_with(b"\x0bhmac-sha256\0\0\0\x01\x02\x03\x04\x01\x2c\0\x20") && !rdata.contains(&9));
+    // An algorithm of somebody's own is a name like others.
+    let own = apply(&mut anonymizer, &signed("secretive.example.", 4)).unwrap();
+    assert!(!own.windows(9).any(|octets| octets == b"secretive"));
+}
+
+#[test]
+fn what_cannot_be_anonymized_is_left_out_and_counted() {
+    let mut anonymizer = anonymizer(Options::Blank);
+    let query = MessageBuilder::query(1, name("secret.com.").as_ref(), Rtype::A);
+    let whole = query.clone().build();
+    assert_eq!(apply(&mut anonymizer, &whole[..whole.len() - 1]), None);
+    assert_eq!(apply(&mut anonymizer, &[&whole[..], b"secret"].concat()), None);
+    let root = Name::root();
+    let add = |rtype, rdata: &[u8]| {
+        query.clone().record(Section::Additional, root.as_ref(), rtype, Class::IN, 0, rdata).build()
+    };
+    // A TKEY goes, rdata that is none of its type is zeros, and that of an UPDATE may be empty.
+    let without = apply(&mut anonymizer, &add(Rtype::TKEY, b"secret")).unwrap();
+    assert_eq!((without.len(), without[11]), (whole.len(), 0));
+    let blank = apply(&mut anonymizer, &add(Rtype::A, b"secret")).unwrap();
+    assert!(blank.ends_with(&[0, 6, 0, 0, 0, 0, 0, 0]));
+    let empty = add(Rtype::A, b"");
+    assert_eq!(apply(&mut anonymizer, &empty).unwrap().len(), empty.len());
+    let bad = apply(&mut anonymizer, &add(Rtype::OPT, b"\x00\x0a\x00\xffx")).unwrap();
+    assert_eq!(bad.len(), whole.len());
+    let expected = AnonymizationTally {
+        messages: 6,
+        given: 4,
+        malformed: 2,
+        records_dropped: 2,
+        records_blank: 1,
+        ..AnonymizationTally::default()
+    };
+    assert_eq!(anonymizer.tally(), expected);
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_out_is_a_message_and_comes_out_again(
+        octets in prop::collection::vec(any::<u8>(), 12..120),
+        counts in prop::collection::vec(0_u8..3, 4),
+    ) {
+        let mut octets = octets;
+        counts.iter().enumerate().for_each(|(at, count)| octets[4 + 2 * at..6 + 2 * at].copy_from_slice(&[0, *count]));
+        let mut anonymizer = anonymizer(Options::Blank);
+        if let Some(changed) = apply(&mut anonymizer, &octets) {
+            prop_assert!(wire::parse::Message::parse(&changed).is_ok());
+            prop_assert!(apply(&mut anonymizer, &changed).is_some());
+        }
+        let tally = anonymizer.tally();
+        prop_assert_eq!(tally.messages, tally.given + tally.malformed + tally.too_long);
+    }
+}

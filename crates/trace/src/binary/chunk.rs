@@ -1,0 +1,76 @@
+//! What is at the head of a chunk: how much follows, of which time, and how it is packed.
+
+use super::index::Span;
+use super::{is_sealed, put, sealed, u32_at, u64_at};
+use crate::limits::{CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_OCTETS_MAX};
+
+/// How a chunk begins.
+pub(super) const KIND: [u8; 4] = *b"CHNK";
+/// Octets of its head.
+pub(super) const HEAD_OCTETS: usize = 44;
+const SEAL_AT: usize = HEAD_OCTETS - 4;
+
+/// How columns are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Packing {
+    /// As they are.
+    Plain = 0,
+    /// One block of LZ4.
+    Lz4 = 1,
+}
+
+/// The head of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    pub(super) messages: usize,
+    pub(super) packed_octets: usize,
+    pub(super) unpacked_octets: usize,
+    pub(super) earliest_ns: u64,
+    pub(super) latest_ns: u64,
+    pub(super) packing: Packing,
+    /// Of the packed columns.
+    pub(super) checksum: u32,
+}
+
+impl Head {
+    pub(super) fn octets(&self) -> [u8; HEAD_OCTETS] {
+        let word = |number: usize| (number as u32).to_le_bytes();
+        let parts: [&[u8]; 8] = [
+            &KIND,
+            &word(self.messages),
+            &word(self.packed_octets),
+            &word(self.unpacked_octets),
+            &self.earliest_ns.to_le_bytes(),
+            &self.latest_ns.to_le_bytes(),
+            &word(self.packing as usize),
+            &self.checksum.to_le_bytes(),
+        ];
+        sealed(put(&parts), SEAL_AT)
+    }
+
+    /// Nothing is taken from a head, no room above all, before its checksum and its bounds are right.
+    pub(super) fn read(octets: &[u8; HEAD_OCTETS]) -> Result<Self, &'static str> {
+        if !is_sealed(octets, SEAL_AT) {
+            return Err("the head of a chunk is damaged: its checksum is another one");
+        }
+        let [messages, packed_octets, unpacked_octets] = [4, 8, 12].map(|at| u32_at(octets, at) as usize);
+        let (earliest_ns, latest_ns) = (u64_at(octets, 16), u64_at(octets, 24));
+        let packing = match u32_at(octets, 32) {
+            0 => Packing::Plain,
+            1 => Packing::Lz4,
+            _ => return Err("a chunk is packed in a way that this version does not know"),
+        };
+        if messages == 0 || messages > CHUNK_MESSAGES_MAX || earliest_ns > latest_ns {
+            return Err("the head of a chunk contradicts itself");
+        }
+        if packed_octets.max(unpacked_octets) > CHUNK_UNPACKED_OCTETS_MAX {
+            return Err("a chunk is larger than any can be");
+        }
+        let checksum = u32_at(octets, 36);
+        Ok(Self { messages, packed_octets, unpacked_octets, earliest_ns, latest_ns, packing, checksum })
+    }
+
+    pub(super) fn meets(&self, span: Span) -> bool {
+        span.meets(self.earliest_ns, self.latest_ns)
+    }
+}

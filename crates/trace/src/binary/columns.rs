@@ -1,0 +1,193 @@
+//! The messages of a chunk, read column by column.
+//!
+//! ```text
+//!   six numbers    four octets each: IPv4 addresses, IPv6 addresses, octets of times, sources, destinations, lengths
+//!   addresses      4 octets for each of IPv4, then 16 for each of IPv6, every address once
+//!   times          of each message the difference to the one before, of the first to the earliest of the chunk
+//!   transports     one octet each: udp, tcp, dot, doh, doq from 0
+//!   sources        place among the addresses: twice the place in its family, and one more for IPv6
+//!   destinations   the same
+//!   source ports, destination ports    two octets each
+//!   IDs            two octets each, as in the message
+//!   lengths        octets of each message
+//!   messages       behind their IDs, one after the other
+//! ```
+//!
+//! Times, places and lengths are in groups of seven bits, the lowest first, the eighth bit set where more follow;
+//! differences of times zigzag: 0, -1, 1, -2.
+
+use super::chunk::Head;
+use super::u32_at;
+use crate::limits::HEADER_OCTETS;
+use crate::message::{Message, Transport};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+/// Octets of the numbers at the beginning.
+pub(super) const SIZES_OCTETS: usize = 24;
+const CONTRADICTION: &str = "the columns of a chunk contradict one another";
+
+/// Those of one chunk.
+#[derive(Default)]
+pub(super) struct Columns {
+    octets: Vec<u8>,
+    count: usize,
+    taken: usize,
+    earliest_ns: u64,
+    latest_ns: u64,
+    at_ns: u64,
+    /// Where each lies in the octets; what has no fixed width begins at what was not taken yet.
+    v4: Range<usize>,
+    v6: Range<usize>,
+    times: Range<usize>,
+    transports: Range<usize>,
+    sources: Range<usize>,
+    destinations: Range<usize>,
+    source_ports: Range<usize>,
+    destination_ports: Range<usize>,
+    ids: Range<usize>,
+    lengths: Range<usize>,
+    bodies: Range<usize>,
+    message: Vec<u8>,
+}
+
+impl Columns {
+    /// Room for the octets of a chunk, to be filled before [`Columns::begin`]; what was not taken is gone.
+    pub(super) fn room(&mut self, octets: usize) -> &mut [u8] {
+        (self.count, self.taken) = (0, 0);
+        self.octets.resize(octets, 0);
+        &mut self.octets
+    }
+
+    /// Finds the columns of the chunk with this head.
+    pub(super) fn begin(&mut self, head: &Head) -> Result<(), &'static str> {
+        if self.octets.len() < SIZES_OCTETS {
+            return Err(CONTRADICTION);
+        }
+        let [v4, v6, times, sources, destinations, lengths] =
+            [0, 4, 8, 12, 16, 20].map(|at| u32_at(&self.octets, at) as usize);
+        let mut at = SIZES_OCTETS;
+        let mut column = |octets: usize| {
+            let start = at;
+            at = at.saturating_add(octets);
+            start..at
+        };
+        let count = head.messages;
+        self.v4 = column(v4.saturating_mul(4));
+        self.v6 = column(v6.saturating_mul(16));
+        self.times = column(times);
+        self.transports = column(count);
+        self.sources = column(sources);
+        self.destinations = column(destinations);
+        self.source_ports = column(2 * count);
+        self.destination_ports = column(2 * count);
+        self.ids = column(2 * count);
+        self.lengths = column(lengths);
+        if at > self.octets.len() {
+            return Err(CONTRADICTION);
+        }
+        self.bodies = at..self.octets.len();
+        (self.count, self.taken) = (count, 0);
+        (self.earliest_ns, self.latest_ns, self.at_ns) = (head.earliest_ns, head.latest_ns, head.earliest_ns);
+        Ok(())
+    }
+
+    /// The next message; `None` behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Message<'_>>, &'static str> {
+        if self.taken == self.count {
+            return Ok(None);
+        }
+        self.take().map(Some).ok_or(CONTRADICTION)
+    }
+
+    fn take(&mut self) -> Option<Message<'_>> {
+        let number = self.taken;
+        self.taken += 1;
+        let octets = &self.octets;
+        let difference = varint(octets, &mut self.times)?;
+        self.at_ns = self.at_ns.wrapping_add(unzigzag(difference));
+        let transport = *Transport::ALL.get(usize::from(octets[self.transports.start + number]))?;
+        let pair = |column: &Range<usize>| [octets[column.start + 2 * number], octets[column.start + 2 * number + 1]];
+        let place = |place: u64, ports: &Range<usize>| {
+            Some(SocketAddr::new(address(octets, (&self.v4, &self.v6), place)?, u16::from_le_bytes(pair(ports))))
+        };
+        let source = place(varint(octets, &mut self.sources)?, &self.source_ports)?;
+        let destination = place(varint(octets, &mut self.destinations)?, &self.destination_ports)?;
+        let length = usize::try_from(varint(octets, &mut self.lengths)?).ok()?;
+        if length < HEADER_OCTETS || length - 2 > self.bodies.len() {
+            return None;
+        }
+        let start = self.bodies.start;
+        self.bodies.start += length - 2;
+        self.message.clear();
+        self.message.extend_from_slice(&pair(&self.ids));
+        self.message.extend_from_slice(&octets[start..self.bodies.start]);
+        let is_in_time = (self.earliest_ns..=self.latest_ns).contains(&self.at_ns);
+        let rest = [&self.times, &self.sources, &self.destinations, &self.lengths, &self.bodies];
+        let is_used_up = self.taken < self.count || rest.iter().all(|column| column.is_empty());
+        let message = Message { at_ns: self.at_ns, source, destination, transport, octets: &self.message };
+        Some(message).filter(|_| is_in_time && is_used_up)
+    }
+}
+
+fn address(octets: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), place: u64) -> Option<IpAddr> {
+    let at = usize::try_from(place >> 1).ok()?;
+    if place & 1 == 0 {
+        let found: [u8; 4] = *octets[v4.clone()].get(at.checked_mul(4)?..)?.first_chunk()?;
+        Some(found.into())
+    } else {
+        let found: [u8; 16] = *octets[v6.clone()].get(at.checked_mul(16)?..)?.first_chunk()?;
+        Some(found.into())
+    }
+}
+
+/// A number at the beginning of a column, which begins behind it then.
+fn varint(octets: &[u8], column: &mut Range<usize>) -> Option<u64> {
+    let mut value = 0;
+    for place in 0..10 {
+        let octet = octets[column.next()?];
+        value |= u64::from(octet & 0x7F) << (7 * place);
+        if octet < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The other way round of [`varint`].
+pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A difference modulo 2^64, so that small ones are small numbers whatever their sign.
+pub(super) const fn zigzag(difference: u64) -> u64 {
+    let sign = (difference as i64 >> 63) as u64;
+    difference << 1 ^ sign
+}
+
+const fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_comes_back() {
+        for number in (0..64).flat_map(|place| [0, 1, 2, u64::MAX].map(|more| (1_u64 << place).wrapping_sub(more))) {
+            let mut octets = Vec::new();
+            push_varint(&mut octets, number);
+            let mut column = 0..octets.len();
+            assert_eq!((varint(&octets, &mut column), column.is_empty()), (Some(number), true), "{number}");
+            assert_eq!(unzigzag(zigzag(number)), number);
+        }
+        assert_eq!([0, u64::MAX, 1, u64::MAX - 1].map(zigzag), [0, 1, 2, 3]);
+        assert_eq!(varint(&[0x80; 20], &mut (0..20)), None);
+        assert_eq!(varint(&[0x80], &mut (0..1)), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! Reads binary traces, from their beginning or from any time on.
+
+use super::chunk::{self, Packing};
+use super::columns::Columns;
+use super::index::{self, Index, Span};
+use super::{END, END_OCTETS, HEAD_OCTETS, VERSION, head, is_sealed, u32_at, u64_at};
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::tally::Tally;
+use crate::unpack::buffered;
+use lz4_flex::block::decompress_into;
+use std::fs::File;
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
+
+/// Reads one.
+pub(crate) struct BinaryReader {
+    octets: Box<dyn BufRead + Send>,
+    /// The same file, where it can be read from another place on.
+    file: Option<File>,
+    /// Where the next octet stands in the file.
+    at: u64,
+    is_begun: bool,
+    is_ended: bool,
+    columns: Columns,
+    packed: Vec<u8>,
+    /// Messages of the chunks so far.
+    messages: u64,
+    /// What is wanted of it, and where that is.
+    span: Option<Span>,
+    index: Option<Index>,
+}
+
+impl BinaryReader {
+    /// From the beginning to the end only.
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self {
+            octets,
+            file: None,
+            at: 0,
+            is_begun: false,
+            is_ended: false,
+            columns: Columns::default(),
+            packed: Vec::new(),
+            messages: 0,
+            span: None,
+            index: None,
+        }
+    }
+
+    /// A file as it lies there, which can be read from any time on.
+    pub(crate) fn of_file(file: File) -> io::Result<Self> {
+        Ok(Self { file: Some(file.try_clone()?), ..Self::new(buffered(file)) })
+    }
+
+    /// From here on only messages of this time are wanted: chunks that have none are passed over, by the index where
+    /// there is one, otherwise by their heads.
+    pub(crate) fn narrow(&mut self, wanted: &RangeInclusive<u64>) -> Result<(), TraceError> {
+        self.span = Some(Span { from_ns: *wanted.start(), to_ns: *wanted.end() });
+        if let Some(file) = &self.file {
+            // What is wrong with the end of a file is told by who reads to there.
+            self.index = read_index(file).ok().flatten();
+            self.go_to(self.at)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        loop {
+            match self.columns.next() {
+                Ok(Some(message)) => {
+                    tally.records += 1;
+                    tally.messages += 1;
+                    held.push(message);
+                    return Ok(true);
+                }
+                Ok(None) => {}
+                Err(what) => {
+                    self.is_ended = true;
+                    self.columns = Columns::default();
+                    return Err(self.wrong(what));
+                }
+            }
+            if self.is_ended {
+                return Ok(false);
+            }
+            // What comes behind an error, or the end, is not read.
+            self.is_ended = true;
+            if !self.chunk()? {
+                return Ok(false);
+            }
+            self.is_ended = false;
+        }
+    }
+
+    /// Goes to the next chunk that is wanted; false at the end.
+    fn chunk(&mut self) -> Result<bool, TraceError> {
+        if !self.is_begun {
+            self.begin()?;
+        }
+        loop {
+            if let (Some(span), Some(index)) = (self.span, &self.index) {
+                match index.next_at(self.at, span) {
+                    None => return Ok(false),
+                    Some(at) if at > self.at => self.go_to(at)?,
+                    Some(_) => {}
+                }
+            }
+            if self.octets.fill_buf()?.is_empty() {
+                return Err(self.wrong("the file has no end: it was cut short, or its writer was stopped"));
+            }
+            let mut kind = [0; 4];
+            self.fill(&mut kind)?;
+            match kind {
+                chunk::KIND => {}
+                index::KIND => return self.end().map(|()| false),
+                _ => return Err(self.wrong("neither a chunk nor the index begins here")),
+            }
+            let mut octets = [0; chunk::HEAD_OCTETS];
+            octets[..4].copy_from_slice(&kind);
+            self.fill(&mut octets[4..])?;
+            let head = chunk::Head::read(&octets).map_err(|what| self.wrong(what))?;
+            self.messages += head.messages as u64;
+            if self.span.is_none_or(|span| head.meets(span)) {
+                return self.unpack(&head).map(|()| true);
+            }
+            self.pass_over(head.packed_octets as u64)?;
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), TraceError> {
+        self.is_begun = true;
+        let mut octets = [0; HEAD_OCTETS];
+        self.fill(&mut octets)?;
+        if octets == head() {
+            return Ok(());
+        }
+        let is_ours = octets[..8] == head()[..8] && is_sealed(&octets, HEAD_OCTETS - 4);
+        Err(match u32_at(&octets, 8) {
+            version if is_ours => self.wrong(&format!("version {version}; this program reads version {VERSION}")),
+            _ => self.wrong("the head of the file is damaged, or of another format"),
+        })
+    }
+
+    fn unpack(&mut self, head: &chunk::Head) -> Result<(), TraceError> {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.resize(head.packed_octets, 0);
+        self.fill(&mut packed)?;
+        if crc32c::crc32c(&packed) != head.checksum {
+            return Err(self.wrong("a chunk is damaged: its checksum is another one"));
+        }
+        let room = self.columns.room(head.unpacked_octets);
+        let is_filled = match head.packing {
+            Packing::Plain if packed.len() == room.len() => {
+                room.copy_from_slice(&packed);
+                true
+            }
+            Packing::Plain => false,
+            Packing::Lz4 => decompress_into(&packed, room).is_ok_and(|octets| octets == room.len()),
+        };
+        if !is_filled {
+            return Err(self.wrong("a chunk cannot be unpacked"));
+        }
+        self.packed = packed;
+        self.columns.begin(head).map_err(|what| self.wrong(what))
+    }
+
+    /// The index has begun: whether it is whole, and the file with it.
+    fn end(&mut self) -> Result<(), TraceError> {
+        let index_at = self.at - 4;
+        let mut octets = [0; index::HEAD_OCTETS];
+        octets[..4].copy_from_slice(&index::KIND);
+        self.fill(&mut octets[4..])?;
+        let head = index::Head::read(&octets).map_err(|what| self.wrong(what))?;
+        let mut stretches = vec![0; head.octets];
+        self.fill(&mut stretches)?;
+        head.index(&stretches).map_err(|what| self.wrong(what))?;
+        let mut end = [0; END_OCTETS];
+        self.fill(&mut end)?;
+        if !is_end(&end) || u64_at(&end, 0) != index_at {
+            return Err(self.wrong("the end of the file is damaged"));
+        }
+        if self.span.is_none() && head.messages != self.messages {
+            let what = format!("a chunk is missing: {} messages of {}", self.messages, head.messages);
+            return Err(self.wrong(&what));
+        }
+        match self.octets.fill_buf()?.is_empty() {
+            true => Ok(()),
+            false => Err(self.wrong("something follows the end")),
+        }
+    }
+
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), TraceError> {
+        match self.octets.read_exact(out) {
+            Ok(()) => {
+                self.at += out.len() as u64;
+                Ok(())
+            }
+            Err(error) => Err(self.cut(error)),
+        }
+    }
+
+    fn pass_over(&mut self, octets: u64) -> Result<(), TraceError> {
+        let passed = io::copy(&mut self.octets.by_ref().take(octets), &mut io::sink())?;
+        self.at += passed;
+        if passed == octets { Ok(()) } else { Err(self.cut(io::ErrorKind::UnexpectedEof.into())) }
+    }
+
+    /// Reads on from another place of the file.
+    fn go_to(&mut self, at: u64) -> Result<(), TraceError> {
+        if let Some(file) = &mut self.file {
+            file.seek(SeekFrom::Start(at))?;
+            self.octets = buffered(file.try_clone()?);
+            self.at = at;
+        }
+        Ok(())
+    }
+
+    fn cut(&self, error: io::Error) -> TraceError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.wrong("the file ends within a chunk or its index"),
+            _ => error.into(),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> TraceError {
+        TraceError::Format { format: "binary", at: self.at, what: what.into() }
+    }
+}
+
+fn is_end(octets: &[u8; END_OCTETS]) -> bool {
+    is_sealed(octets, 8) && octets[12..] == END
+}
+
+/// The index at the end of a file; `None` when it is not whole.
+fn read_index(mut file: &File) -> io::Result<Option<Index>> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let Some(end_at) = length.checked_sub(END_OCTETS as u64) else { return Ok(None) };
+    file.seek(SeekFrom::Start(end_at))?;
+    let mut end = [0; END_OCTETS];
+    file.read_exact(&mut end)?;
+    if !is_end(&end) {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(u64_at(&end, 0)))?;
+    let mut head = [0; index::HEAD_OCTETS];
+    file.read_exact(&mut head)?;
+    let Ok(head) = index::Head::read(&head) else { return Ok(None) };
+    let mut stretches = vec![0; head.octets];
+    file.read_exact(&mut stretches)?;
+    Ok(head.index(&stretches).ok())
+}

@@ -1,0 +1,101 @@
+//! Writes binary traces, chunk by chunk.
+
+use super::chunk::{Head, Packing};
+use super::filling::Filling;
+use super::index::Index;
+use super::{END, END_OCTETS, HEAD_OCTETS, head, put, sealed};
+use crate::limits::{CHUNK_MESSAGES_MAX, MESSAGE_OCTETS_MAX};
+use crate::message::{Message, has_header};
+use lz4_flex::block::{compress_into, get_maximum_output_size};
+use std::io::{self, Write};
+
+/// Writes one; what is written goes to the same place each time.
+pub(crate) struct BinaryWriter {
+    filling: Filling,
+    chunk_messages: usize,
+    index: Index,
+    at: u64,
+    messages: u64,
+    unpacked: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl Default for BinaryWriter {
+    fn default() -> Self {
+        Self::with_chunks_of(CHUNK_MESSAGES_MAX)
+    }
+}
+
+impl BinaryWriter {
+    /// Chunks hold no more messages than so many.
+    pub(super) fn with_chunks_of(messages: usize) -> Self {
+        Self {
+            filling: Filling::default(),
+            chunk_messages: messages,
+            index: Index::default(),
+            at: 0,
+            messages: 0,
+            unpacked: Vec::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    /// Writes what begins a file.
+    pub(crate) fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.at = HEAD_OCTETS as u64;
+        out.write_all(&head())
+    }
+
+    /// Takes a message; false when it is none that the format can hold.
+    pub(crate) fn write(&mut self, message: &Message<'_>, out: &mut dyn Write) -> io::Result<bool> {
+        let octets = message.octets.len();
+        if !has_header(message.octets) || octets > MESSAGE_OCTETS_MAX {
+            return Ok(false);
+        }
+        if self.filling.count() == self.chunk_messages || !self.filling.has_room(octets) {
+            self.flush(out)?;
+        }
+        self.filling.push(message);
+        self.messages += 1;
+        Ok(true)
+    }
+
+    /// Ends the file: the last chunk, the index, the end.
+    pub(crate) fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.flush(out)?;
+        out.write_all(&self.index.octets(self.messages))?;
+        let end: [u8; END_OCTETS] = sealed(put(&[&self.at.to_le_bytes(), &[0; 4], &END]), 8);
+        out.write_all(&end)
+    }
+
+    fn flush(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let messages = self.filling.count();
+        if messages == 0 {
+            return Ok(());
+        }
+        let span = self.filling.span_ns();
+        self.filling.compose(&mut self.unpacked);
+        self.packed.resize(get_maximum_output_size(self.unpacked.len()), 0);
+        let packed = compress_into(&self.unpacked, &mut self.packed).map_err(io::Error::other)?;
+        let (packing, columns) = if packed < self.unpacked.len() {
+            (Packing::Lz4, &self.packed[..packed])
+        } else {
+            (Packing::Plain, &self.unpacked[..])
+        };
+        let head = Head {
+            messages,
+            packed_octets: columns.len(),
+            unpacked_octets: self.unpacked.len(),
+            earliest_ns: span.0,
+            latest_ns: span.1,
+            packing,
+            checksum: crc32c::crc32c(columns),
+        };
+        let head = head.octets();
+        out.write_all(&head)?;
+        out.write_all(columns)?;
+        self.index.note(self.at, span);
+        self.at += (head.len() + columns.len()) as u64;
+        Ok(())
+    }
+}

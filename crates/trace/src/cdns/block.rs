@@ -1,0 +1,307 @@
+//! A block: its tables (RFC 8618 7.3.2), and which message was seen when.
+
+use super::cbor::{Item, Items, fields, fields_at, item_at, number};
+use crate::limits::CDNS_ITEMS_MAX;
+use std::ops::Range;
+
+/// Parts of responses that are recorded, as bits of `query-response-hints` (RFC 8618 7.3.1.1.1).
+const RESPONSE_SECTIONS: u64 = 0b111 << 15;
+/// Bits of `qr-sig-flags` (RFC 8618 7.3.2.3.2).
+pub(super) const HAS_QUERY: u64 = 1 << 0;
+pub(super) const HAS_RESPONSE: u64 = 1 << 1;
+/// Times are counted in this many parts of a second where a file does not say it; in no more than this.
+const TICKS_DEFAULT: u64 = 1_000_000;
+const TICKS_MAX: u64 = 1_000_000_000_000;
+
+/// What the preamble says of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parameters {
+    ticks_per_second: u64,
+    /// Whether the records of responses are recorded, all sections of them.
+    has_responses: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { ticks_per_second: TICKS_DEFAULT, has_responses: false }
+    }
+}
+
+impl Parameters {
+    /// Of an item of `block-parameters`.
+    pub(super) fn read(octets: &[u8], item: &Item) -> Self {
+        let Item::Map(map) = item else { return Self::default() };
+        let [Some(Item::Map(storage))] = fields::<1>(octets, map.clone()) else { return Self::default() };
+        let [ticks, _, hints] = fields::<3>(octets, storage);
+        let hints = match hints {
+            Some(Item::Map(hints)) => number(&fields::<1>(octets, hints)[0]).unwrap_or_default(),
+            _ => 0,
+        };
+        let ticks_per_second = number(&ticks).unwrap_or(TICKS_DEFAULT);
+        Self { ticks_per_second, has_responses: hints & RESPONSE_SECTIONS == RESPONSE_SECTIONS }
+    }
+}
+
+/// What there is to be made again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    /// The query of an item of `query-responses`.
+    Query,
+    /// Its response.
+    Response,
+    /// An item that has neither.
+    Neither,
+    /// An item of `malformed-messages`.
+    Malformed,
+}
+
+/// Something that was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Event {
+    pub(super) at_ns: u64,
+    pub(super) what: What,
+    /// Where its item begins.
+    pub(super) start: u32,
+}
+
+/// A table: where each of its items begins.
+type Table = Vec<u32>;
+
+/// A block, in the order of time.
+#[derive(Default)]
+pub(super) struct Block {
+    octets: Vec<u8>,
+    parameters: Parameters,
+    addresses: Table,
+    classtypes: Table,
+    names: Table,
+    signatures: Table,
+    question_lists: Table,
+    questions: Table,
+    record_lists: Table,
+    records: Table,
+    malformed: Table,
+    events: Vec<Event>,
+    taken: usize,
+    other_count: usize,
+}
+
+/// Keys of a block.
+const PREAMBLE: usize = 0;
+const TABLES: usize = 2;
+const QUERY_RESPONSES: usize = 3;
+const ADDRESS_EVENTS: usize = 4;
+const MALFORMED: usize = 5;
+
+impl Block {
+    /// Reads the one item that the octets are.
+    pub(super) fn read(octets: Vec<u8>, parameters: &[Parameters]) -> Result<Self, &'static str> {
+        let block: [Option<Item>; 6] = fields_at(&octets, 0);
+        let [earliest, parameters_index] = match &block[PREAMBLE] {
+            Some(Item::Map(preamble)) => fields(&octets, preamble.clone()),
+            _ => return Err("a block without a preamble"),
+        };
+        let index = number(&parameters_index).unwrap_or_default();
+        let parameters = usize::try_from(index).ok().and_then(|index| parameters.get(index));
+        let parameters = *parameters.ok_or("a block whose parameters are not there")?;
+        if !(1..=TICKS_MAX).contains(&parameters.ticks_per_second) {
+            return Err("a second of no ticks, or of more than there can be");
+        }
+        let mut own = Self { parameters, ..Self::default() };
+        if let Some(Item::Map(tables)) = &block[TABLES] {
+            let tables = fields::<9>(&octets, tables.clone());
+            let into = [
+                &mut own.addresses,
+                &mut own.classtypes,
+                &mut own.names,
+                &mut own.signatures,
+                &mut own.question_lists,
+                &mut own.questions,
+                &mut own.record_lists,
+                &mut own.records,
+                &mut own.malformed,
+            ];
+            for (into, table) in into.into_iter().zip(&tables) {
+                *into = starts(&octets, table)?;
+            }
+        }
+        let items = starts(&octets, &block[QUERY_RESPONSES])?;
+        let malformed = starts(&octets, &block[MALFORMED])?;
+        own.other_count = starts(&octets, &block[ADDRESS_EVENTS])?.len();
+        own.octets = octets;
+        let earliest = own.earliest_ticks(&earliest);
+        for start in items {
+            own.note(start, earliest);
+        }
+        for start in malformed {
+            let [offset] = own.fields(start);
+            let at_ns = own.nanoseconds(earliest + ticks(&offset));
+            own.events.push(Event { at_ns, what: What::Malformed, start });
+        }
+        own.events.sort_by_key(|event| event.at_ns);
+        Ok(own)
+    }
+
+    /// Notes the query and the response of an item.
+    fn note(&mut self, start: u32, earliest: i128) {
+        let item: [Option<Item>; 7] = self.fields(start);
+        let signature: [Option<Item>; 5] = self.table_fields(&self.signatures, number(&item[4]));
+        let flags = number(&signature[4]).unwrap_or_default();
+        let at = earliest + ticks(&item[0]);
+        let at_ns = self.nanoseconds(at);
+        if flags & (HAS_QUERY | HAS_RESPONSE) == 0 {
+            self.events.push(Event { at_ns, what: What::Neither, start });
+        }
+        if flags & HAS_QUERY != 0 {
+            self.events.push(Event { at_ns, what: What::Query, start });
+        }
+        if flags & HAS_RESPONSE != 0 {
+            // Without a query the time is that of the response.
+            let delay = if flags & HAS_QUERY != 0 { ticks(&item[6]) } else { 0 };
+            self.events.push(Event { at_ns: self.nanoseconds(at + delay), what: What::Response, start });
+        }
+    }
+
+    fn earliest_ticks(&self, earliest: &Option<Item>) -> i128 {
+        let Some(Item::Array(parts)) = earliest else { return 0 };
+        let mut parts = Items::new(&self.octets, parts.clone()).map(|(_, part)| ticks(&Some(part)));
+        let (seconds, rest) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        seconds * i128::from(self.parameters.ticks_per_second) + rest
+    }
+
+    /// What is before 1970 is 1970, what is beyond all times the last one.
+    fn nanoseconds(&self, ticks: i128) -> u64 {
+        let per_second = i128::from(self.parameters.ticks_per_second);
+        let (seconds, rest) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
+        let at = seconds.saturating_mul(1_000_000_000).saturating_add(rest * 1_000_000_000 / per_second);
+        u64::try_from(at.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// The next of what was seen.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        let event = self.events.get(self.taken).copied()?;
+        self.taken += 1;
+        Some(event)
+    }
+
+    /// Counts of other things than messages (RFC 8618 7.3.2.5).
+    pub(super) const fn other_count(&self) -> usize {
+        self.other_count
+    }
+
+    /// Whether the records of responses are recorded.
+    pub(super) const fn has_responses(&self) -> bool {
+        self.parameters.has_responses
+    }
+
+    /// Its octets, to be used again.
+    pub(super) fn into_octets(self) -> Vec<u8> {
+        self.octets
+    }
+
+    /// The values of the map that begins there.
+    pub(super) fn fields<const N: usize>(&self, start: u32) -> [Option<Item>; N] {
+        fields_at(&self.octets, start as usize)
+    }
+
+    /// The values of a map.
+    pub(super) fn fields_of<const N: usize>(&self, map: &Range<usize>) -> [Option<Item>; N] {
+        fields(&self.octets, map.clone())
+    }
+
+    pub(super) fn octets(&self, range: &Range<usize>) -> &[u8] {
+        &self.octets[range.clone()]
+    }
+
+    fn table_fields<const N: usize>(&self, table: &Table, index: Option<u64>) -> [Option<Item>; N] {
+        entry(table, index).map_or([const { None }; N], |start| self.fields(start))
+    }
+
+    /// The octets of an address.
+    pub(super) fn address(&self, index: Option<u64>) -> Option<&[u8]> {
+        self.octets_of(&self.addresses, index)
+    }
+
+    /// The octets of a name, or of rdata.
+    pub(super) fn name_or_rdata(&self, index: Option<u64>) -> Option<&[u8]> {
+        self.octets_of(&self.names, index)
+    }
+
+    fn octets_of(&self, table: &Table, index: Option<u64>) -> Option<&[u8]> {
+        match item_at(&self.octets, entry(table, index)? as usize)? {
+            Item::Octets(range) => self.octets.get(range),
+            _ => None,
+        }
+    }
+
+    /// Type and class.
+    pub(super) fn classtype(&self, index: Option<u64>) -> Option<(u16, u16)> {
+        let [rtype, class] = self.table_fields(&self.classtypes, index);
+        let number = |item| number(&item).and_then(|number| u16::try_from(number).ok());
+        Some((number(rtype)?, number(class)?))
+    }
+
+    /// What many queries have in common.
+    pub(super) fn signature(&self, index: Option<u64>) -> [Option<Item>; 17] {
+        self.table_fields(&self.signatures, index)
+    }
+
+    /// The values of an item of `malformed-message-data`.
+    pub(super) fn malformed(&self, index: Option<u64>) -> [Option<Item>; 4] {
+        self.table_fields(&self.malformed, index)
+    }
+
+    /// Each question of a list: its values, `None` for what is not there.
+    pub(super) fn questions(&self, list: u64) -> impl Iterator<Item = Option<[Option<Item>; 2]>> {
+        self.list(&self.question_lists, &self.questions, list)
+    }
+
+    /// The same of records.
+    pub(super) fn records(&self, list: u64) -> impl Iterator<Item = Option<[Option<Item>; 4]>> {
+        self.list(&self.record_lists, &self.records, list)
+    }
+
+    fn list<'b, const N: usize>(
+        &'b self,
+        lists: &Table,
+        table: &'b Table,
+        list: u64,
+    ) -> impl Iterator<Item = Option<[Option<Item>; N]>> + use<'b, N> {
+        let start = entry(lists, Some(list));
+        let range = match start.and_then(|start| item_at(&self.octets, start as usize)) {
+            Some(Item::Array(range)) => Some(range),
+            _ => None,
+        };
+        // A list that is not there has one item that is not there.
+        let missing = range.is_none().then_some(None);
+        let items = Items::new(&self.octets, range.unwrap_or_default());
+        let each = items.map(move |(_, index)| Some(self.fields(entry(table, number(&Some(index)))?)));
+        missing.into_iter().chain(each)
+    }
+}
+
+fn entry(table: &Table, index: Option<u64>) -> Option<u32> {
+    table.get(usize::try_from(index?).ok()?).copied()
+}
+
+/// Where the items of a table begin; a table that is not there is empty.
+fn starts(octets: &[u8], table: &Option<Item>) -> Result<Table, &'static str> {
+    let Some(Item::Array(range)) = table else { return Ok(Table::new()) };
+    let mut starts = Table::new();
+    for (start, _) in Items::new(octets, range.clone()) {
+        if starts.len() == CDNS_ITEMS_MAX {
+            return Err("a table of more than a million items");
+        }
+        // A block has less than 4 GiB.
+        starts.push(start as u32);
+    }
+    Ok(starts)
+}
+
+/// A number of ticks, zero where there is none; so bounded that products and sums of them are numbers too.
+fn ticks(item: &Option<Item>) -> i128 {
+    match item {
+        Some(Item::Number(ticks)) => (*ticks).clamp(i64::MIN.into(), i64::MAX.into()),
+        _ => 0,
+    }
+}

@@ -1,0 +1,138 @@
+//! C-DNS (RFC 8618): queries and their responses in blocks of CBOR, where what they have in common stands once.
+//!
+//! ```text
+//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> Held
+//! ```
+//!
+//! The format has no messages: they are made again of what the tables say, names uncompressed. One that lacks a part,
+//! because the part was not recorded, is counted and not made.
+
+// CBOR, in a block that is in memory, and from a file.
+mod cbor;
+mod stream;
+// The tables of a block.
+mod block;
+// Messages out of them.
+mod rebuild;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::limits::CDNS_PARAMETERS_MAX;
+use crate::message::Message;
+use crate::tally::{Tally, Unread};
+use block::{Block, Parameters};
+use cbor::{Item, fields, item_at, number};
+use rebuild::Rebuilt;
+use std::io::BufRead;
+use stream::Stream;
+
+/// What stands first in the array that a file is (RFC 8618 7.3).
+const NAME: &[u8] = b"C-DNS";
+/// The version that RFC 8618 is.
+const MAJOR_VERSION: u64 = 1;
+
+/// Whether a file begins as one of C-DNS does: an array, the text `C-DNS`.
+pub(crate) fn is_cdns(first: &[u8]) -> bool {
+    matches!(first, [0x83 | 0x9F, 0x65, rest @ ..] if rest.starts_with(NAME))
+}
+
+/// Reads a file.
+pub(crate) struct CdnsReader {
+    stream: Stream,
+    parameters: Vec<Parameters>,
+    /// Blocks that are still to come; `None` when a mark ends them.
+    blocks: Option<u64>,
+    is_begun: bool,
+    is_ended: bool,
+    block: Block,
+}
+
+impl CdnsReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self {
+            stream: Stream::new(octets),
+            parameters: Vec::new(),
+            blocks: Some(0),
+            is_begun: false,
+            is_ended: false,
+            block: Block::default(),
+        }
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        loop {
+            if let Some(event) = self.block.next() {
+                tally.records += 1;
+                match rebuild::message(&self.block, event) {
+                    Ok(Rebuilt { source, destination, transport, octets }) => {
+                        held.push(Message { at_ns: event.at_ns, source, destination, transport, octets: &octets });
+                        tally.messages += 1;
+                    }
+                    Err(unread) => tally.count(unread),
+                }
+                return Ok(true);
+            }
+            if self.is_ended {
+                return Ok(false);
+            }
+            // What comes behind an error, or the end, is not read.
+            self.is_ended = true;
+            if !self.read_block(tally)? {
+                return Ok(false);
+            }
+            self.is_ended = false;
+        }
+    }
+
+    /// Reads the next block; false at the end.
+    fn read_block(&mut self, tally: &mut Tally) -> Result<bool, TraceError> {
+        if !self.is_begun {
+            self.begin()?;
+        }
+        match &mut self.blocks {
+            Some(0) => return Ok(false),
+            Some(left) => *left -= 1,
+            None if self.stream.takes_break()? => return Ok(false),
+            None => {}
+        }
+        let at = self.stream.at();
+        let mut octets = std::mem::take(&mut self.block).into_octets();
+        octets.clear();
+        self.stream.item(&mut octets)?;
+        self.block = Block::read(octets, &self.parameters).map_err(|what| stream::wrong(at, what))?;
+        for _ in 0..self.block.other_count() {
+            tally.records += 1;
+            tally.count(Unread::OtherRecord);
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self) -> Result<(), TraceError> {
+        self.is_begun = true;
+        let mut octets = Vec::new();
+        let is_array = self.stream.array()?.is_none_or(|items| items == 3);
+        self.stream.item(&mut octets)?;
+        let is_named = matches!(item_at(&octets, 0), Some(Item::Octets(name)) if &octets[name.clone()] == NAME);
+        if !is_array || !is_named {
+            return Err(stream::wrong(0, "no C-DNS: it does not begin with its name"));
+        }
+        octets.clear();
+        self.stream.item(&mut octets)?;
+        let Some(Item::Map(preamble)) = item_at(&octets, 0) else {
+            return Err(stream::wrong(self.stream.at(), "no preamble"));
+        };
+        let [major, _, _, parameters] = fields::<4>(&octets, preamble);
+        if number(&major) != Some(MAJOR_VERSION) {
+            return Err(stream::wrong(self.stream.at(), "another version than 1 (RFC 8618)"));
+        }
+        if let Some(Item::Array(parameters)) = parameters {
+            let each = cbor::Items::new(&octets, parameters).take(CDNS_PARAMETERS_MAX);
+            self.parameters = each.map(|(_, item)| Parameters::read(&octets, &item)).collect();
+        }
+        self.blocks = self.stream.array()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,297 @@
+//! Messages, made again of what the tables of a block say.
+
+use super::block::{Block, Event, What};
+use super::cbor::{Item, number};
+use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::message::{Transport, has_header};
+use crate::tally::Unread;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wire::NameRef;
+use wire::builder::MessageBuilder;
+use wire::number::{Class, Opcode, Rtype};
+use wire::parse::{Header, Section};
+
+/// A message, made again.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Rebuilt {
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    pub(super) transport: Transport,
+    pub(super) octets: Vec<u8>,
+}
+
+/// Keys of an item of `query-responses` (RFC 8618 7.3.2.4).
+const CLIENT_ADDRESS: usize = 1;
+const CLIENT_PORT: usize = 2;
+const TRANSACTION_ID: usize = 3;
+const SIGNATURE: usize = 4;
+const QUERY_NAME: usize = 7;
+const QUERY_EXTENDED: usize = 11;
+const RESPONSE_EXTENDED: usize = 12;
+
+/// Keys of a signature (RFC 8618 7.3.2.3.2).
+const SERVER_ADDRESS: usize = 0;
+const SERVER_PORT: usize = 1;
+const TRANSPORT_FLAGS: usize = 2;
+const SIG_FLAGS: usize = 4;
+const OPCODE: usize = 5;
+const DNS_FLAGS: usize = 6;
+const QUERY_RCODE: usize = 7;
+const CLASSTYPE: usize = 8;
+const QUERY_COUNTS: [usize; 4] = [9, 10, 11, 12];
+const EDNS_VERSION: usize = 13;
+const UDP_SIZE: usize = 14;
+const OPT_RDATA: usize = 15;
+const RESPONSE_RCODE: usize = 16;
+
+/// Bits of `qr-sig-flags`.
+const QUERY_HAS_OPT: u64 = 1 << 2;
+const RESPONSE_HAS_OPT: u64 = 1 << 3;
+const QUERY_HAS_NO_QUESTION: u64 = 1 << 4;
+const RESPONSE_HAS_NO_QUESTION: u64 = 1 << 5;
+/// Bits of `qr-dns-flags`: those of the query; of the response the same, so many further up.
+const CD: u64 = 1 << 0;
+const AD: u64 = 1 << 1;
+const Z: u64 = 1 << 2;
+const RA: u64 = 1 << 3;
+const RD: u64 = 1 << 4;
+const TC: u64 = 1 << 5;
+const AA: u64 = 1 << 6;
+const QUERY_DO: u64 = 1 << 7;
+const RESPONSE_SHIFT: u32 = 8;
+
+/// Makes what was seen again, or says why that cannot be.
+pub(super) fn message(block: &Block, event: Event) -> Result<Rebuilt, Unread> {
+    match event.what {
+        What::Query => of_item(block, event.start, Side::Query),
+        What::Response => of_item(block, event.start, Side::Response),
+        What::Neither => Err(Unread::NoMessage),
+        What::Malformed => malformed(block, event.start),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Query,
+    Response,
+}
+
+/// One side of an item of `query-responses`.
+fn of_item(block: &Block, start: u32, side: Side) -> Result<Rebuilt, Unread> {
+    let item: [Option<Item>; 13] = block.fields(start);
+    let signature = block.signature(number(&item[SIGNATURE]));
+    let flags = number(&signature[TRANSPORT_FLAGS]);
+    let transport = transport(flags)?;
+    let client = place(block, flags, &item[CLIENT_ADDRESS], &item[CLIENT_PORT])?;
+    let server = place(block, flags, &signature[SERVER_ADDRESS], &signature[SERVER_PORT])?;
+    let octets = compose(block, &item, &signature, side)?;
+    let (source, destination) = if side == Side::Query { (client, server) } else { (server, client) };
+    Ok(Rebuilt { source, destination, transport, octets })
+}
+
+/// What the flags of an item say; UDP when they were not recorded (RFC 8618 7.3.2.3.2, `qr-transport-flags`).
+fn transport(flags: Option<u64>) -> Result<Transport, Unread> {
+    match flags.unwrap_or_default() >> 1 & 0x0F {
+        0 => Ok(Transport::Udp),
+        1 => Ok(Transport::Tcp),
+        2 => Ok(Transport::Dot),
+        4 => Ok(Transport::Doh),
+        // DTLS, and what no list has a name for.
+        _ => Err(Unread::OtherProtocol),
+    }
+}
+
+/// An address and a port. What was not recorded is no address, or port zero; of a prefix the rest is zero.
+fn place(block: &Block, flags: Option<u64>, address: &Option<Item>, port: &Option<Item>) -> Result<SocketAddr, Unread> {
+    let octets = match number(address) {
+        Some(index) => block.address(Some(index)).ok_or(Unread::HeaderMalformed)?,
+        None => &[],
+    };
+    let is_ipv6 = flags.map_or(octets.len() > 4, |flags| flags & 1 != 0);
+    let address = if is_ipv6 {
+        IpAddr::from(Ipv6Addr::from(padded::<16>(octets)?))
+    } else {
+        IpAddr::from(Ipv4Addr::from(padded::<4>(octets)?))
+    };
+    let port = u16::try_from(number(port).unwrap_or_default()).map_err(|_| Unread::HeaderMalformed)?;
+    Ok(SocketAddr::new(address, port))
+}
+
+fn padded<const N: usize>(octets: &[u8]) -> Result<[u8; N], Unread> {
+    let mut whole = [0; N];
+    whole.get_mut(..octets.len()).ok_or(Unread::HeaderMalformed)?.copy_from_slice(octets);
+    Ok(whole)
+}
+
+fn compose(
+    block: &Block,
+    item: &[Option<Item>; 13],
+    signature: &[Option<Item>; 17],
+    side: Side,
+) -> Result<Vec<u8>, Unread> {
+    let flags = number(&signature[SIG_FLAGS]).unwrap_or_default();
+    let (extended, rcode, has_opt, no_question) = match side {
+        Side::Query => (QUERY_EXTENDED, QUERY_RCODE, QUERY_HAS_OPT, QUERY_HAS_NO_QUESTION),
+        Side::Response => (RESPONSE_EXTENDED, RESPONSE_RCODE, RESPONSE_HAS_OPT, RESPONSE_HAS_NO_QUESTION),
+    };
+    if side == Side::Response && !block.has_responses() {
+        return Err(Unread::NoMessage);
+    }
+    let extended: [Option<Item>; 4] = match &item[extended] {
+        Some(Item::Map(map)) => block.fields_of(map),
+        _ => [const { None }; 4],
+    };
+    let [questions, answer, authority, additional] = [0, 1, 2, 3].map(|key: usize| number(&extended[key]));
+    let rcode = number(&signature[rcode]).unwrap_or_default();
+    let mut message = MessageBuilder::new(header(item, signature, side, rcode)?);
+    if flags & no_question == 0 {
+        let (Some(name), Some(classtype)) = (number(&item[QUERY_NAME]), number(&signature[CLASSTYPE])) else {
+            return Err(Unread::NoMessage);
+        };
+        let (rtype, class) = block.classtype(Some(classtype)).ok_or(Unread::HeaderMalformed)?;
+        message = message.question(name_of(block, Some(name))?, Rtype(rtype), Class(class));
+    }
+    if let Some(list) = questions {
+        for question in block.questions(list) {
+            let [name, classtype] = question.ok_or(Unread::HeaderMalformed)?;
+            let (rtype, class) = block.classtype(number(&classtype)).ok_or(Unread::HeaderMalformed)?;
+            message = within(message.question(name_of(block, number(&name))?, Rtype(rtype), Class(class)))?;
+        }
+    }
+    for (section, list) in [(Section::Answer, answer), (Section::Authority, authority)] {
+        for record in records(block, list)? {
+            message = within(record.push(message, section))?;
+        }
+    }
+    let mut additional = records(block, additional)?;
+    if flags & has_opt != 0 && additional.iter().all(|record| record.rtype != Rtype::OPT) {
+        // Of a response it stands among the records, if these were recorded.
+        let opt = if side == Side::Query { opt(block, signature, rcode)? } else { return Err(Unread::NoMessage) };
+        // What signs a message comes last (RFC 8945 5.1, RFC 2931 3.1).
+        let is_signed = additional.last().is_some_and(|last| matches!(last.rtype, Rtype::TSIG | Rtype::SIG));
+        additional.insert(additional.len() - usize::from(is_signed), opt);
+    }
+    for record in additional {
+        message = within(record.push(message, Section::Additional))?;
+    }
+    let octets = message.build();
+    if side == Side::Query && !has_counts(&octets, signature) {
+        return Err(Unread::NoMessage);
+    }
+    Ok(octets)
+}
+
+fn header(item: &[Option<Item>; 13], signature: &[Option<Item>; 17], side: Side, rcode: u64) -> Result<Header, Unread> {
+    let flags = number(&signature[DNS_FLAGS]).unwrap_or_default();
+    let flags = if side == Side::Query { flags } else { flags >> RESPONSE_SHIFT };
+    let id = number(&item[TRANSACTION_ID]).unwrap_or_default();
+    let opcode = number(&signature[OPCODE]).unwrap_or_default();
+    Ok(Header {
+        id: u16::try_from(id).map_err(|_| Unread::HeaderMalformed)?,
+        qr: side == Side::Response,
+        opcode: u8::try_from(opcode).ok().filter(|opcode| *opcode < 16).map(Opcode).ok_or(Unread::HeaderMalformed)?,
+        aa: flags & AA != 0,
+        tc: flags & TC != 0,
+        rd: flags & RD != 0,
+        ra: flags & RA != 0,
+        z: flags & Z != 0,
+        ad: flags & AD != 0,
+        cd: flags & CD != 0,
+        rcode: (rcode & 0x0F) as u8,
+        counts: [0; 4],
+    })
+}
+
+/// Whether a message has as many questions and records as its header had: otherwise some were not recorded.
+fn has_counts(octets: &[u8], signature: &[Option<Item>; 17]) -> bool {
+    let counts = Header::parse(octets).unwrap_or_default().counts;
+    let mut recorded = QUERY_COUNTS.into_iter().map(|key| number(&signature[key])).zip(counts);
+    recorded.all(|(recorded, own)| recorded.is_none_or(|recorded| recorded == u64::from(own)))
+}
+
+/// A message that is still one.
+fn within(message: MessageBuilder) -> Result<MessageBuilder, Unread> {
+    if message.octet_count() <= MESSAGE_OCTETS_MAX { Ok(message) } else { Err(Unread::NotSendable) }
+}
+
+/// Octets of the smallest record: the root, type, class, TTL, length.
+const RECORD_OCTETS_MIN: usize = 11;
+
+struct Record<'b> {
+    owner: NameRef<'b>,
+    rtype: Rtype,
+    class: Class,
+    ttl: u32,
+    rdata: &'b [u8],
+}
+
+impl Record<'_> {
+    fn push(&self, message: MessageBuilder, section: Section) -> MessageBuilder {
+        message.record(section, self.owner, self.rtype, self.class, self.ttl, self.rdata)
+    }
+}
+
+/// The records of a list; none when there is no list.
+fn records(block: &Block, list: Option<u64>) -> Result<Vec<Record<'_>>, Unread> {
+    let mut records = Vec::new();
+    let Some(list) = list else { return Ok(records) };
+    for values in block.records(list) {
+        if records.len() > MESSAGE_OCTETS_MAX / RECORD_OCTETS_MIN {
+            return Err(Unread::NotSendable);
+        }
+        let [name, classtype, ttl, rdata] = values.ok_or(Unread::HeaderMalformed)?;
+        let (rtype, class) = block.classtype(number(&classtype)).ok_or(Unread::HeaderMalformed)?;
+        // A file may have been told to leave out TTLs, or rdata.
+        let (Some(ttl), Some(rdata)) = (number(&ttl), number(&rdata)) else { return Err(Unread::NoMessage) };
+        let ttl = u32::try_from(ttl).map_err(|_| Unread::HeaderMalformed)?;
+        let owner = name_of(block, number(&name))?;
+        records.push(Record { owner, rtype: Rtype(rtype), class: Class(class), ttl, rdata: rdata_of(block, rdata)? });
+    }
+    Ok(records)
+}
+
+/// The OPT record of a query (RFC 6891 6.1.3), which its signature has.
+fn opt<'b>(block: &'b Block, signature: &[Option<Item>; 17], rcode: u64) -> Result<Record<'b>, Unread> {
+    let [version, size, rdata] = [EDNS_VERSION, UDP_SIZE, OPT_RDATA].map(|key| number(&signature[key]));
+    let (Some(version), Some(size), Some(rdata)) = (version, size, rdata) else { return Err(Unread::NoMessage) };
+    let dnssec_ok = number(&signature[DNS_FLAGS]).unwrap_or_default() & QUERY_DO != 0;
+    let [version, extended] = [version, rcode >> 4].map(|part| u8::try_from(part).map_err(|_| Unread::HeaderMalformed));
+    let ttl = u32::from_be_bytes([extended?, version?, u8::from(dnssec_ok) << 7, 0]);
+    let size = u16::try_from(size).map_err(|_| Unread::HeaderMalformed)?;
+    let rdata = rdata_of(block, rdata)?;
+    Ok(Record { owner: NameRef::ROOT, rtype: Rtype::OPT, class: Class(size), ttl, rdata })
+}
+
+fn name_of(block: &Block, index: Option<u64>) -> Result<NameRef<'_>, Unread> {
+    let octets = block.name_or_rdata(index).ok_or(Unread::HeaderMalformed)?;
+    NameRef::from_octets(octets).map_err(|_| Unread::NotSendable)
+}
+
+fn rdata_of(block: &Block, index: u64) -> Result<&[u8], Unread> {
+    let rdata = block.name_or_rdata(Some(index)).ok_or(Unread::HeaderMalformed)?;
+    if rdata.len() <= MESSAGE_OCTETS_MAX { Ok(rdata) } else { Err(Unread::NotSendable) }
+}
+
+/// Keys of an item of `malformed-messages` (RFC 8618 7.3.2.6) and of its data (7.3.2.3.6).
+const MESSAGE_DATA: usize = 3;
+const PAYLOAD: usize = 3;
+
+/// What could not be parsed when it was recorded is there as it was.
+fn malformed(block: &Block, start: u32) -> Result<Rebuilt, Unread> {
+    let item: [Option<Item>; 4] = block.fields(start);
+    let data = block.malformed(number(&item[MESSAGE_DATA]));
+    let Some(Item::Octets(payload)) = &data[PAYLOAD] else { return Err(Unread::NoMessage) };
+    let octets = block.octets(payload).to_vec();
+    if !has_header(&octets) {
+        return Err(Unread::TooShort);
+    }
+    if octets.len() > MESSAGE_OCTETS_MAX {
+        return Err(Unread::NotSendable);
+    }
+    let flags = number(&data[TRANSPORT_FLAGS]);
+    let client = place(block, flags, &item[CLIENT_ADDRESS], &item[CLIENT_PORT])?;
+    let server = place(block, flags, &data[SERVER_ADDRESS], &data[SERVER_PORT])?;
+    // QR tells the direction (RFC 1035 4.1.1).
+    let (source, destination) = if octets[2] & 0x80 == 0 { (client, server) } else { (server, client) };
+    Ok(Rebuilt { source, destination, transport: transport(flags)?, octets })
+}

@@ -1,0 +1,328 @@
+//! Changes a trace, one message after the other: another transport, other flags, other names, other clients, another
+//! pace.
+//!
+//! ```text
+//!   Message --> number of its query --> rule 1 --> rule 2 --> .. --> time --> Message, or none
+//!                                       (when, share: drop, keep, change)
+//! ```
+//!
+//! A [`Mutator`] knows no file, no clock and no random source: the same plan makes the same of the same messages, in a
+//! file or while they are replayed. It remembers the time of the first message and, where something is drawn for single
+//! queries, those that were not answered yet.
+
+// What is to be changed.
+mod options;
+mod plan;
+mod template;
+pub use options::{OptionToAdd, option_code};
+pub use plan::{Action, By, Changes, ClientChange, EdnsChange, IdChange, NameChange, Plan, PlanError, Rule, When};
+pub use template::Template;
+
+// For which messages.
+mod draw;
+mod numbers;
+mod when;
+// And how.
+mod query;
+
+use crate::message::{Message, Transport};
+use draw::{Draws, Purpose, below, unit};
+use numbers::Numbers;
+use query::Query;
+use std::net::SocketAddr;
+use wire::parse::FirstQuestion;
+
+/// Carries a plan out.
+#[derive(Debug)]
+pub struct Mutator {
+    plan: Plan,
+    first_ns: Option<u64>,
+    numbers: Numbers,
+    tally: MutationTally,
+    /// The octets of a message that was changed, and those that it had before the last rule.
+    octets: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+/// What became of the messages.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MutationTally {
+    /// Messages that were looked at.
+    pub messages: u64,
+    /// Those that there are still.
+    pub given: u64,
+    /// Those that each rule left out, in the order of the rules.
+    pub left_out: Vec<u64>,
+    /// Changes that could not be made: the query is malformed, or has not one question.
+    pub unreadable: u64,
+    /// Changes that could not be made: the name or the message would be too long.
+    pub too_long: u64,
+}
+
+impl MutationTally {
+    /// Messages that any rule left out.
+    #[must_use]
+    pub fn left_out_count(&self) -> u64 {
+        self.left_out.iter().sum()
+    }
+}
+
+/// A message on its way through the rules: its octets are in the mutator once they are others.
+struct Passing<'m> {
+    message: Message<'m>,
+    /// The number of its query.
+    number: u64,
+    is_changed: bool,
+}
+
+impl Mutator {
+    /// Makes a plan ready.
+    ///
+    /// # Errors
+    /// [`PlanError`] when it cannot be carried out.
+    pub fn new(plan: Plan) -> Result<Self, PlanError> {
+        plan.check()?;
+        let tally = MutationTally { left_out: vec![0; plan.rules.len()], ..MutationTally::default() };
+        let numbers = Numbers::new(plan.draws_for_queries());
+        Ok(Self { plan, first_ns: None, numbers, tally, octets: Vec::new(), spare: Vec::new() })
+    }
+
+    /// What a message becomes; `None` when it is left out. Messages come in the order of the trace.
+    pub fn apply<'m>(&'m mut self, message: &Message<'m>) -> Option<Message<'m>> {
+        self.tally.messages += 1;
+        let first_ns = *self.first_ns.get_or_insert(message.at_ns);
+        let after_ns = message.at_ns.saturating_sub(first_ns);
+        let number = self.numbers.of(message);
+        // The draws of all rules are for who asked it in the trace.
+        let client = message.client().ip();
+        let mut passing = Passing { message: *message, number, is_changed: false };
+        let Self { plan, tally, octets, spare, .. } = self;
+        for (index, rule) in plan.rules.iter().enumerate() {
+            let draws = Draws::new(plan.seed, index);
+            let drawn = |purpose| match rule.by {
+                By::Client => draws.by_address(purpose, client),
+                By::Query => draws.by_number(purpose, number),
+            };
+            let seen = Message {
+                octets: if passing.is_changed { octets.as_slice() } else { message.octets },
+                ..passing.message
+            };
+            let is_meant =
+                rule.when.holds(&seen, after_ns) && (rule.share >= 1.0 || unit(drawn(Purpose::Rule)) < rule.share);
+            match &rule.action {
+                Action::Drop if is_meant => {
+                    tally.left_out[index] += 1;
+                    return None;
+                }
+                Action::Keep if !is_meant => {
+                    tally.left_out[index] += 1;
+                    return None;
+                }
+                Action::Change(changes) if is_meant => {
+                    let mut hand = Hand { draws, drawn: &drawn, tally, octets, spare };
+                    hand.change(changes, &mut passing);
+                }
+                Action::Drop | Action::Keep | Action::Change(_) => {}
+            }
+        }
+        tally.given += 1;
+        let at_ns = time(message.at_ns, first_ns, plan);
+        let octets = if passing.is_changed { octets.as_slice() } else { message.octets };
+        Some(Message { at_ns, octets, ..passing.message })
+    }
+
+    /// What became of the messages so far.
+    #[must_use]
+    pub const fn tally(&self) -> &MutationTally {
+        &self.tally
+    }
+
+    /// The plan.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// The time of a message in the pace of the plan; what is beyond all times is the first or the last one.
+fn time(at_ns: u64, first_ns: u64, plan: &Plan) -> u64 {
+    let after = i128::from(at_ns) - i128::from(first_ns);
+    // A whole pace is kept to the nanosecond; another one too, as long as a trace is shorter than a hundred days.
+    let after = if plan.speed == 1.0 { after } else { (after as f64 / plan.speed).round() as i128 };
+    let at = i128::from(first_ns).saturating_add(after).saturating_add(i128::from(plan.shift_ns));
+    u64::try_from(at.max(0)).unwrap_or(u64::MAX)
+}
+
+/// One rule at work on one message.
+struct Hand<'h> {
+    draws: Draws,
+    drawn: &'h dyn Fn(Purpose) -> u64,
+    tally: &'h mut MutationTally,
+    octets: &'h mut Vec<u8>,
+    spare: &'h mut Vec<u8>,
+}
+
+impl Hand<'_> {
+    fn change(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
+        let is_response = passing.message.is_response();
+        self.transport(&changes.transports, passing);
+        self.places(changes, passing, is_response);
+        if is_response {
+            return;
+        }
+        if let Some(name) = &changes.name {
+            self.rebuild(passing, |hand, query, passing| hand.name(name, query, passing.number));
+        }
+        self.numbers(changes, passing);
+        self.header(changes, passing);
+        if changes.edns.is_some()
+            || changes.dnssec_ok.is_some()
+            || !changes.remove_options.is_empty()
+            || !changes.add_options.is_empty()
+        {
+            self.rebuild(passing, |hand, query, passing| hand.edns(changes, query, passing));
+        }
+    }
+
+    fn transport(&self, shares: &[(Transport, f64)], passing: &mut Passing<'_>) {
+        if shares.is_empty() {
+            return;
+        }
+        let drawn = unit((self.drawn)(Purpose::Transport));
+        let mut up_to = 0.0;
+        for &(transport, share) in shares {
+            up_to += share;
+            // What sums of shares lose to rounding belongs to the last one, if they are all.
+            if drawn < up_to || up_to > 1.0 - 1e-9 {
+                passing.message.transport = transport;
+                return;
+            }
+        }
+    }
+
+    fn places(&self, changes: &Changes, passing: &mut Passing<'_>, is_response: bool) {
+        let message = &mut passing.message;
+        let (client, server) = match is_response {
+            true => (&mut message.destination, &mut message.source),
+            false => (&mut message.source, &mut message.destination),
+        };
+        if let Some(change) = changes.client {
+            let count = change.count.map_or(change.prefix.host_count(), u128::from);
+            let number = below((self.drawn)(Purpose::Client), count);
+            *client = SocketAddr::new(change.prefix.host(number), client.port());
+        }
+        if let Some((address, port)) = changes.server {
+            *server = SocketAddr::new(address, port.unwrap_or(server.port()));
+        }
+    }
+
+    /// Type and class, where they stand.
+    fn numbers(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
+        if changes.qtype.is_none() && changes.qclass.is_none() {
+            return;
+        }
+        let octets = self.own(passing);
+        let has_question = octets[4..6] != [0, 0];
+        let Some(end) = FirstQuestion::read(octets).ok().filter(|_| has_question).map(|question| question.end()) else {
+            self.tally.unreadable += 1;
+            return;
+        };
+        if let Some(qtype) = changes.qtype {
+            octets[end - 4..end - 2].copy_from_slice(&qtype.0.to_be_bytes());
+        }
+        if let Some(qclass) = changes.qclass {
+            octets[end - 2..end].copy_from_slice(&qclass.0.to_be_bytes());
+        }
+    }
+
+    /// Flags and ID, where they stand (RFC 1035 4.1.1, RFC 4035 3.2).
+    fn header(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
+        let flags = [
+            (changes.recursion_desired, 2, 0x01),
+            (changes.authentic_data, 3, 0x20),
+            (changes.checking_disabled, 3, 0x10),
+        ];
+        for (wanted, at, bit) in flags {
+            if let Some(wanted) = wanted {
+                let octet = &mut self.own(passing)[at];
+                *octet = if wanted { *octet | bit } else { *octet & !bit };
+            }
+        }
+        let id = match changes.id {
+            Some(IdChange::Random) => self.draws.by_number(Purpose::Id, passing.number) as u16,
+            Some(IdChange::Count) => passing.number as u16,
+            Some(IdChange::Fixed(id)) => id,
+            None => return,
+        };
+        self.own(passing)[..2].copy_from_slice(&id.to_be_bytes());
+    }
+
+    /// The octets of the message, to be changed.
+    fn own(&mut self, passing: &mut Passing<'_>) -> &mut Vec<u8> {
+        if !passing.is_changed {
+            self.octets.clear();
+            self.octets.extend_from_slice(passing.message.octets);
+            passing.is_changed = true;
+        }
+        self.octets
+    }
+
+    /// Takes the query apart, changes it and puts it together; what cannot be done is counted, and the query stays.
+    fn rebuild(
+        &mut self,
+        passing: &mut Passing<'_>,
+        change: impl FnOnce(&mut Self, &mut Query, &Passing<'_>) -> Option<()>,
+    ) {
+        let Some(mut query) =
+            Query::read(if passing.is_changed { self.octets.as_slice() } else { passing.message.octets })
+        else {
+            self.tally.unreadable += 1;
+            return;
+        };
+        let is_done = change(self, &mut query, passing).is_some() && query.write(self.spare);
+        if is_done {
+            std::mem::swap(self.octets, self.spare);
+            passing.is_changed = true;
+        } else {
+            self.tally.too_long += 1;
+        }
+    }
+
+    fn name(&self, change: &NameChange, query: &mut Query, number: u64) -> Option<()> {
+        query.qname = match change {
+            NameChange::Suffix { from, to } => query.replace_suffix(from, to)?,
+            NameChange::Template(template) => template.fill(number, wire::NameRef::from_checked(&query.qname))?,
+        };
+        Some(())
+    }
+
+    fn edns(&self, changes: &Changes, query: &mut Query, passing: &Passing<'_>) -> Option<()> {
+        match changes.edns {
+            Some(EdnsChange::Payload(payload)) => query.edns_mut().payload = payload,
+            Some(EdnsChange::Remove) => query.remove_edns(),
+            None => {}
+        }
+        if let Some(share) = changes.dnssec_ok {
+            let is_wanted = unit((self.drawn)(Purpose::DnssecOk)) < share;
+            if is_wanted || query.edns.is_some() {
+                query.edns_mut().set_dnssec_ok(is_wanted);
+            }
+        }
+        if let Some(edns) = &mut query.edns {
+            let replaced = changes.add_options.iter().map(OptionToAdd::code);
+            changes.remove_options.iter().copied().chain(replaced).for_each(|code| edns.remove(code));
+        }
+        // Padding fills up what is there with all others (RFC 7830 3).
+        let is_padding = |option: &&OptionToAdd| matches!(option, OptionToAdd::Padding(_));
+        let others = changes.add_options.iter().filter(|option| !is_padding(option));
+        for option in others.chain(changes.add_options.iter().filter(is_padding)) {
+            query.edns_mut();
+            let octets = option.octets(self.draws, passing.message.client().ip(), query.octet_count());
+            query.edns_mut().add(option.code(), &octets);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! EDNS options that are put into queries.
+
+use super::draw::{Draws, Purpose};
+use crate::prefix::Prefix;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use std::net::IpAddr;
+use std::str::FromStr;
+use wire::parse::edns::code;
+
+/// An option to put in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OptionToAdd {
+    /// Asks for the server's identifier (RFC 5001).
+    Nsid,
+    /// A client cookie (RFC 7873 4.1): this one, or one for each client.
+    Cookie(Option<[u8; 8]>),
+    /// A client subnet (RFC 7871): this one, or that of the client.
+    ClientSubnet(Option<Prefix>),
+    /// Fills the message up to a multiple of so many octets (RFC 7830, RFC 8467 4.1).
+    Padding(u16),
+    /// Any other.
+    Other {
+        /// Its code.
+        code: u16,
+        /// What is in it.
+        octets: Vec<u8>,
+    },
+}
+
+/// Bits that tell a client's subnet (RFC 7871 11.1).
+const SUBNET_BITS: [u8; 2] = [24, 56];
+
+impl OptionToAdd {
+    /// Its code.
+    #[must_use]
+    pub const fn code(&self) -> u16 {
+        match self {
+            Self::Nsid => code::NSID,
+            Self::Cookie(_) => code::COOKIE,
+            Self::ClientSubnet(_) => code::CLIENT_SUBNET,
+            Self::Padding(_) => code::PADDING,
+            Self::Other { code, .. } => *code,
+        }
+    }
+
+    /// Octets that it takes at most, code and length among them.
+    pub(super) fn octets_max(&self) -> usize {
+        4 + match self {
+            Self::Nsid => 0,
+            Self::Cookie(_) => 8,
+            Self::ClientSubnet(_) => 20,
+            Self::Padding(block) => usize::from(*block),
+            Self::Other { octets, .. } => octets.len(),
+        }
+    }
+
+    /// What is in it, for a message of so many octets with everything but this option.
+    pub(super) fn octets(&self, draws: Draws, client: IpAddr, message_octets: usize) -> Vec<u8> {
+        match self {
+            Self::Nsid => Vec::new(),
+            Self::Cookie(Some(cookie)) => cookie.to_vec(),
+            Self::Cookie(None) => draws.by_address(Purpose::Cookie, client).to_be_bytes().to_vec(),
+            Self::ClientSubnet(subnet) => {
+                let bits = SUBNET_BITS[usize::from(client.is_ipv6())];
+                subnet.or_else(|| Prefix::new(client, bits)).map(subnet_octets).unwrap_or_default()
+            }
+            Self::Padding(block) => {
+                let unpadded = message_octets + 4;
+                vec![0; unpadded.next_multiple_of(usize::from(*block).max(1)) - unpadded]
+            }
+            Self::Other { octets, .. } => octets.clone(),
+        }
+    }
+}
+
+/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH zero, ADDRESS as far as the prefix goes (RFC 7871 6).
+fn subnet_octets(subnet: Prefix) -> Vec<u8> {
+    let family = if subnet.address().is_ipv4() { 1 } else { 2 };
+    [&[0, family, subnet.length(), 0], subnet.octets().as_slice()].concat()
+}
+
+impl FromStr for OptionToAdd {
+    /// What would have been right.
+    type Err = &'static str;
+
+    /// Reads `nsid`, `cookie`, `cookie=BASE16`, `ecs=client`, `ecs=PREFIX`, `padding=OCTETS`, `CODE` or `CODE=BASE16`.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let octets = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "octets are in base 16");
+        match (name, value) {
+            ("nsid", None) => Ok(Self::Nsid),
+            ("cookie", None) => Ok(Self::Cookie(None)),
+            ("cookie", Some(value)) => {
+                let cookie = octets(value)?.try_into().map_err(|_| "a client cookie has 8 octets")?;
+                Ok(Self::Cookie(Some(cookie)))
+            }
+            ("ecs", None | Some("client")) => Ok(Self::ClientSubnet(None)),
+            ("ecs", Some(value)) => {
+                value.parse().map(|subnet| Self::ClientSubnet(Some(subnet))).map_err(|()| "write ecs=192.0.2.0/24")
+            }
+            ("padding", Some(value)) => {
+                let block = value.parse::<u16>().ok().filter(|block| (1..=4_096).contains(block));
+                block.map(Self::Padding).ok_or("padding is to a multiple of 1 to 4096 octets")
+            }
+            (name, value) => {
+                let code = name.parse::<u16>().map_err(|_| "write nsid, cookie, ecs, padding=128 or CODE=BASE16")?;
+                Ok(Self::Other { code, octets: value.map_or(Ok(Vec::new()), octets)? })
+            }
+        }
+    }
+}
+
+/// The code of an option by its number, or by the names that [`OptionToAdd`] has and `keepalive`.
+#[must_use]
+pub fn option_code(word: &str) -> Option<u16> {
+    match word {
+        "nsid" => Some(code::NSID),
+        "ecs" => Some(code::CLIENT_SUBNET),
+        "cookie" => Some(code::COOKIE),
+        "keepalive" => Some(code::TCP_KEEPALIVE),
+        "padding" => Some(code::PADDING),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn octets(text: &str) -> Vec<u8> {
+        let client = "192.0.2.77".parse().unwrap();
+        text.parse::<OptionToAdd>().unwrap().octets(Draws::new(1, 0), client, 40)
+    }
+
+    #[test]
+    fn options_are_read_and_made() {
+        assert!(octets("nsid").is_empty());
+        assert_eq!(octets("cookie=0011223344556677"), [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
+        assert_eq!(octets("cookie").len(), 8);
+        assert_eq!(octets("ecs=client"), [0, 1, 24, 0, 192, 0, 2]);
+        assert_eq!(octets("ecs=2001:db8:ff00::/33"), [0, 2, 33, 0, 0x20, 1, 0x0D, 0xB8, 0x80]);
+        assert_eq!(octets("padding=128").len(), 128 - 44);
+        assert!(octets("padding=44").is_empty());
+        assert_eq!((octets("65001=C0FFEE"), octets("65001")), (vec![0xC0, 0xFF, 0xEE], vec![]));
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused() {
+        for wrong in ["", "nsid=1", "cookie=00", "ecs=x", "padding", "padding=0", "padding=5000", "70000", "65001=0"] {
+            assert!(wrong.parse::<OptionToAdd>().is_err(), "{wrong}");
+        }
+        assert_eq!((option_code("ecs"), option_code("65001"), option_code("nothing")), (Some(8), Some(65_001), None));
+    }
+}

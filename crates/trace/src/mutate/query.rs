@@ -1,0 +1,246 @@
+//! A query taken apart where its name or its EDNS changes, and put together again.
+
+use crate::limits::MESSAGE_OCTETS_MAX;
+use wire::parse::{Header, Message, RecordView, Section};
+use wire::{Name, Rtype};
+
+/// UDP payload size of EDNS that is put in (DNS flag day 2020).
+const PAYLOAD: u16 = 1_232;
+
+/// One question, its records, its EDNS.
+#[derive(Debug)]
+pub(super) struct Query {
+    header: Header,
+    /// The name of the question; the wire form.
+    pub(super) qname: Vec<u8>,
+    /// QTYPE and QCLASS.
+    numbers: [u8; 4],
+    /// The records before OPT, and those behind it; names in them are whole.
+    before: Vec<u8>,
+    behind: Vec<u8>,
+    /// The OPT record.
+    pub(super) edns: Option<Edns>,
+}
+
+/// What an OPT record says.
+#[derive(Debug)]
+pub(super) struct Edns {
+    pub(super) payload: u16,
+    /// Extended RCODE, version, flags.
+    ttl: u32,
+    options: Vec<u8>,
+}
+
+impl Default for Edns {
+    fn default() -> Self {
+        Self { payload: PAYLOAD, ttl: 0, options: Vec::new() }
+    }
+}
+
+impl Edns {
+    /// DO (RFC 3225 3).
+    const DNSSEC_OK: u32 = 0x8000;
+
+    pub(super) fn set_dnssec_ok(&mut self, is_set: bool) {
+        self.ttl = if is_set { self.ttl | Self::DNSSEC_OK } else { self.ttl & !Self::DNSSEC_OK };
+    }
+
+    /// Takes all options of a code away.
+    pub(super) fn remove(&mut self, code: u16) {
+        let mut at = 0;
+        while let Some(&[a, b, c, d]) = self.options.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+            let octets = 4 + usize::from(u16::from_be_bytes([c, d]));
+            if u16::from_be_bytes([a, b]) == code {
+                self.options.drain(at..(at + octets).min(self.options.len()));
+            } else {
+                at += octets;
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, code: u16, octets: &[u8]) {
+        self.options.extend_from_slice(&code.to_be_bytes());
+        self.options.extend_from_slice(&(octets.len() as u16).to_be_bytes());
+        self.options.extend_from_slice(octets);
+    }
+}
+
+impl Query {
+    /// Takes a message apart; `None` when it is malformed, or has not one question, or several OPT records.
+    pub(super) fn read(octets: &[u8]) -> Option<Self> {
+        let message = Message::parse(octets).ok()?;
+        let mut questions = message.questions();
+        let (question, None) = (questions.next()?, questions.next()) else { return None };
+        let [a, b] = question.qtype.0.to_be_bytes();
+        let [c, d] = question.qclass.0.to_be_bytes();
+        let mut query = Self {
+            header: *message.header(),
+            qname: question.qname.octets().to_vec(),
+            numbers: [a, b, c, d],
+            before: Vec::new(),
+            behind: Vec::new(),
+            edns: None,
+        };
+        for section in Section::ALL {
+            for record in message.records(section) {
+                let record = record.ok()?;
+                if record.rtype == Rtype::OPT && section == Section::Additional {
+                    let edns = record.edns().filter(|_| query.edns.is_none())?;
+                    query.edns = Some(Edns { payload: edns.payload, ttl: record.ttl, options: edns.options.to_vec() });
+                    continue;
+                }
+                // RFC 8945 5.1, RFC 2931 3.1: signatures over the message stand last, behind an OPT that is put in too.
+                let is_last = matches!(record.rtype, Rtype::TSIG | Rtype::SIG) && section == Section::Additional;
+                let out = if query.edns.is_some() || is_last { &mut query.behind } else { &mut query.before };
+                push(&record, out)?;
+            }
+        }
+        Some(query)
+    }
+
+    /// Octets that it has now.
+    pub(super) fn octet_count(&self) -> usize {
+        let edns = self.edns.as_ref().map_or(0, |edns| 11 + edns.options.len());
+        12 + self.qname.len() + 4 + self.before.len() + self.behind.len() + edns
+    }
+
+    /// Puts it together; false, and nothing is written, when it is longer than a message.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> bool {
+        if self.octet_count() > MESSAGE_OCTETS_MAX {
+            return false;
+        }
+        out.clear();
+        out.extend_from_slice(&self.header.octets());
+        out.extend_from_slice(&self.qname);
+        out.extend_from_slice(&self.numbers);
+        out.extend_from_slice(&self.before);
+        if let Some(edns) = &self.edns {
+            // RFC 6891 6.1.2: the root, the size for a class, flags for a TTL.
+            out.push(0);
+            out.extend_from_slice(&Rtype::OPT.0.to_be_bytes());
+            out.extend_from_slice(&edns.payload.to_be_bytes());
+            out.extend_from_slice(&edns.ttl.to_be_bytes());
+            out.extend_from_slice(&(edns.options.len() as u16).to_be_bytes());
+            out.extend_from_slice(&edns.options);
+        }
+        out.extend_from_slice(&self.behind);
+        true
+    }
+
+    /// Puts EDNS in where there is none, and counts it.
+    pub(super) fn edns_mut(&mut self) -> &mut Edns {
+        if self.edns.is_none() {
+            self.header.counts[Section::Additional as usize] += 1;
+        }
+        self.edns.get_or_insert_default()
+    }
+
+    /// Takes EDNS away.
+    pub(super) fn remove_edns(&mut self) {
+        if self.edns.take().is_some() {
+            self.header.counts[Section::Additional as usize] -= 1;
+        }
+    }
+
+    /// Replaces the labels at the end of the name; `None` when it becomes too long. A name that has others stays.
+    pub(super) fn replace_suffix(&self, from: &Name, to: &Name) -> Option<Vec<u8>> {
+        let qname = wire::NameRef::from_checked(&self.qname);
+        if !qname.is_at_or_below(from.as_ref()) {
+            return Some(self.qname.clone());
+        }
+        // Names that are equal have the same length.
+        let kept = &self.qname[..self.qname.len() - from.octets().len()];
+        let name = [kept, to.octets()].concat();
+        (name.len() <= wire::limits::NAME_OCTETS_MAX).then_some(name)
+    }
+}
+
+/// Writes a record, its names whole.
+fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
+    out.extend_from_slice(record.owner.octets());
+    out.extend_from_slice(&record.rtype.0.to_be_bytes());
+    out.extend_from_slice(&record.class.0.to_be_bytes());
+    out.extend_from_slice(&record.ttl.to_be_bytes());
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 2]);
+    // RFC 2136 2.4, 2.5: rdata may be empty whatever the type.
+    if !record.rdata().is_empty() {
+        record.rdata_canonical(out).ok()?;
+    }
+    let octets = u16::try_from(out.len() - length_at - 2).ok()?;
+    out[length_at..length_at + 2].copy_from_slice(&octets.to_be_bytes());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{Class, MessageBuilder};
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_query_that_is_not_changed_comes_back_octet_for_octet() {
+        let plain = MessageBuilder::query(7, name("www.example.").as_ref(), Rtype::A);
+        let signed = plain.clone().option(3, &[]).option(10, &[1; 8]);
+        for built in [plain.clone(), signed, plain.edns(4096, true)] {
+            let octets = built.build();
+            let mut out = Vec::new();
+            let query = Query::read(&octets).unwrap();
+            assert_eq!(query.octet_count(), octets.len());
+            assert!(query.write(&mut out));
+            assert_eq!(out, octets);
+        }
+    }
+
+    #[test]
+    fn names_are_made_whole_and_a_signature_stays_last() {
+        // An IXFR whose SOA points at the question (RFC 1995 3), signed: the key is at the question's name too.
+        let mut octets = MessageBuilder::query(7, name("example.").as_ref(), Rtype::IXFR).build();
+        octets[9] = 1;
+        octets[11] = 1;
+        octets.extend_from_slice(&[0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 24, 0xC0, 12, 0xC0, 12]);
+        octets.extend_from_slice(&[0; 20]);
+        octets.extend_from_slice(&[0xC0, 12, 0, 250, 0, 255, 0, 0, 0, 0, 0, 1, 0]);
+        let mut query = Query::read(&octets).unwrap();
+        query.edns_mut().add(3, &[]);
+        query.qname = name("a.b.").octets().to_vec();
+        let mut out = Vec::new();
+        assert!(query.write(&mut out));
+        let message = Message::parse(&out).unwrap();
+        assert_eq!(message.question().unwrap().qname.to_string(), "a.b.");
+        let authority: Vec<_> = message.records(Section::Authority).map(Result::unwrap).collect();
+        assert_eq!(authority[0].owner.to_string(), "example.");
+        let types: Vec<_> = message.records(Section::Additional).map(|record| record.unwrap().rtype).collect();
+        assert_eq!(types, [Rtype::OPT, Rtype::TSIG]);
+    }
+
+    #[test]
+    fn options_are_taken_away_and_put_in() {
+        let octets = MessageBuilder::query(7, name(".").as_ref(), Rtype::NS).option(10, &[1; 8]).option(3, &[]);
+        let mut query = Query::read(&octets.option(10, &[2; 8]).build()).unwrap();
+        let edns = query.edns_mut();
+        edns.remove(10);
+        edns.set_dnssec_ok(true);
+        edns.add(12, &[0; 4]);
+        let mut out = Vec::new();
+        assert!(query.write(&mut out));
+        let found = Message::parse(&out).unwrap().edns().unwrap();
+        assert_eq!(found.options().map(|(code, octets)| (code, octets.len())).collect::<Vec<_>>(), [(3, 0), (12, 4)]);
+        assert!(found.dnssec_ok);
+        query.remove_edns();
+        assert!(query.write(&mut out) && Message::parse(&out).unwrap().edns().is_none());
+    }
+
+    #[test]
+    fn what_is_no_plain_query_is_not_taken_apart() {
+        let built = MessageBuilder::query(7, name("a.").as_ref(), Rtype::A);
+        let two = built.clone().question(name("b.").as_ref(), Rtype::A, Class::IN).build();
+        assert!(Query::read(&two).is_none() && Query::read(&[0; 12]).is_none());
+        let mut cut = built.build();
+        cut.pop();
+        assert!(Query::read(&cut).is_none());
+    }
+}

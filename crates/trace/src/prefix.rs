@@ -1,0 +1,143 @@
+//! Addresses that begin alike.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// An address and how many of its bits count; those behind them are zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+impl Prefix {
+    /// The prefix of so many bits that the address has; `None` when it has fewer bits.
+    #[must_use]
+    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+        let (bits, width) = bits_of(address);
+        let host = width.checked_sub(length)?;
+        Some(Self { address: address_of(bits & mask(host), width), length })
+    }
+
+    /// Its lowest address.
+    #[must_use]
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits count.
+    #[must_use]
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Whether an address is in it; one of the other family never is.
+    #[must_use]
+    pub fn contains(self, address: IpAddr) -> bool {
+        Self::new(address, self.length) == Some(self)
+    }
+
+    /// The octets that its bits stand in, as EDNS has them (RFC 7871 6).
+    #[must_use]
+    pub fn octets(self) -> Vec<u8> {
+        let mut octets = match self.address {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        octets.truncate(usize::from(self.length).div_ceil(8));
+        octets
+    }
+
+    /// How many addresses hosts can have: neither the first nor the last, where there are others.
+    pub(crate) fn host_count(self) -> u128 {
+        let (_, width) = bits_of(self.address);
+        match 1_u128.checked_shl(u32::from(width - self.length)) {
+            Some(all @ 1..=2) => all,
+            Some(all) => all - 2,
+            None => u128::MAX - 1,
+        }
+    }
+
+    /// The host of this number, below [`Prefix::host_count`].
+    pub(crate) fn host(self, number: u128) -> IpAddr {
+        let (bits, width) = bits_of(self.address);
+        let first = u128::from(width - self.length > 1);
+        address_of(bits | (number + first), width)
+    }
+}
+
+/// The bits of an address, and how many they are.
+pub(crate) fn bits_of(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(address) => (address.to_bits().into(), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    }
+}
+
+/// The address of that many bits.
+pub(crate) fn address_of(bits: u128, width: u8) -> IpAddr {
+    if width == 32 { Ipv4Addr::from_bits(bits as u32).into() } else { Ipv6Addr::from_bits(bits).into() }
+}
+
+/// All bits but the last `host`.
+pub(crate) fn mask(host: u8) -> u128 {
+    u128::MAX.checked_shl(host.into()).unwrap_or(0)
+}
+
+impl FromStr for Prefix {
+    type Err = ();
+
+    /// Reads `192.0.2.0/24`, or an address alone.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+        let address: IpAddr = address.parse().map_err(|_| ())?;
+        let length = match length {
+            Some(length) => length.parse().map_err(|_| ())?,
+            None => bits_of(address).1,
+        };
+        Self::new(address, length).ok_or(())
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn bits_behind_the_prefix_do_not_count() {
+        assert_eq!(prefix("192.0.2.77/24").to_string(), "192.0.2.0/24");
+        assert_eq!(prefix("2001:db8:ffff::1/33").to_string(), "2001:db8:8000::/33");
+        assert!(prefix("192.0.2.0/25").contains("192.0.2.127".parse().unwrap()));
+        assert!(!prefix("192.0.2.0/25").contains("192.0.2.128".parse().unwrap()));
+        assert!(prefix("::/0").contains("2001:db8::1".parse().unwrap()));
+        assert!(!prefix("::/0").contains("192.0.2.1".parse().unwrap()));
+        assert_eq!(prefix("192.0.2.7/12").octets(), [192, 0]);
+        for wrong in ["", "192.0.2.0/33", "::/129", "192.0.2.0/", "192.0.2/24", "/24"] {
+            assert_eq!(wrong.parse::<Prefix>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_inside() {
+        for text in ["10.0.0.0/8", "192.0.2.7/32", "192.0.2.6/31", "192.0.2.4/30", "::/0", "2001:db8::/127"] {
+            let prefix = prefix(text);
+            for number in [0, 1, prefix.host_count() - 1].into_iter().filter(|&number| number < prefix.host_count()) {
+                assert!(prefix.contains(prefix.host(number)), "{text} {number}");
+            }
+        }
+        assert_eq!(prefix("10.0.0.0/8").host(0).to_string(), "10.0.0.1");
+        assert_eq!(prefix("10.0.0.0/30").host_count(), 2);
+        assert_eq!(prefix("10.0.0.7/32").host(0).to_string(), "10.0.0.7");
+    }
+}

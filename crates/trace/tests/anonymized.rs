@@ -1,0 +1,224 @@
+//! Real captures, anonymized: nothing of the names and addresses that were in them is in what comes out, and what comes
+//! out reads as well as what went in.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
+use support::{Folder, captures, malformed};
+use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths};
+use trace::{Format, Options, Writer, open};
+use wire::parse::{Message, Section};
+use wire::{NameRef, Rtype, rdata_names};
+
+/// Labels that stay, and are long enough to be looked for.
+const STAYS: &[&[u8]] = &[
+    b"in-addr",
+    b"_domainkey",
+    b"_kerberos",
+    b"_dns-sd",
+    b"_dns-update",
+    b"_services",
+    b"_msdcs",
+    b"_sites",
+    b"_kpasswd",
+    b"_autodiscover",
+    b"_sipfederationtls",
+    b"_sipinternaltls",
+    b"_aaplcache",
+    b"_vlmcs",
+    b"_afpovertcp",
+    b"_airplay",
+];
+/// Labels as long as this are not met by chance.
+const LABEL_OCTETS: usize = 6;
+
+/// What a message tells: labels of its names, and addresses.
+#[derive(Default)]
+struct Told {
+    labels: BTreeSet<Vec<u8>>,
+    addresses: BTreeSet<Vec<u8>>,
+}
+
+impl Told {
+    fn name(&mut self, name: NameRef<'_>) {
+        self.labels.extend(name.labels().map(<[u8]>::to_ascii_lowercase));
+    }
+
+    fn address(&mut self, address: IpAddr) {
+        let octets = match address {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        self.octets(&octets);
+    }
+
+    /// Addresses of few different octets (`0.0.0.1`) are met in counts and times.
+    fn octets(&mut self, octets: &[u8]) {
+        if octets.iter().collect::<BTreeSet<_>>().len() >= 4 {
+            self.addresses.insert(octets.to_vec());
+        }
+    }
+
+    fn of(message: &trace::Message<'_>) -> Self {
+        let mut told = Self::default();
+        told.address(message.source.ip());
+        told.address(message.destination.ip());
+        let parsed = Message::parse(message.octets).unwrap();
+        parsed.questions().for_each(|question| told.name(question.qname.as_ref()));
+        for record in Section::ALL.into_iter().flat_map(|section| parsed.records(section)) {
+            let record = record.unwrap();
+            told.name(record.owner.as_ref());
+            let mut rdata = Vec::new();
+            if record.rdata_canonical(&mut rdata).is_ok() {
+                rdata_names(record.rtype, &rdata).for_each(|name| told.name(name));
+                if matches!(record.rtype, Rtype::A | Rtype::AAAA) {
+                    told.octets(&rdata);
+                }
+            }
+            // Text is told too.
+            if record.rtype == Rtype::TXT {
+                told.labels.extend(rdata.split(|octet| !octet.is_ascii_alphanumeric()).map(<[u8]>::to_ascii_lowercase));
+            }
+        }
+        // Zeros and fillings are met everywhere.
+        told.labels.retain(|label| {
+            label.len() >= LABEL_OCTETS
+                && label.iter().collect::<BTreeSet<_>>().len() >= 4
+                && !STAYS.contains(&label.as_slice())
+        });
+        told
+    }
+
+    /// What of it stands in many octets; all of it is of eight octets and more.
+    fn found_in_file(&self, octets: &[u8]) -> Option<String> {
+        let lower = octets.to_ascii_lowercase();
+        let first = |all: &BTreeSet<Vec<u8>>, octets: &[u8]| {
+            let mut by_word: BTreeMap<[u8; 8], Vec<Vec<u8>>> = BTreeMap::new();
+            all.iter().for_each(|one| by_word.entry(*one.first_chunk().unwrap()).or_default().push(one.clone()));
+            (0..octets.len()).find_map(|at| {
+                let found = by_word.get(octets[at..].first_chunk::<8>()?)?;
+                found.iter().find(|one| octets[at..].starts_with(one)).cloned()
+            })
+        };
+        let found = first(&self.labels, &lower).or_else(|| first(&self.addresses, octets));
+        found.map(|found| String::from_utf8_lossy(&found).into_owned())
+    }
+
+    /// What of it stands in octets.
+    fn found_in(&self, octets: &[u8]) -> Option<String> {
+        let lower = octets.to_ascii_lowercase();
+        let stands = |wanted: &Vec<u8>, octets: &[u8]| octets.windows(wanted.len()).any(|part| part == wanted);
+        let label = self.labels.iter().find(|label| stands(label, &lower));
+        let found = label.or_else(|| self.addresses.iter().find(|address| stands(address, octets)));
+        found.map(|found| String::from_utf8_lossy(found).into_owned())
+    }
+}
+
+/// Labels of names before and after, position by position.
+#[derive(Default)]
+struct Pairs {
+    forth: BTreeMap<Vec<u8>, Vec<u8>>,
+    back: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Pairs {
+    fn add(&mut self, before: NameRef<'_>, after: NameRef<'_>) {
+        assert_eq!(before.label_count(), after.label_count(), "{before} {after}");
+        let tree = |label: &[u8]| label.eq_ignore_ascii_case(b"arpa") || label.eq_ignore_ascii_case(b"int");
+        let is_reverse = before.labels().last().is_some_and(tree);
+        for (before, after) in before.labels().zip(after.labels()).filter(|_| !is_reverse) {
+            let (before, after) = (before.to_ascii_lowercase(), after.to_vec());
+            assert_eq!(before.len(), after.len());
+            assert_eq!(*self.forth.entry(before.clone()).or_insert_with(|| after.clone()), after, "{before:?}");
+            assert_eq!(*self.back.entry(after).or_insert_with(|| before.clone()), before);
+        }
+    }
+}
+
+/// A message without the labels that stay: names of services are labels of hosts, too (`kerberos`).
+fn without_those_that_stay(octets: &[u8]) -> Vec<u8> {
+    let mut octets = octets.to_vec();
+    for at in 0..octets.len() {
+        let (length, behind) = (usize::from(octets[at]), &octets[at + 1..]);
+        if STAYS.iter().any(|label| label.len() == length && behind.starts_with(label)) {
+            octets[at + 1..=at + length].fill(0);
+        }
+    }
+    octets
+}
+
+/// Anonymizes a capture, and looks for what was in it.
+fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
+    let key = Key::new(std::array::from_fn(|at| at as u8));
+    let mut anonymizer = Anonymizer::new(&key, Anonymization { lengths, ..Anonymization::default() });
+    let mut reader = open(path, &Options::default()).unwrap();
+    let (mut all, mut pairs, mut out) = (Told::default(), Pairs::default(), Vec::new());
+    while let Some(message) = reader.next().unwrap() {
+        let Some(after) = anonymizer.apply(&message) else { continue };
+        plain.write(&message).unwrap();
+        hidden.write(&after).unwrap();
+        let without = without_those_that_stay(after.octets);
+        out.extend_from_slice(&without);
+        let told = Told::of(&message);
+        assert_eq!(told.found_in(&without), None, "{}: {:?}", path.display(), after.octets);
+        assert!(told.addresses.is_disjoint(&Told::of(&after).addresses), "{}", path.display());
+        let [before, after] = [&message, &after].map(|message| Message::parse(message.octets).unwrap());
+        if lengths == Lengths::Keep {
+            before.questions().zip(after.questions()).for_each(|(a, b)| pairs.add(a.qname.as_ref(), b.qname.as_ref()));
+        }
+        all.labels.extend(told.labels);
+        all.addresses.extend(told.addresses.into_iter().filter(|address| address.len() == 16));
+    }
+    let tally = anonymizer.tally();
+    println!("{}: {tally:?}, {} labels", path.display(), all.labels.len());
+    assert_eq!(tally.messages, tally.given + tally.malformed + tally.too_long);
+    // Of all messages in all of them: shorter ones of one are met by chance in another.
+    all.labels.retain(|label| label.len() >= LABEL_OCTETS + 2);
+    assert_eq!(all.found_in_file(&out), None, "{}", path.display());
+}
+
+/// The same for all captures.
+fn check_all(lengths: Lengths) -> Option<()> {
+    let folder = Folder::new(&format!("anonymized-{lengths:?}"));
+    let files = [folder.path("plain.pcap"), folder.path("hidden.pcap")];
+    let mut writers = files.each_ref().map(|path| Writer::create(path, Format::Capture).unwrap());
+    captures().iter().for_each(|path| check(path, lengths, &mut writers));
+    writers.into_iter().for_each(|writer| writer.finish().unwrap());
+    let [before, after] = [malformed(&files[0])?, malformed(&files[1])?];
+    assert!(after.is_subset(&before), "{after:?} malformed, {before:?} before");
+    Some(())
+}
+
+#[test]
+fn nothing_that_was_in_captures_is_in_what_comes_out() {
+    check_all(Lengths::Keep);
+}
+
+#[test]
+fn nor_when_lengths_are_hidden() {
+    check_all(Lengths::Hide);
+}
+
+#[test]
+fn prefixes_of_the_clients_of_a_capture_are_kept() {
+    for path in captures() {
+        let mut anonymizer = Anonymizer::new(&Key::new([9; 32]), Anonymization::default());
+        let mut reader = open(&path, &Options::default()).unwrap();
+        let mut clients: BTreeMap<u128, u128> = BTreeMap::new();
+        while let Some(message) = reader.next().unwrap() {
+            let Some(after) = anonymizer.apply(&message) else { continue };
+            if let (IpAddr::V4(before), IpAddr::V4(after)) = (message.client().ip(), after.client().ip()) {
+                let known = clients.insert(before.to_bits().into(), after.to_bits().into());
+                assert!(known.is_none_or(|known| known == u128::from(after.to_bits())));
+            }
+        }
+        // Of addresses in their order the nearest have most in common: neighbours decide for all pairs.
+        for ((a, first), (b, second)) in clients.iter().zip(clients.iter().skip(1)) {
+            assert_eq!((a ^ b).leading_zeros(), (first ^ second).leading_zeros(), "{}", path.display());
+        }
+        let images: BTreeSet<_> = clients.values().collect();
+        assert_eq!(images.len(), clients.len());
+    }
+}

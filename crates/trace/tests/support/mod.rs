@@ -1,0 +1,52 @@
+//! The real captures, and what tshark says of others.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every capture of the real data; none, said plainly, when it is absent.
+pub(crate) fn captures() -> Vec<PathBuf> {
+    let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
+    let Ok(files) = std::fs::read_dir(folder.join("captures")) else {
+        println!("skipped: {} is absent", folder.display());
+        return Vec::new();
+    };
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Which packets of a capture tshark finds malformed, counted from one; `None` when it is not installed.
+pub(crate) fn malformed(path: &Path) -> Option<BTreeSet<u64>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-o", "tcp.desegment_tcp_streams:TRUE", "-Y", "_ws.malformed", "-T", "fields"]);
+    let Ok(output) = command.args(["-e", "frame.number", "-r"]).arg(path).output() else {
+        println!("skipped: tshark is not installed");
+        return None;
+    };
+    assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect())
+}
+
+/// A folder that goes with the test.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("catamaran-trace-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.0.join(file)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
