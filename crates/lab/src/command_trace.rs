@@ -132,8 +132,9 @@ pub(crate) struct MergeArguments {
     write: WriteArguments,
 }
 
+/// A format, by its name.
 #[derive(Clone, Copy)]
-struct Named(Format);
+pub(crate) struct Named(pub(crate) Format);
 
 impl ValueEnum for Named {
     fn value_variants<'a>() -> &'a [Self] {
