@@ -20,7 +20,7 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
     let programs: &[&str] = match what {
         "calm" => &["taskset", "dig"],
         "write" => &["dig"],
-        _ if of_server => &["taskset"],
+        _ if of_server || what == "replay" => &["taskset"],
         _ => &["taskset", "dnsperf"],
     };
     if let Some(missing) = programs.iter().find(|program| !has(program)) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   trace | generator --> compare::send (to each server) --> normalise --> judge --> report
-//!   workload, schedule --> engine (send, match) --> measure --> report
+//!   workload, schedule | trace, replay --> engine (send, match) --> measure --> report
 //! ```
 
 // Whether this machine can measure.
@@ -18,6 +18,7 @@ pub mod mutation;
 
 // When it is sent, and by whom.
 pub mod population;
+pub mod replay;
 pub mod schedule;
 // Sending it, and whose answer is whose.
 pub mod engine;

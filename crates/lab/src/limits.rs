@@ -105,6 +105,26 @@ pub const PER_QUERY_GROUP_ROWS: usize = 122_880;
 pub const GROUPS_MAX: usize = 1_000;
 /// Clients of a population.
 pub const CLIENTS_MAX: usize = 10_000_000;
+/// Sources of a trace that is sent again, each counted once for each transport: some 100 octets each.
+pub const REPLAY_SOURCES_MAX: usize = 4 << 20;
+/// Octets of a trace that are read ahead for all workers together.
+pub const REPLAY_WINDOW_OCTETS: usize = 64 << 20;
+/// Octets that go from the reader to a worker together.
+pub const REPLAY_BLOCK_OCTETS: usize = 64 << 10;
+/// Blocks of each worker, however many workers there are.
+pub const REPLAY_BLOCKS_MIN: usize = 16;
+/// Octets of queries of one worker that wait for the answer to the one before them.
+pub const REPLAY_HELD_OCTETS: usize = 64 << 20;
+/// Sources that are looked at whether they are addresses of this machine.
+pub const REPLAY_ADDRESSES_CHECKED: usize = 4_096;
+/// A longer pause in a trace is taken for a clock that was set.
+pub const TRACE_GAP_MAX: std::time::Duration = RUN_MAX;
+/// So is a step back that is longer.
+pub const TRACE_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(60);
+/// Receive buffer asked for each socket that is one source's alone.
+pub const SOURCE_BUFFER_OCTETS: usize = 256 << 10;
+/// Octets of a trace that is not in the order of time that are looked at to put it in order.
+pub const REPLAY_REORDER_OCTETS: usize = 64 << 20;
 /// Octets of a file of rules for traces.
 pub const RULES_OCTETS_MAX: u64 = 4 << 20;
 /// Octets of a file with the key of anonymized traces.

@@ -10,6 +10,7 @@ mod command_echo;
 mod command_load;
 mod command_merge;
 mod command_profile;
+mod command_replay;
 mod command_report;
 mod command_trace;
 mod command_trace_synth;
@@ -27,6 +28,7 @@ Examples:
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
   catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
+  catlab replay day.pcap.xz --server 127.0.0.1:5300 --out run3
   catlab report run1
   catlab compare run1 run2 --threshold 5%";
 
@@ -64,6 +66,9 @@ enum Command {
     /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
+    /// Sends the queries of a trace again, at its times and from its sources, and tells how near to them it was.
+    #[command(after_help = command_replay::EXAMPLES)]
+    Replay(Box<command_replay::Arguments>),
     /// Populations of clients, out of traces.
     #[command(subcommand, after_help = command_profile::EXAMPLES)]
     Profile(command_profile::Profile),
@@ -99,6 +104,7 @@ enum Comparison {
 }
 
 fn main() -> ExitCode {
+    end_with_the_reader();
     match Cli::parse().command {
         Command::Compare(Compare { servers: Some(Comparison::Answers(compare)), .. }) => {
             command_answers::main(&compare)
@@ -110,12 +116,24 @@ fn main() -> ExitCode {
         Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
+        Command::Replay(arguments) => command_replay::main(&arguments, &stops()),
         Command::Profile(profile) => command_profile::main(&profile),
         Command::Trace(trace) => command_trace::main(&trace),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
+}
+
+/// Whoever reads what is printed may have enough of it (`catlab trace info FILE | head`), which is no bug to be told.
+fn end_with_the_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }
 
 /// Counts how often the user has asked to stop: Ctrl-C, or a signal that ends programs.

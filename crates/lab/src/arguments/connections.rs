@@ -13,6 +13,14 @@ pub(crate) struct Connections {
     /// Connections of each thread; they are opened before the run.
     #[arg(long, default_value_t = 8, value_parser = parse_connections)]
     pub(crate) connections: usize,
+    #[command(flatten)]
+    pub(crate) usage: Usage,
+}
+
+/// How connections are used, however many there are.
+#[derive(Args)]
+#[command(next_help_heading = "Connections: TCP, DoT, DoH, DoQ")]
+pub(crate) struct Usage {
     /// Queries that wait on one connection.
     #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
     pipeline: usize,
@@ -48,7 +56,7 @@ pub(crate) struct Connections {
     doh_get: bool,
 }
 
-impl Connections {
+impl Usage {
     pub(crate) fn habits(&self) -> Habits {
         Habits {
             idle_timeout: self.idle_timeout,

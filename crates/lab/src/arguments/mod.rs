@@ -6,6 +6,7 @@ mod expectations;
 mod freshness;
 mod mutation;
 mod parse;
+mod replayed;
 mod target;
 
 pub(crate) use asking::{Asking, Types};
@@ -13,4 +14,5 @@ pub(crate) use expectations::REFERENCE;
 pub(crate) use freshness::FreshnessArguments;
 pub(crate) use mutation::MutationArguments;
 pub(crate) use parse::{parse_duration, parse_name, parse_subnet, parse_types};
+pub(crate) use replayed::Replayed;
 pub(crate) use target::Target;

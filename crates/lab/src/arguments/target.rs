@@ -69,10 +69,10 @@ impl Target {
             worker_count: self.workers.unwrap_or(cores.div_ceil(2)),
             socket_count: self.sockets,
             connection_count: self.connections.connections,
-            habits: self.connections.habits(),
-            handshake_timeout: self.connections.handshake_timeout,
-            tls: self.connections.tls(),
-            http: self.connections.http(),
+            habits: self.connections.usage.habits(),
+            handshake_timeout: self.connections.usage.handshake_timeout,
+            tls: self.connections.usage.tls(),
+            http: self.connections.usage.http(),
             sources: self.source.clone(),
             expected_rcodes: self.expectations.rcodes.clone(),
             checking: self.expectations.checking()?,
@@ -91,32 +91,38 @@ impl Target {
         &self.server
     }
 
-    /// A load generator is a weapon: strangers' servers need a word more.
+    /// As [`allow`].
     ///
     /// # Errors
     /// A sentence that names the first of them that is a stranger's.
     pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
-        self.allow_listed(servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
+        allow(self.i_own_this_target, servers)
     }
+}
 
-    /// The same with what stands in the variable.
-    fn allow_listed(&self, mut servers: impl Iterator<Item = SocketAddr>, listed: &str) -> Result<(), String> {
-        let is_own = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
-            IpAddr::V6(address) => {
-                address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-            }
-        };
-        let allowed = listed.split(',').filter(|word| !word.trim().is_empty()).map(|word| parse_subnet(word.trim()));
-        let allowed = allowed.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{ALLOW_VARIABLE}: {error}"))?;
-        let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
-        match servers.find(|server| !is_allowed(server.ip())) {
-            Some(server) if !self.i_own_this_target => Err(format!(
-                "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is \
-                 yours to load, or name it in {ALLOW_VARIABLE}"
-            )),
-            _ => Ok(()),
-        }
+/// A load generator is a weapon: strangers' servers need a word more.
+///
+/// # Errors
+/// A sentence that names the first of them that is a stranger's.
+pub(crate) fn allow(is_owned: bool, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
+    allow_listed(is_owned, servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
+}
+
+/// The same with what stands in the variable.
+fn allow_listed(is_owned: bool, mut servers: impl Iterator<Item = SocketAddr>, listed: &str) -> Result<(), String> {
+    let is_own = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+    };
+    let allowed = listed.split(',').filter(|word| !word.trim().is_empty()).map(|word| parse_subnet(word.trim()));
+    let allowed = allowed.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{ALLOW_VARIABLE}: {error}"))?;
+    let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
+    match servers.find(|server| !is_allowed(server.ip())) {
+        Some(server) if !is_owned => Err(format!(
+            "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load, \
+             or name it in {ALLOW_VARIABLE}"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -145,7 +151,7 @@ mod tests {
     fn allowed(words: &[&str], server: &str, listed: &str) -> Result<(), String> {
         let line = [&["catlab", "--server", "127.0.0.1"][..], words].concat();
         let Command { target } = Command::try_parse_from(line).map_err(|error| error.to_string())?;
-        target.allow_listed([parse_server(server).unwrap()].into_iter(), listed)
+        allow_listed(target.i_own_this_target, [parse_server(server).unwrap()].into_iter(), listed)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::collect::Tail;
 use super::matching::{Arrival, Unanswered};
-use super::{Pace, Plan, Transport};
+use super::{Plan, Transport};
 use crate::answers::{Checker, Look, WrongAnswer};
 use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::{ConnectionSecond, Ledger, RCODE_COUNT, Second, Sent};
@@ -21,7 +21,7 @@ pub(super) struct Book {
     /// A row for each query, where that is wanted.
     scribe: Option<Box<Scribe>>,
     checker: Option<Checker>,
-    /// What clients of a population are told; without one nobody asks.
+    /// What clients are told, where what they do depends on it.
     pub(super) news: Option<Vec<News>>,
     /// Whether the last message of a handshake waited for this thread.
     pub(super) is_behind: bool,
@@ -54,7 +54,7 @@ impl Book {
             expected,
             scribe: scribe.map(Box::new),
             checker: plan.checking.as_ref().map(|checking| Checker::new(checking, plan.seed ^ index as u64)),
-            news: matches!(plan.pace, Pace::Population { .. }).then(Vec::new),
+            news: plan.pace.hears_answers().then(Vec::new),
             is_behind: false,
             failure: None,
             is_hopeless: false,
@@ -99,6 +99,7 @@ impl Book {
         if let Some(scribe) = &mut self.scribe {
             scribe.take_back(sent);
         }
+        self.tell_unanswered(sent, sent.sent_ns);
     }
 
     /// Gives up what timed out long ago.

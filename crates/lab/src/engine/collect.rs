@@ -3,11 +3,12 @@
 use super::port_count;
 use super::start::Start;
 use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
-use super::{Plan, Transport};
+use super::{Pace, Plan, Transport};
 use crate::answers::WrongAnswer;
 use crate::limits::{REPORTS_WAITING_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
 use crate::population::ClientTally;
+use crate::replay::{Pacing, Reading};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -64,6 +65,8 @@ pub struct Tail {
     pub wall: Duration,
     /// How long it had queries to send, those that were overdue among them.
     pub sending: Duration,
+    /// How near to the plan they went out, where that is a trace.
+    pub pacing: Option<Box<Pacing>>,
 }
 
 /// What the caller is told while the run goes on.
@@ -102,6 +105,8 @@ pub struct Outcome {
     pub is_interrupted: bool,
     /// Why it could not go on: no server was reached.
     pub failure: Option<String>,
+    /// Why the trace could not be read a second time as it was the first time.
+    pub unread: Option<String>,
     /// What each client of a population saw.
     pub clients: Vec<ClientTally>,
     /// The first wrong answers, where answers are checked.
@@ -174,11 +179,16 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
     let start = Arc::new(Start::new(plan.worker_count));
+    let mut reading = match &plan.pace {
+        Pace::Traced(replay) => Some(Reading::start(replay, plan.worker_count)?),
+        _ => None,
+    };
     let mut threads = Vec::new();
     for index in 0..plan.worker_count {
+        let feed = reading.as_mut().and_then(Reading::next_feed);
         let (plan, start, stop, reports) = (plan.clone(), Arc::clone(&start), Arc::clone(&stop), reports.clone());
         let work = move || {
-            let worker = Worker::new(&plan, index, stop, reports);
+            let worker = Worker::new(&plan, index, feed, stop, reports);
             let prepared = worker.and_then(|mut worker| worker.prepare().map(|()| worker));
             // The others wait for this one, whatever has become of it.
             let clock = start.meet();
@@ -204,6 +214,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         time_wait_max: collector.time_wait_max,
         is_interrupted,
         failure: collector.failure,
+        unread: reading.and_then(Reading::finish),
         clients: collector.tallies,
         wrong_answers: first(collector.wrong_answers),
     })

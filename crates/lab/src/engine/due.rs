@@ -2,7 +2,9 @@
 
 use super::{Pace, Plan};
 use crate::population::Crowd;
+use crate::replay::Feed;
 use crate::schedule::Times;
+use crate::workload::Workload;
 use std::iter::Peekable;
 
 /// A worker's own share of the pace.
@@ -13,6 +15,8 @@ pub(super) enum Due {
     Filling { in_flight: usize, until_ns: u64 },
     /// Each client has times of its own.
     Crowd(Box<Crowd>),
+    /// Each query of a trace has its time, its client and its octets.
+    Traced(Box<Feed>),
 }
 
 /// A query that is due.
@@ -24,7 +28,11 @@ pub(super) struct Turn {
 }
 
 impl Due {
-    pub(super) fn new(plan: &Plan, index: usize) -> Self {
+    /// The share of worker `index`; of a trace that is `feed`.
+    pub(super) fn new(plan: &Plan, index: usize, feed: Option<Feed>) -> Self {
+        if let Some(feed) = feed {
+            return Self::Traced(Box::new(feed));
+        }
         match &plan.pace {
             Pace::Open(schedule) => Self::Planned(Box::new(schedule.share(index, plan.worker_count).peekable())),
             Pace::Closed { in_flight, duration } => Self::Filling {
@@ -34,6 +42,8 @@ impl Due {
             Pace::Population { population, duration } => {
                 Self::Crowd(Box::new(population.crowd(index, plan.worker_count, *duration)))
             }
+            // Nothing without a feed.
+            Pace::Traced(_) => Self::Filling { in_flight: 0, until_ns: 0 },
         }
     }
 
@@ -43,6 +53,7 @@ impl Due {
             Self::Planned(times) => times.peek().is_some(),
             Self::Filling { until_ns, .. } => now < *until_ns,
             Self::Crowd(crowd) => crowd.goes_on(now),
+            Self::Traced(feed) => feed.goes_on(),
         }
     }
 
@@ -58,26 +69,48 @@ impl Due {
                 let (planned_ns, client) = crowd.peek().filter(|&(planned, _)| planned <= now)?;
                 Some(Turn { planned_ns, client: Some(client) })
             }
+            Self::Traced(feed) => {
+                let (planned_ns, client) = feed.peek(now)?;
+                Some(Turn { planned_ns, client: Some(client) })
+            }
         }
     }
 
-    /// It has been sent.
-    pub(super) fn advance(&mut self) {
+    /// Whether what is due is so late that the run is to end.
+    pub(super) fn is_too_late(&mut self, turn: Turn, now: u64) -> bool {
+        match self {
+            Self::Traced(feed) => feed.is_too_late(turn.planned_ns, now),
+            Self::Planned(_) | Self::Filling { .. } | Self::Crowd(_) => false,
+        }
+    }
+
+    /// Writes the message of what is due, with a cookie where one was learned, and gives its length.
+    pub(super) fn fill(&self, workload: &mut Workload, out: &mut [u8], cookie: &[u8]) -> usize {
+        match self {
+            Self::Traced(feed) => feed.fill(out),
+            Self::Planned(_) | Self::Filling { .. } | Self::Crowd(_) => workload.fill_with(out, cookie),
+        }
+    }
+
+    /// It has been sent, now.
+    pub(super) fn advance(&mut self, now: u64) {
         match self {
             Self::Planned(times) => {
                 times.next();
             }
             Self::Filling { .. } => {}
             Self::Crowd(crowd) => crowd.advance(),
+            Self::Traced(feed) => feed.advance(now),
         }
     }
 
     /// When the next is planned; `None` when that depends on answers.
-    pub(super) fn next_ns(&mut self) -> Option<u64> {
+    pub(super) fn next_ns(&mut self, now: u64) -> Option<u64> {
         match self {
             Self::Planned(times) => times.peek().copied(),
             Self::Filling { .. } => None,
             Self::Crowd(crowd) => crowd.peek().map(|(planned, _)| planned),
+            Self::Traced(feed) => feed.next_ns(now),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{Plan, Transport};
 use rand::Rng;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A client, as the engine sees it.
@@ -16,6 +16,8 @@ pub struct Endpoint {
     pub server: SocketAddr,
     /// Index of its [`Habits`].
     pub habits: u16,
+    /// From which address, where it has one of its own.
+    pub source: Option<IpAddr>,
 }
 
 /// How clients treat their connections.
@@ -74,7 +76,7 @@ pub(super) fn uniform(plan: &Plan, index: usize) -> Vec<Endpoint> {
     (0..count)
         .map(|at| {
             let server = plan.servers[(at + index * count) % plan.servers.len()];
-            Endpoint { transport: plan.transport, server, habits: 0 }
+            Endpoint { transport: plan.transport, server, habits: 0, source: None }
         })
         .collect()
 }

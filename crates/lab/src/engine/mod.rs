@@ -3,7 +3,7 @@
 //! ```text
 //!   Workload --+                                                +-> matched -> Second -> Ledger --+
 //!   Due -------+-> worker (one a core) -> Lane (udp | stream | --+                               +-> collect
-//!              +-> worker ...                         quic)     +-> strays, late, duplicate -----+
+//!   Feed ------+-> worker ...                         quic)     +-> strays, late, duplicate -----+
 //! ```
 
 // How queries travel.
@@ -20,6 +20,7 @@ mod book;
 // Local ports.
 mod port_count;
 // Datagrams; connections, over TCP and over QUIC.
+mod lanes;
 mod quic;
 mod roster;
 pub(crate) mod stream;
@@ -39,6 +40,7 @@ pub use collect::{Account, Outcome, Progress, Tail, run};
 pub use endpoint::{Endpoint, Habits};
 pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
+pub(crate) use system::lower_this_thread;
 pub use system::raise_open_files;
 pub use tls::TlsPlan;
 pub use transport::Transport;
@@ -48,6 +50,7 @@ pub(crate) use matching::question_of;
 use crate::answers::Checking;
 use crate::per_query::Spool;
 use crate::population::Cast;
+use crate::replay::Replay;
 use crate::schedule::Schedule;
 use crate::workload::Workload;
 use book::Book;
@@ -76,15 +79,27 @@ pub enum Pace {
         /// How long queries are sent.
         duration: Duration,
     },
+    /// Each query of a trace at its time, from its source.
+    Traced(Replay),
 }
 
 impl Pace {
+    /// Whether what a client does depends on the answers that it gets.
+    fn hears_answers(&self) -> bool {
+        match self {
+            Self::Population { .. } => true,
+            Self::Traced(replay) => replay.manner().is_dependent,
+            Self::Open(_) | Self::Closed { .. } => false,
+        }
+    }
+
     /// How long queries are sent.
     #[must_use]
     pub fn duration(&self) -> Duration {
         match self {
             Self::Open(schedule) => schedule.duration(),
             Self::Closed { duration, .. } | Self::Population { duration, .. } => *duration,
+            Self::Traced(replay) => replay.duration(),
         }
     }
 }

@@ -32,6 +32,14 @@ pub(super) fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
+/// Lets other threads go before this one where there is not time for all: work that is ahead of its time.
+pub(crate) fn lower_this_thread() {
+    const NICE: libc::c_int = 10;
+    // SAFETY: it takes three integers; zero is the calling thread (setpriority(2), NOTES). One that may not be lowered
+    // goes on as it is.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 /// Leaves the choice of a local port to connect(2), which only needs one that is free towards that server.
 pub(super) fn leave_port_to_connect(socket: &Socket) -> io::Result<()> {
     let on: libc::c_int = 1;
@@ -61,6 +69,17 @@ pub(super) fn enable_stamps(socket: &impl AsRawFd) -> io::Result<()> {
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Asks the kernel to tell the address that each datagram was sent to, on a socket that is bound to none.
+pub(super) fn tell_destinations(socket: &impl AsRawFd, is_ipv6: bool) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let (level, name) =
+        if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::IPPROTO_IP, libc::IP_PKTINFO) };
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is a live int and its size is given.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const on).cast(), size) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -1,19 +1,18 @@
 //! One worker: sends what is due, takes in what came, gives up what is overdue, waits for what is next.
 
 use super::book::{Book, News};
-use super::clock::{Clock, StampClock};
+use super::clock::Clock;
 use super::collect::Report;
 use super::due::{Due, Turn};
 use super::endpoint::{self, Endpoint, Habits};
-use super::quic::Quic;
-use super::stream::Streams;
+use super::lanes::Lanes;
 use super::system;
-use super::udp::Datagrams;
 use super::usage::ThreadCpu;
-use super::{Lane, Plan, Transport};
-use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_OCTETS_MAX};
+use super::{Lane, Pace, Plan, Transport};
+use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_OCTETS_MAX, RUN_MAX};
 use crate::measure::Sent;
 use crate::per_query::Parties;
+use crate::replay::Feed;
 use crate::workload::Workload;
 use std::io;
 use std::sync::Arc;
@@ -62,54 +61,27 @@ pub(super) struct Worker {
     reports: SyncSender<Report>,
 }
 
-/// The transports that are used.
-#[derive(Default)]
-struct Lanes {
-    datagrams: Option<Datagrams>,
-    streams: Option<Streams>,
-    quic: Option<Quic>,
-}
-
-impl Lanes {
-    fn all(&mut self) -> impl Iterator<Item = &mut dyn Lane> {
-        let datagrams = self.datagrams.as_mut().map(|lane| lane as &mut dyn Lane);
-        let streams = self.streams.as_mut().map(|lane| lane as &mut dyn Lane);
-        let quic = self.quic.as_mut().map(|lane| lane as &mut dyn Lane);
-        datagrams.into_iter().chain(streams).chain(quic)
-    }
-}
-
 impl Worker {
-    /// Worker `index` of the plan, its sockets open.
+    /// Worker `index` of the plan, its sockets open; of a trace `feed` is its share.
     ///
     /// # Errors
     /// When sockets cannot be opened, or what the plan names cannot be read.
-    pub(super) fn new(plan: &Plan, index: usize, stop: Arc<AtomicU8>, reports: SyncSender<Report>) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        index: usize,
+        feed: Option<Feed>,
+        stop: Arc<AtomicU8>,
+        reports: SyncSender<Report>,
+    ) -> io::Result<Self> {
         let clock = Clock::provisional();
-        let due = Due::new(plan, index);
-        let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match &due {
-            Due::Crowd(crowd) => (crowd.endpoints().into(), crowd.habits().into()),
+        let due = Due::new(plan, index, feed);
+        let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match (&due, &plan.pace) {
+            (Due::Crowd(crowd), _) => (crowd.endpoints().into(), crowd.habits().into()),
+            (_, Pace::Traced(replay)) => (replay.endpoints(index, plan.worker_count).into(), [plan.habits].into()),
             _ => (endpoint::uniform(plan, index).into(), [plan.habits].into()),
         };
         let transports = transports(plan, &clients, &habits);
-        let mut lanes = Lanes::default();
-        if transports.contains(&Transport::Udp) {
-            let mut servers: Vec<_> = clients
-                .iter()
-                .filter(|client| client.transport == Transport::Udp)
-                .map(|client| client.server)
-                .collect();
-            servers.sort_unstable();
-            servers.dedup();
-            let servers = if servers.is_empty() { &plan.servers } else { &servers };
-            lanes.datagrams = Some(Datagrams::open(plan, servers, StampClock::new(clock))?);
-        }
-        if transports.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
-            lanes.streams = Some(Streams::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
-        }
-        if transports.contains(&Transport::Doq) {
-            lanes.quic = Some(Quic::new(plan, index, Arc::clone(&clients), Arc::clone(&habits), clock)?);
-        }
+        let mut lanes = Lanes::open(plan, index, (&clients, &habits), &transports, clock)?;
         let mut watched = Vec::new();
         lanes.all().for_each(|lane| lane.watch(&mut watched));
         Ok(Self {
@@ -118,7 +90,11 @@ impl Worker {
             workload: plan.workload.share(index, plan.worker_count),
             clients,
             habits,
-            give_up_ns: (2 * plan.pace.duration() + OVERDUE_MIN).as_nanos() as u64,
+            give_up_ns: match &plan.pace {
+                Pace::Traced(replay) if replay.manner().is_fast => RUN_MAX,
+                pace => 2 * pace.duration() + OVERDUE_MIN,
+            }
+            .as_nanos() as u64,
             lanes,
             last_receive_ns: 0,
             next_tick_ns: TICK_NS,
@@ -186,16 +162,23 @@ impl Worker {
         Ok(has_worked)
     }
 
-    /// Opens the connections of a run in which clients are all alike, before its clock starts. In a population each
-    /// client opens its own in its own time.
+    /// Opens the connections of a run in which clients are all alike, before its clock starts. In a population, and
+    /// out of a trace, each client opens its own in its own time; of a trace the first part is read.
     ///
     /// # Errors
     /// When this machine lets no more be opened.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         system::tighten_timers();
         self.warm_up()?;
-        if matches!(self.due, Due::Crowd(_)) {
-            return Ok(());
+        match &self.due {
+            Due::Crowd(_) => return Ok(()),
+            Due::Traced(feed) => {
+                while !feed.is_loaded() && self.stop.load(Ordering::Relaxed) == GO_ON {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return Ok(());
+            }
+            Due::Planned(_) | Due::Filling { .. } => {}
         }
         if let Some(streams) = &mut self.lanes.streams {
             streams.open_all(&mut self.book)?;
@@ -236,7 +219,11 @@ impl Worker {
     /// Sends up to a batch of what is due; gives whether anything was.
     fn send_due(&mut self, began: u64) -> io::Result<bool> {
         let waiting = self.waiting();
-        let opens = matches!(self.due, Due::Crowd(_));
+        let opens = match &self.due {
+            Due::Crowd(_) => true,
+            Due::Traced(_) => !self.lanes.are_datagrams(),
+            Due::Planned(_) | Due::Filling { .. } => false,
+        };
         let (mut count, mut now) = (0, began);
         while count < BATCH_COUNT {
             if opens && count > 0 {
@@ -248,6 +235,10 @@ impl Worker {
                 now = then;
             }
             let Some(turn) = self.due.peek(now, waiting + count) else { break };
+            if self.due.is_too_late(turn, now) {
+                self.stop.fetch_max(STOP_SENDING, Ordering::Relaxed);
+                break;
+            }
             if !self.send(turn, now)? {
                 // Nowhere an ID or a place is free, or handshakes go first. The plan runs ahead; the send lag tells.
                 let is_first = u64::from(count == 0);
@@ -258,7 +249,7 @@ impl Worker {
                 }
                 break;
             }
-            self.due.advance();
+            self.due.advance(now);
             count += 1;
         }
         if count > 0 {
@@ -277,35 +268,26 @@ impl Worker {
             || self.clients.first().map_or(Transport::Udp, |client| client.transport),
             |client| self.clients[client as usize].transport,
         );
-        match (transport, &mut self.lanes.streams, &mut self.lanes.quic, &mut self.lanes.datagrams) {
-            (Transport::Udp, _, _, Some(datagrams)) => {
-                let server = turn.client.map(|client| self.clients[client as usize].server);
-                if !datagrams.has_room(server) {
-                    datagrams.flush(&mut self.book, now)?;
-                    if !datagrams.has_room(server) {
-                        return Ok(false);
-                    }
-                }
-                datagrams.push(&mut self.book, sent, turn.client, |slot, cookie| self.workload.fill_with(slot, cookie));
-            }
-            (Transport::Doq, _, Some(quic), _) => {
+        match (transport, &mut self.lanes.streams, &mut self.lanes.quic) {
+            (Transport::Udp, ..) => return self.send_datagram(sent, turn),
+            (Transport::Doq, _, Some(quic)) => {
                 let Some(client) = turn.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
                 if self.book.is_behind && quic.would_overload(client) {
                     return Ok(false);
                 }
                 sent.client = client;
-                let length = self.workload.fill(&mut self.scratch);
+                let length = self.due.fill(&mut self.workload, &mut self.scratch, &[]);
                 let message = &mut self.scratch[..length];
                 sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
                 quic.send(&mut self.book, sent, message);
             }
-            (_, Some(streams), _, _) => {
+            (_, Some(streams), _) => {
                 let Some(client) = turn.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
                 if self.book.is_behind && streams.would_overload(client) {
                     return Ok(false);
                 }
                 sent.client = client;
-                let length = self.workload.fill(&mut self.scratch);
+                let length = self.due.fill(&mut self.workload, &mut self.scratch, &[]);
                 let message = &mut self.scratch[..length];
                 sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
                 streams.send(&mut self.book, sent, transport, message)?;
@@ -315,19 +297,40 @@ impl Worker {
         Ok(true)
     }
 
+    /// Queues or sends one over UDP; `false` when there is no room for it.
+    fn send_datagram(&mut self, sent: Sent, turn: Turn) -> io::Result<bool> {
+        let Self { lanes, book, due, workload, clients, .. } = self;
+        let endpoint = turn.client.map(|client| clients[client as usize]);
+        if let (Some(addressed), Some(endpoint)) = (&mut lanes.addressed, endpoint) {
+            return Ok(addressed.push(book, sent, endpoint, |slot| due.fill(workload, slot, &[])));
+        }
+        if let Some(own) = &mut lanes.own {
+            return own.send(book, sent, |slot| due.fill(workload, slot, &[]));
+        }
+        let Some(datagrams) = &mut lanes.datagrams else { return Ok(false) };
+        let server = endpoint.map(|endpoint| endpoint.server);
+        if !datagrams.has_room(server) {
+            datagrams.flush(book, sent.sent_ns)?;
+            if !datagrams.has_room(server) {
+                return Ok(false);
+            }
+        }
+        datagrams.push(book, sent, turn.client, |slot, cookie| due.fill(workload, slot, cookie));
+        Ok(true)
+    }
+
     /// Takes answers in, unless the next query is so near that it would be late. Only datagrams, which the kernel
     /// stamps, may wait.
     fn receive_if_time(&mut self, now: u64) -> io::Result<bool> {
-        let only_datagrams = self.lanes.streams.is_none() && self.lanes.quic.is_none();
-        if only_datagrams
-            && let Some(planned) = self.due.next_ns()
+        if self.lanes.are_datagrams()
+            && let Some(planned) = self.due.next_ns(now)
             && planned < now + RECEIVE_NS
             && now < self.last_receive_ns + RECEIVE_PAUSE_NS_MAX
         {
             return Ok(planned <= now);
         }
         self.last_receive_ns = now;
-        let planned = self.due.next_ns();
+        let planned = self.due.next_ns(now);
         let mut has_received = false;
         for lane in self.lanes.all() {
             // A query that is due goes before answers and handshakes; one that is overdue leaves them some time.
@@ -340,12 +343,21 @@ impl Worker {
         Ok(has_received)
     }
 
-    /// Clients of a population hear of their answers.
+    /// Clients hear of their answers, where what they do depends on them.
     fn tell_clients(&mut self) -> io::Result<()> {
-        let (Due::Crowd(crowd), Some(news)) = (&mut self.due, &mut self.book.news) else { return Ok(()) };
-        if news.is_empty() {
-            return Ok(());
-        }
+        let Some(news) = self.book.news.as_mut().filter(|news| !news.is_empty()) else { return Ok(()) };
+        let crowd = match &mut self.due {
+            Due::Crowd(crowd) => crowd,
+            Due::Traced(feed) => {
+                for news in news.drain(..) {
+                    if let News::Settled { client, at_ns, .. } = news {
+                        feed.settled(client, at_ns);
+                    }
+                }
+                return Ok(());
+            }
+            Due::Planned(_) | Due::Filling { .. } => return Ok(()),
+        };
         let mut truncated = Vec::new();
         for news in news.drain(..) {
             match news {
@@ -400,7 +412,7 @@ impl Worker {
         for due in self.lanes.all().filter_map(|lane| lane.next_timer()).collect::<Vec<_>>() {
             until = until.min(self.book.clock.ns_of(due)).max(now + 1);
         }
-        let planned = if is_sending { self.due.next_ns() } else { None };
+        let planned = if is_sending { self.due.next_ns(now) } else { None };
         let wake = planned.map_or(until, |planned| until.min(planned.saturating_sub(SPIN_NS)));
         if wake > now {
             system::wait(&mut self.watched, Duration::from_nanos(wake - now));
@@ -429,6 +441,9 @@ impl Worker {
         };
         let failure = self.book.failure.take().filter(|_| self.book.is_hopeless);
         let tallies = if let Due::Crowd(crowd) = &mut self.due { crowd.tallies(until_ns) } else { Vec::new() };
+        if let Due::Traced(feed) = self.due {
+            self.book.tail.pacing = Some(Box::new(feed.into_pacing()));
+        }
         let (ledger, tail, wrong_answers) = self.book.into_parts();
         for (index, moments) in ledger.finish() {
             let _sent = self.reports.send(Report::Second(index, moments));

@@ -22,4 +22,5 @@ pub use ledger::{Ledger, Sent};
 pub use quantiles::Quantiles;
 pub use row::Row;
 pub use second::{RCODE_COUNT, Second};
+pub(crate) use second::{fresh, record};
 pub use timeline::{Moment, Timeline};

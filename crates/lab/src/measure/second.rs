@@ -140,13 +140,13 @@ impl Second {
 }
 
 /// A new one, empty, that grows; nanoseconds.
-pub(super) fn fresh() -> Histogram<u64> {
+pub(crate) fn fresh() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, 1_000_000, DIGITS).expect("bounds that fit");
     histogram.auto(true);
     histogram
 }
 
-pub(super) fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
+pub(crate) fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
     // It grows by itself; a value beyond the bound, hours of latency, is kept at the bound.
     histogram.record(nanoseconds.clamp(1, LATENCY_MAX_NS)).expect("histograms that grow take any value");
 }

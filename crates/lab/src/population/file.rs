@@ -330,8 +330,8 @@ impl Population {
             let servers = shared_out(&own, group.count, &mut rng);
             for ((rate, transport), server) in rates.into_iter().zip(transports).zip(servers) {
                 let port = server.port.unwrap_or(self.ports.of(transport));
-                let endpoint =
-                    Endpoint { transport, server: SocketAddr::new(server.address, port), habits: index as u16 };
+                let server = SocketAddr::new(server.address, port);
+                let endpoint = Endpoint { transport, server, habits: index as u16, source: None };
                 // A client that never asks is one that does not ask within this run.
                 members.push((index as u16, endpoint, rate.max(1e-9)));
             }

@@ -237,6 +237,7 @@ fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
         offered_rate: offered / duration_seconds,
         achieved_rate: (total.answered - total.unexpected.min(total.answered)) as f64 / duration_seconds,
         total,
+        replay: None,
         duration_seconds,
         validity: Validity {
             valid: parts.iter().all(|part| part.summary.validity.valid),

@@ -3,6 +3,7 @@
 // Can the figures be trusted, and who set the limit.
 mod verdict;
 // summary.json.
+mod replay;
 mod summary;
 // manifest.json.
 mod manifest;
@@ -33,6 +34,7 @@ pub use manifest::Manifest;
 pub use merge::{MergeError, merge};
 pub use page::page;
 pub use recording::{Account, Patience, Recording};
+pub use replay::{ReplayFigures, ReplayOf, Shares};
 pub use run::Run;
 pub use summary::{ConnectionSummary, Summary, TransportSummary};
 pub use text::{duration, outline};

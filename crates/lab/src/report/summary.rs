@@ -1,8 +1,8 @@
 //! `summary.json`: a run in figures.
 
-use super::{Limit, LimitSide, Rules, Validity, judge};
+use super::{Limit, LimitSide, ReplayFigures, Rules, Validity, judge};
 use crate::answers::WrongAnswer;
-use crate::engine::{Account, Outcome, Plan, Transport};
+use crate::engine::{Account, Outcome, Pace, Plan, Transport};
 use crate::measure::{Checked, ConnectionSecond, Quantiles, Row, Second};
 use crate::per_query::Written;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wire::number::Rcode;
 
 /// The version of this file's form: year, month, day.
-const SCHEMA_VERSION: u32 = 20_261_121;
+const SCHEMA_VERSION: u32 = 20_261_122;
 
 /// The whole of `summary.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Summary {
     /// All transports together.
     #[serde(flatten)]
     pub total: TransportSummary,
+    /// How near to a trace it was, if it sent one.
+    #[serde(flatten)]
+    pub replay: Option<ReplayFigures>,
     /// Queries a second that were planned or, in a closed loop, sent.
     pub offered_rate: f64,
     /// Right answers a second.
@@ -130,7 +133,10 @@ impl Summary {
         let planned_seconds = plan.pace.duration().as_secs_f64();
         let duration_seconds = duration_seconds(planned_seconds, outcome);
         let offered_rate = match &plan.pace {
-            crate::engine::Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
+            Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
+            Pace::Traced(replay) if !outcome.is_interrupted && planned_seconds > 0.0 => {
+                replay.survey().queries as f64 / planned_seconds
+            }
             _ => outcome.total.sent as f64 / duration_seconds,
         };
         let right = total.right();
@@ -140,6 +146,7 @@ impl Summary {
             offered_rate,
             achieved_rate: right as f64 / duration_seconds,
             total,
+            replay: ReplayFigures::of(plan, outcome),
             duration_seconds,
             validity,
             limit,
@@ -169,7 +176,9 @@ impl Summary {
 /// How long queries were sent: as planned, or until it was broken off, or until the last that was overdue had gone out.
 fn duration_seconds(planned_seconds: f64, outcome: &Outcome) -> f64 {
     let sending = outcome.workers.iter().map(|worker| worker.sending.as_secs_f64()).fold(0.0, f64::max);
-    if outcome.is_interrupted { sending.clamp(1e-3, planned_seconds) } else { planned_seconds.max(sending) }
+    let seconds = if outcome.is_interrupted { sending.min(planned_seconds) } else { planned_seconds.max(sending) };
+    // A trace may have no length at all, and nobody divides by that.
+    seconds.max(1e-3)
 }
 
 impl TransportSummary {

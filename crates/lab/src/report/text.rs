@@ -75,6 +75,13 @@ pub fn outline(summary: &Summary) -> String {
     {
         line(label, row(quantiles));
     }
+    if let Some(replay) = &summary.replay {
+        replay.lines(&mut out, microseconds);
+    }
+    let mut line = |label: &str, text: String| {
+        // Writing into a string cannot fail.
+        let _written = writeln!(out, "{label:<10} {text}");
+    };
     if let Some(Written { rows, dropped }) = summary.per_query {
         let lost = match dropped {
             0 => String::new(),

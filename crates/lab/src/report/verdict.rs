@@ -4,6 +4,7 @@
 use crate::engine::{Outcome, Pace, Plan, Tail, Transport, port_range};
 use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::Second;
+use crate::replay::{Pacing, Sources};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,13 +111,8 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     if dropped > 0 {
         reasons.push(format!("{dropped} datagrams were lost here, unread: answers that the server did give"));
     }
-    if let (Pace::Open(schedule), false) = (&plan.pace, outcome.is_interrupted) {
-        let (sent, planned) = (outcome.total.sent as f64, schedule.query_count());
-        // A Poisson process of mean n varies by the root of n; four of these are chance once in 30,000 runs.
-        if sent < planned * rules.sent_share_min - 4.0 * planned.sqrt() {
-            reasons.push(format!("{sent:.0} queries were sent of {planned:.0} that were planned"));
-        }
-    }
+    reasons.extend(unsent_reason(plan, outcome, rules));
+    reasons.extend(trace_reasons(plan, outcome));
     reasons.extend(refused_reason(&outcome.total));
     let checked = &outcome.total.checked;
     if checked.checked > 0 && checked.checked == checked.unknown {
@@ -148,6 +144,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
              until its time-out; more --sockets or a shorter --timeout help"
         ));
     }
+    evidence.extend(trace_evidence(outcome));
     evidence.extend(ports(plan, outcome));
     evidence.extend(handshakes(outcome));
     evidence.extend(other_address(outcome));
@@ -166,8 +163,54 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     (Validity { valid: reasons.is_empty(), reasons }, Limit { side, evidence })
 }
 
+fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String> {
+    let (planned, least) = match &plan.pace {
+        Pace::Open(schedule) => {
+            let planned = schedule.query_count();
+            // A Poisson process of mean n varies by the root of n; four of these are chance once in 30,000 runs.
+            (planned, planned * rules.sent_share_min - 4.0 * planned.sqrt())
+        }
+        // What stands in a trace is no chance.
+        Pace::Traced(replay) => (replay.survey().queries as f64, replay.survey().queries as f64),
+        Pace::Closed { .. } | Pace::Population { .. } => return None,
+    };
+    let sent = outcome.total.sent as f64;
+    let is_short = !outcome.is_interrupted && sent < least;
+    is_short.then(|| format!("{sent:.0} queries were sent of {planned:.0} that were planned"))
+}
+
+/// Why a replay is not what the trace says.
+fn trace_reasons(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let Pace::Traced(replay) = &plan.pace else { return Vec::new() };
+    let damaged = replay.survey().damaged.as_ref();
+    let damaged = damaged.map(|reason| format!("the trace is damaged ({reason}): what came before it was sent"));
+    let unread = outcome.unread.as_ref().map(|reason| format!("the trace could not be read again: {reason}"));
+    let pacings = || outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref());
+    let stopped = pacings().filter_map(|pacing| pacing.stopped).min().map(|(planned, late)| {
+        let (planned, late) = (planned.as_secs_f64(), super::duration(late));
+        format!("it was stopped: the query of {planned:.6} s was {late} late")
+    });
+    [damaged, unread, stopped].into_iter().flatten().collect()
+}
+
+/// What a replay waited for beside the server.
+fn trace_evidence(outcome: &Outcome) -> Vec<String> {
+    let of = |count: fn(&Pacing) -> u64| {
+        outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref()).map(count).sum::<u64>()
+    };
+    let told = [
+        (of(|pacing| pacing.dry), "times the trace had not been read as far as it was to be sent"),
+        (of(|pacing| pacing.crowded), "times queries that waited for an answer left no room for those behind them"),
+    ];
+    told.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}
+
 /// Which part of the local ports the run held at once, towards the server to which it held most of them.
 fn ports(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    if matches!(&plan.pace, Pace::Traced(replay) if replay.sources() != Sources::Sockets) {
+        // Each address has all of them.
+        return None;
+    }
     let mut held = BTreeMap::new();
     for (key, count) in outcome.workers.iter().flat_map(|worker| &worker.ports) {
         *held.entry(*key).or_default() += count;

@@ -61,6 +61,8 @@ enum Source {
     Generated(Box<Generator>),
     /// Updates that are drawn one by one.
     Updates(Box<Updates>),
+    /// Each comes with its time, out of a trace.
+    Traced,
 }
 
 impl Workload {
@@ -68,6 +70,12 @@ impl Workload {
     #[must_use]
     pub const fn listed(messages: Arc<Messages>) -> Self {
         Self { source: Source::Listed { messages, next: 0, stride: 1 }, learns_cookies: false, signer: None }
+    }
+
+    /// Nothing of its own: messages come with their times, out of a trace.
+    #[must_use]
+    pub const fn traced() -> Self {
+        Self { source: Source::Traced, learns_cookies: false, signer: None }
     }
 
     /// What the generator draws.
@@ -109,6 +117,7 @@ impl Workload {
             }
             Source::Generated(generator) => Source::Generated(Box::new(generator.fork(index as u64))),
             Source::Updates(updates) => Source::Updates(Box::new(updates.fork(index as u64))),
+            Source::Traced => Source::Traced,
         };
         Self {
             source,
@@ -134,6 +143,7 @@ impl Workload {
             }
             Source::Generated(generator) => generator.fill(out),
             Source::Updates(updates) => updates.fill(out),
+            Source::Traced => 0,
         };
         if !cookie.is_empty() {
             length = cookie::add(out, length, cookie);

@@ -111,6 +111,17 @@ impl InFlight {
         Some(entry.sent)
     }
 
+    /// Takes back the query with this ID, which need not be the newest; the ID comes round again in its turn.
+    pub(in crate::engine) fn forget(&mut self, id: u16) -> Option<Sent> {
+        let entry = &mut self.entries[usize::from(id)];
+        if entry.state != State::Waiting {
+            return None;
+        }
+        entry.state = State::Unused;
+        self.waiting -= 1;
+        Some(entry.sent)
+    }
+
     /// Says what a message is. The query of an answer waits no more.
     pub(in crate::engine) fn arrive(&mut self, message: &[u8]) -> Arrival {
         let Some(header) = message.first_chunk::<HEADER_OCTETS>() else { return Arrival::Stray };
@@ -258,6 +269,18 @@ mod tests {
         assert_eq!(table.expire(15), None);
         assert!(matches!(table.arrive(&answer(&queries[1])), Arrival::Late { .. }));
         assert_eq!(table.waiting(), 1);
+    }
+
+    #[test]
+    fn what_was_not_sent_is_forgotten_wherever_it_stands() {
+        let mut table = InFlight::new();
+        let mut queries: Vec<_> = (0..3).map(|_| query()).collect();
+        queries.iter_mut().for_each(|query| table.enter(query, SENT));
+        assert_eq!((table.forget(1), table.forget(1), table.forget(9), table.waiting()), (Some(SENT), None, None, 2));
+        assert_eq!(table.arrive(&answer(&queries[1])), Arrival::Stray);
+        assert!(matches!(table.arrive(&answer(&queries[0])), Arrival::Answer { .. }));
+        assert!(matches!(table.arrive(&answer(&queries[2])), Arrival::Answer { .. }));
+        assert_eq!((table.waiting(), table.oldest_sent_ns(), table.room()), (0, None, ID_COUNT));
     }
 
     #[test]

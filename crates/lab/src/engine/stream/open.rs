@@ -74,10 +74,8 @@ impl Opener {
         registry: &Registry,
         token: Token,
     ) -> Result<Connection, OpenError> {
-        let source = match self.sources.len() {
-            0 => None,
-            count => Some(self.sources[(client as usize + self.worker) % count]),
-        };
+        let of_all = self.sources.get((client as usize + self.worker) % self.sources.len().max(1)).copied();
+        let source = endpoint.source.or(of_all);
         let stream = connect(endpoint.server, source, &mut self.ports).map_err(|error| refusal(error, source))?;
         let mut socket = mio::net::TcpStream::from_std(stream);
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE).map_err(OpenError::Fatal)?;
@@ -182,6 +180,10 @@ fn connect(server: SocketAddr, source: Option<IpAddr>, ports: &mut PortTurns) ->
     if let Some(source) = source {
         // The port is chosen with the connection: as many as there are ports, to each server.
         crate::engine::system::leave_port_to_connect(&socket)?;
+        if source.is_ipv6() {
+            // An address that a route calls local is this machine's, but no interface's (ipv6(7)).
+            socket.set_freebind_v6(true)?;
+        }
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
     match ports.connect(&socket, &server.into()) {

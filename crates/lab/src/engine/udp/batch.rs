@@ -1,4 +1,5 @@
-//! Datagrams in batches on a connected socket: sendmmsg and recvmmsg over memory that is allocated once.
+//! Datagrams in batches: sendmmsg and recvmmsg over memory that is allocated once. On a connected socket, or on one
+//! that is not, with a source address for each message.
 //!
 //! With `system`, the only file of the laboratory with `unsafe`. The kernel wants tables of pointers into one
 //! another; they are set up afresh before each call from indices into memory that this file owns.
@@ -6,19 +7,26 @@
 
 use crate::engine::system::{memory, stamp_of};
 use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, RESPONSE_OCTETS_KEPT};
+use socket2::SockAddr;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// Between two slots: three cache lines, so that first lines of slots do not share a set of the cache.
 const SLOT_OCTETS_APART: usize = 3 * 64;
-/// One time stamp with its head.
-const CONTROL_OCTETS: usize = 64;
+/// A time stamp and the address that a datagram was sent to, each with its head.
+const CONTROL_OCTETS: usize = 96;
+/// Octets of an address of either family with its port.
+const NAME_OCTETS: usize = size_of::<libc::sockaddr_in6>();
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_OCTETS]);
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Name([u8; NAME_OCTETS]);
 
 /// Longest query that goes to the kernel together with others: it fits the smallest link of IPv6 (RFC 8200 5).
 const SEGMENT_OCTETS_MAX: usize = 1_232;
@@ -31,14 +39,25 @@ pub(in crate::engine) struct Outgoing {
     /// Where each message ends.
     ends: [usize; BATCH_COUNT],
     count: usize,
+    /// To whom; on a connected socket nobody is named.
+    destination: Option<SockAddr>,
+    /// From which address each message goes, where somebody is named.
+    sources: [Option<IpAddr>; BATCH_COUNT],
     control: Vec<Control>,
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
 }
 
 impl Outgoing {
+    /// For a socket that is not connected.
+    pub(in crate::engine) fn to(destination: SocketAddr) -> Self {
+        Self { destination: Some(destination.into()), ..Self::new() }
+    }
+
     pub(in crate::engine) fn new() -> Self {
         Self {
+            destination: None,
+            sources: [None; BATCH_COUNT],
             octets: memory(BATCH_COUNT * QUERY_OCTETS_MAX),
             ends: [0; BATCH_COUNT],
             count: 0,
@@ -61,6 +80,15 @@ impl Outgoing {
         self.ends[index] - self.start(index)
     }
 
+    pub(in crate::engine) fn message(&self, index: usize) -> &[u8] {
+        &self.octets[self.start(index)..self.ends[index]]
+    }
+
+    /// Has the newest message go from an address; the kernel chooses one where none is said.
+    pub(in crate::engine) fn go_from(&mut self, source: Option<IpAddr>) {
+        self.sources[self.count - 1] = source;
+    }
+
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |previous| self.ends[previous])
     }
@@ -80,14 +108,14 @@ impl Outgoing {
     }
 
     /// Sends from message `from` on; gives how many the kernel took. With `together` those of one length beside one
-    /// another are given to it as one that it takes apart.
+    /// another are given to it as one that it takes apart, where the socket is connected.
     pub(in crate::engine) fn send(&mut self, socket: &UdpSocket, from: usize, together: bool) -> io::Result<usize> {
         let mut runs = [0; BATCH_COUNT];
         let run_count = self.lay_out(from, together, &mut runs);
         let headers = &mut self.headers[..run_count];
         // SAFETY: each header points at its own iovec and control message, and the iovec at messages in a row, set by
         // `lay_out` just above with true lengths, all in memory of `self`, which is borrowed mutably until the call has
-        // returned; names are null.
+        // returned; so is the one name that there may be, which the kernel only reads.
         let count = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -105,7 +133,7 @@ impl Outgoing {
         let (mut at, mut run_count) = (from, 0);
         while at < self.count {
             let length = self.octets_of(at);
-            let run = if together { self.run_len(at, length) } else { 1 };
+            let run = if together && self.destination.is_none() { self.run_len(at, length) } else { 1 };
             let start = self.start(at);
             let messages = &mut self.octets[start..self.ends[at + run - 1]];
             self.iovecs[run_count] = libc::iovec { iov_base: messages.as_mut_ptr().cast(), iov_len: messages.len() };
@@ -113,6 +141,16 @@ impl Outgoing {
             header.msg_iov = &raw mut self.iovecs[run_count];
             header.msg_iovlen = 1;
             (header.msg_control, header.msg_controllen) = (std::ptr::null_mut(), 0);
+            if let Some(destination) = &self.destination {
+                header.msg_name = destination.as_ptr().cast_mut().cast();
+                header.msg_namelen = destination.len();
+                if let Some(source) = self.sources[at] {
+                    let octets;
+                    (self.control[run_count], octets) = source_control(source);
+                    header.msg_control = (&raw mut self.control[run_count]).cast();
+                    header.msg_controllen = octets as _;
+                }
+            }
             if run > 1 {
                 self.control[run_count] = segment(length);
                 header.msg_control = (&raw mut self.control[run_count]).cast();
@@ -148,11 +186,65 @@ fn segment(length: usize) -> Control {
     control
 }
 
+/// The control message that says from which address a datagram goes (IP_PKTINFO of ip(7), RFC 3542 6.1), and the octets
+/// of it: length of all (a word), level, type; then interface, source and nothing, or source and interface.
+fn source_control(source: IpAddr) -> (Control, usize) {
+    let mut control = Control([0; CONTROL_OCTETS]);
+    let (length, level, kind) = match source {
+        IpAddr::V4(source) => {
+            control.0[20..24].copy_from_slice(&source.octets());
+            (HEAD_OCTETS + 12, libc::IPPROTO_IP, libc::IP_PKTINFO)
+        }
+        IpAddr::V6(source) => {
+            control.0[16..32].copy_from_slice(&source.octets());
+            (HEAD_OCTETS + 20, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
+        }
+    };
+    control.0[..8].copy_from_slice(&length.to_ne_bytes());
+    control.0[8..12].copy_from_slice(&level.to_ne_bytes());
+    control.0[12..16].copy_from_slice(&kind.to_ne_bytes());
+    (control, length.next_multiple_of(8))
+}
+
+/// Octets of the head of a control message.
+const HEAD_OCTETS: usize = 16;
+
+/// The address that a datagram was sent to, in its control data.
+fn destination_of(mut control: &[u8]) -> Option<IpAddr> {
+    loop {
+        let length = usize::from_ne_bytes(control.get(..8)?.try_into().ok()?);
+        let half = |at: usize| Some(i32::from_ne_bytes(control.get(at..at + 4)?.try_into().ok()?));
+        let data = control.get(HEAD_OCTETS..length)?;
+        match (half(8)?, half(12)?) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                return Some(<[u8; 4]>::try_from(data.get(8..12)?).ok()?.into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                return Some(<[u8; 16]>::try_from(data.get(..16)?).ok()?.into());
+            }
+            _ => control = control.get(length.next_multiple_of(8)..)?,
+        }
+    }
+}
+
+/// The address and port in a name that the kernel wrote: family, port, and of IPv6 a word between.
+fn address_of(name: &Name) -> Option<SocketAddr> {
+    let [family @ .., high, low] = *name.0.first_chunk::<4>()?;
+    let port = u16::from_be_bytes([high, low]);
+    match libc::c_int::from(u16::from_ne_bytes(family)) {
+        libc::AF_INET => Some((<[u8; 4]>::try_from(&name.0[4..8]).ok()?, port).into()),
+        libc::AF_INET6 => Some((<[u8; 16]>::try_from(&name.0[8..24]).ok()?, port).into()),
+        _ => None,
+    }
+}
+
 /// Datagrams that came in together.
 pub(in crate::engine) struct Incoming {
     octets: Vec<u8>,
     /// Octets of each datagram that are kept.
     octets_kept: usize,
+    /// Who sent each; empty where nobody asks.
+    names: Vec<Name>,
     control: Vec<Control>,
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -168,6 +260,7 @@ impl Incoming {
         Self {
             octets: memory(BATCH_COUNT * (octets_kept + SLOT_OCTETS_APART)),
             octets_kept,
+            names: Vec::new(),
             control: vec![Control([0; CONTROL_OCTETS]); BATCH_COUNT],
             iovecs: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_COUNT],
             // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
@@ -175,8 +268,13 @@ impl Incoming {
         }
     }
 
+    /// With the sender of each datagram.
+    pub(in crate::engine) fn with_senders(self) -> Self {
+        Self { names: vec![Name([0; NAME_OCTETS]); BATCH_COUNT], ..self }
+    }
+
     /// Takes what waits, without waiting; gives how many.
-    pub(in crate::engine) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    pub(in crate::engine) fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         for index in 0..BATCH_COUNT {
             let slot = &mut self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..self.octets_kept];
             self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
@@ -189,9 +287,13 @@ impl Incoming {
             header.msg_controllen = CONTROL_OCTETS as _;
             header.msg_flags = 0;
         }
+        for (header, name) in self.headers.iter_mut().zip(&mut self.names) {
+            header.msg_hdr.msg_name = (&raw mut *name).cast();
+            header.msg_hdr.msg_namelen = NAME_OCTETS as libc::socklen_t;
+        }
         // SAFETY: `headers` has BATCH_COUNT entries; each points at its own control buffer and iovec, and each iovec at
         // its own slot, set just above with true lengths, all in memory of `self`, which is borrowed mutably until the
-        // call has returned; names are null.
+        // call has returned; so are names, or they are null.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -216,6 +318,17 @@ impl Incoming {
         &self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..length]
     }
 
+    /// Who sent it, where that is asked for.
+    pub(in crate::engine) fn sender(&self, index: usize) -> Option<SocketAddr> {
+        address_of(self.names.get(index)?)
+    }
+
+    /// The address that it was sent to, where the socket is to tell that.
+    pub(in crate::engine) fn destination(&self, index: usize) -> Option<IpAddr> {
+        let length = self.headers[index].msg_hdr.msg_controllen;
+        destination_of(self.control[index].0.get(..length.min(CONTROL_OCTETS))?)
+    }
+
     /// When the kernel received it, on the wall clock; `None` when it does not say.
     pub(in crate::engine) fn stamp(&self, index: usize) -> Option<Duration> {
         let length = self.headers[index].msg_hdr.msg_controllen;
@@ -226,11 +339,11 @@ impl Incoming {
 // SAFETY: the pointers in the tables are set before each call and read by nobody between calls; what they point at is
 // owned by the same value and moves with it.
 unsafe impl Send for Outgoing {}
-// SAFETY: as for `Outgoing`; `message` and `stamp` read indices and lengths, not pointers.
+// SAFETY: as for `Outgoing`; what reads a datagram reads indices and lengths, not pointers.
 unsafe impl Send for Incoming {}
 
 /// Datagrams that the kernel threw away because nobody read the socket in time (SK_MEMINFO_DROPS).
-pub(in crate::engine) fn dropped(socket: &UdpSocket) -> u32 {
+pub(in crate::engine) fn dropped(socket: &impl AsRawFd) -> u32 {
     /// Index of the counter, and how many values the kernel gives.
     const DROPS: usize = 8;
     const COUNT: usize = 9;
@@ -252,4 +365,96 @@ pub(in crate::engine) fn dropped(socket: &UdpSocket) -> u32 {
 /// What [`wait`](crate::engine::system::wait) watches.
 pub(in crate::engine) fn watch(socket: &UdpSocket) -> libc::pollfd {
     libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::system::{enable_stamps, tell_destinations};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::time::Instant;
+
+    /// What has come to a socket, within a patience: octets, sender, destination.
+    fn take(socket: &UdpSocket, count: usize) -> Vec<(Vec<u8>, Option<SocketAddr>, Option<IpAddr>)> {
+        let (mut incoming, mut taken) = (Incoming::new().with_senders(), Vec::new());
+        let start = Instant::now();
+        while taken.len() < count && start.elapsed() < Duration::from_secs(10) {
+            for index in 0..incoming.receive(socket).unwrap() {
+                let message = incoming.message(index).to_vec();
+                taken.push((message, incoming.sender(index), incoming.destination(index)));
+            }
+        }
+        taken
+    }
+
+    fn socket(address: IpAddr) -> UdpSocket {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        tell_destinations(&socket, address.is_ipv6()).unwrap();
+        // The stamp stands before the address.
+        enable_stamps(&socket).unwrap();
+        socket
+    }
+
+    #[test]
+    fn each_message_has_its_own_source_and_answers_find_it() {
+        let (near, far) = (socket(Ipv4Addr::UNSPECIFIED.into()), socket(Ipv4Addr::UNSPECIFIED.into()));
+        let (port, far_port) = (near.local_addr().unwrap().port(), far.local_addr().unwrap().port());
+        let server = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 53), far_port));
+        let sources: Vec<IpAddr> = (1..=5).map(|last| Ipv4Addr::new(127, 9, 8, last).into()).collect();
+        let mut outgoing = Outgoing::to(server);
+        for (index, source) in sources.iter().enumerate() {
+            outgoing.push(|slot| {
+                slot[..3].fill(index as u8);
+                3
+            });
+            outgoing.go_from(Some(*source));
+        }
+        assert_eq!(outgoing.send(&near, 0, true).unwrap(), 5);
+        let came = take(&far, 5);
+        let senders: Vec<_> = came.iter().map(|(octets, sender, _)| (octets[0], *sender)).collect();
+        let expected: Vec<_> =
+            (0..).zip(&sources).map(|(index, &source)| (index, Some(SocketAddr::new(source, port)))).collect();
+        assert_eq!(senders, expected);
+        assert!(came.iter().all(|(octets, _, to)| octets.len() == 3 && *to == Some(server.ip())), "{came:?}");
+        let mut answers = Outgoing::to(SocketAddr::new(sources[3], port));
+        answers.push(|slot| {
+            slot[0] = 9;
+            1
+        });
+        answers.go_from(Some(server.ip()));
+        assert_eq!(answers.send(&far, 0, false).unwrap(), 1);
+        let [(octets, sender, to)] = &take(&near, 1)[..] else { panic!("no answer") };
+        assert_eq!((&octets[..], *sender, *to), (&[9][..], Some(server), Some(sources[3])));
+    }
+
+    #[test]
+    fn ipv6_is_told_too() {
+        let Ok(probe) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
+            println!("skipped: no IPv6 here");
+            return;
+        };
+        drop(probe);
+        let (near, far) = (socket(Ipv6Addr::UNSPECIFIED.into()), socket(Ipv6Addr::UNSPECIFIED.into()));
+        let server = SocketAddr::from((Ipv6Addr::LOCALHOST, far.local_addr().unwrap().port()));
+        let mut outgoing = Outgoing::to(server);
+        outgoing.push(|slot| {
+            slot[0] = 7;
+            1
+        });
+        outgoing.go_from(Some(Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(outgoing.send(&near, 0, false).unwrap(), 1);
+        let [(octets, sender, to)] = &take(&far, 1)[..] else { panic!("no query") };
+        let expected = SocketAddr::from((Ipv6Addr::LOCALHOST, near.local_addr().unwrap().port()));
+        assert_eq!((&octets[..], *sender, *to), (&[7][..], Some(expected), Some(server.ip())));
+    }
+
+    #[test]
+    fn control_data_that_ends_early_says_nothing() {
+        let (control, octets) = source_control(Ipv4Addr::new(127, 0, 0, 9).into());
+        assert_eq!(octets, 32);
+        for end in 0..28 {
+            assert_eq!(destination_of(&control.0[..end]), None, "{end}");
+        }
+        assert_eq!(destination_of(&[0; CONTROL_OCTETS]), None);
+    }
 }

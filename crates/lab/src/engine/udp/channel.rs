@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// How often a full socket is tried before its messages count as unsent.
-const SEND_TRIES_MAX: usize = 1_000;
+pub(super) const SEND_TRIES_MAX: usize = 1_000;
 
 pub(super) struct Channel {
     pub(super) socket: UdpSocket,

@@ -1,9 +1,16 @@
-//! Datagrams: a few connected sockets that queries take turns on.
+//! Datagrams: a few connected sockets that queries take turns on; or, where sources are told apart, one socket for all
+//! of them with an address each, or a socket for each.
 
 pub(super) mod batch;
 pub(super) mod channel;
 // What comes from elsewhere.
 mod witness;
+// Sources that are told apart.
+mod addressed;
+mod own;
+
+pub(super) use addressed::Addressed;
+pub(super) use own::Own;
 
 use super::Plan;
 use super::Transport::Udp;

@@ -87,6 +87,7 @@ fn summary(recording: &Recording) -> Summary {
         schema_version: 20_261_121,
         transports: BTreeMap::from([(Transport::Udp, total.clone())]),
         total,
+        replay: None,
         offered_rate: 3.0,
         achieved_rate: 2.5,
         duration_seconds: 2.0,

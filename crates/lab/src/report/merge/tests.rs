@@ -37,6 +37,7 @@ fn run(label: &str, offset_ms: u64, seconds: &[&[u64]]) -> Run {
             },
         )]),
         total,
+        replay: None,
         offered_rate: sent as f64 / seconds.len() as f64,
         achieved_rate: sent as f64 / seconds.len() as f64,
         duration_seconds: seconds.len() as f64,

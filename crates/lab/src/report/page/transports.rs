@@ -115,6 +115,7 @@ mod tests {
             schema_version: 1,
             transports: BTreeMap::from([(Transport::Dot, dot.clone())]),
             total: dot,
+            replay: None,
             offered_rate: 1.0,
             achieved_rate: 1.0,
             duration_seconds: 1.0,

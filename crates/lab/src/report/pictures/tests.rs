@@ -50,6 +50,7 @@ fn run(is_valid: bool) -> Run {
         schema_version: 1,
         transports: BTreeMap::new(),
         total: all,
+        replay: None,
         offered_rate: 1_000.0,
         achieved_rate: 991.0,
         duration_seconds: 4.0,

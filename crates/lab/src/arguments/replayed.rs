@@ -1,0 +1,151 @@
+//! A trace that is sent again: which part, how, to whom and from where.
+
+use super::connections::Usage;
+use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
+use super::target::allow;
+use crate::command_trace::Named;
+use clap::{Args, ValueEnum};
+use lab::engine::{Habits, Pace, Plan, Transport};
+use lab::population::Server;
+use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
+use lab::workload::Workload;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// After so long without a query a source closes its connection, if nothing else is said.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[derive(Args)]
+pub(crate) struct Replayed {
+    /// The trace, in any format that `catlab trace` reads; it is read twice.
+    trace: PathBuf,
+    /// Whom to ask, with or without a port; each source keeps to one of them, of its address family where there is one.
+    #[arg(long, required = true, value_delimiter = ',')]
+    server: Vec<Server>,
+    /// Ports by transport, as udp=5300,dot=8530.
+    #[arg(long, value_name = "TRANSPORT=PORT", value_delimiter = ',', value_parser = parse_port)]
+    ports: Vec<(Transport, u16)>,
+    /// All queries over this transport: udp, tcp, dot, doh or doq. Otherwise each over its own.
+    #[arg(long)]
+    transport: Option<Transport>,
+    /// How sources are told apart: addresses (each has the one that it had), prefix or prefix=NETWORK (each has one of
+    /// that network, 127.0.0.0/8 if none is said), sockets (each has a port). Otherwise addresses where this machine
+    /// has them all, prefix towards a server on loopback, or else sockets.
+    #[arg(long, value_name = "HOW")]
+    sources: Option<Sources>,
+    /// So many seconds of the trace in one second.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_speed, conflicts_with = "fast")]
+    speed: f64,
+    /// Without times: as fast as queries can be sent.
+    #[arg(long)]
+    fast: bool,
+    /// What becomes of queries that are late: slip (they go out as soon as they can, those behind them at their own
+    /// times) or stop (the run ends).
+    #[arg(long, default_value = "slip", value_name = "HOW")]
+    late: LateArgument,
+    /// What is late for stop.
+    #[arg(long, default_value = "100ms", value_name = "DURATION", value_parser = parse_duration)]
+    late_limit: Duration,
+    /// Each query of a source only after the answer to the one before it, or its time-out.
+    #[arg(long)]
+    dependent: bool,
+    /// No more queries than this.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Leave out what was seen earlier than so long after the first message.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_duration)]
+    from: Duration,
+    /// Leave out what was seen so long after the first message, or later.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    until: Option<Duration>,
+    /// Format of the trace; otherwise its first octets tell.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Named>,
+    /// Port that servers answer at in the trace; may be given several times.
+    #[arg(long = "trace-port", value_name = "PORT", default_values_t = [53])]
+    trace_ports: Vec<u16>,
+    /// After how long a query counts as unanswered.
+    #[arg(long, default_value = "2s", value_parser = parse_timeout)]
+    timeout: Duration,
+    /// Sending threads, and no more than sources; one for every second core otherwise.
+    #[arg(long, value_parser = parse_workers)]
+    workers: Option<usize>,
+    /// Tables of IDs of each thread and server (UDP): with more of them more queries can wait. DoQ: client ports.
+    #[arg(long, default_value_t = 8, value_parser = parse_sockets)]
+    sockets: usize,
+    /// Send lag at p99 beyond which the run is not valid.
+    #[arg(long, default_value = "1ms", value_parser = parse_duration)]
+    pub(crate) lag_limit: Duration,
+    /// The target is mine, though it is neither on loopback nor in a private range.
+    #[arg(long)]
+    i_own_this_target: bool,
+    #[command(flatten)]
+    connections: Usage,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LateArgument {
+    Slip,
+    Stop,
+}
+
+impl Replayed {
+    /// The plan that sends it, for a process that may have so many files open.
+    ///
+    /// # Errors
+    /// When the target is a stranger's, or the trace or this machine no use for it.
+    pub(crate) fn plan(&self, open_files_max: u64) -> Result<Plan, Box<dyn std::error::Error>> {
+        allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
+        let replay = self.replay(open_files_max)?;
+        let mut servers: Vec<_> = replay.servers().collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.workers.unwrap_or(cores.div_ceil(2)).min(replay.survey().source_count());
+        let habits = self.connections.habits();
+        Ok(Plan {
+            transport: self.transport.unwrap_or(Transport::Udp),
+            timeout: self.timeout,
+            worker_count: workers.max(1),
+            socket_count: self.sockets,
+            habits: Habits { idle_timeout: habits.idle_timeout.or(Some(IDLE_TIMEOUT)), ..habits },
+            handshake_timeout: self.connections.handshake_timeout,
+            tls: self.connections.tls(),
+            http: self.connections.http(),
+            ..Plan::new(servers, Workload::traced(), Pace::Traced(replay))
+        })
+    }
+
+    fn replay(&self, open_files_max: u64) -> Result<Replay, lab::replay::ReplayError> {
+        let selection = Selection {
+            from: self.from,
+            until: self.until,
+            limit: self.limit,
+            speed: self.speed,
+            transport: self.transport,
+        };
+        let late = match self.late {
+            LateArgument::Slip => Late::Slip,
+            LateArgument::Stop => Late::Stop(self.late_limit),
+        };
+        let route = Route {
+            servers: self.server.clone(),
+            ports: self.ports.iter().copied().collect(),
+            sources: self.sources,
+            open_files_max,
+        };
+        let reading = trace::Options { format: self.format.map(|named| named.0), ports: self.trace_ports.clone() };
+        let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
+        Replay::new(&self.trace, reading, selection, manner, &route)
+    }
+}
+
+fn parse_port(text: &str) -> Result<(Transport, u16), String> {
+    let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is no port"))?))
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed: &f64| *speed > 0.0 && speed.is_finite());
+    speed.ok_or_else(|| format!("{text} is no speed; write 2 for twice as fast, 0.5 for half as fast"))
+}

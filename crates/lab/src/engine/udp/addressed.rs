@@ -1,0 +1,274 @@
+//! Datagrams of any number of sources, each from its own address, on one socket to each server.
+//!
+//! The address goes with each message. All sources have one port in common, so an ID is the ID of a source: each
+//! address has one of a few tables of IDs, and an answer is looked for in that of the address that it was sent to.
+
+use super::batch::{self, Incoming, Outgoing};
+use super::channel::{SEND_TRIES_MAX, is_passing};
+use crate::engine::book::Book;
+use crate::engine::clock::{Clock, StampClock};
+use crate::engine::endpoint::Endpoint;
+use crate::engine::matching::{Arrival, InFlight};
+use crate::engine::system::{enable_stamps, tell_destinations};
+use crate::engine::worker::RECEIVE_NS;
+use crate::engine::{Lane, Plan, Transport};
+use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS};
+use crate::measure::Sent;
+use crate::octet_hash;
+use crate::per_query::Parties;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// See the module.
+pub(in crate::engine) struct Addressed {
+    doors: Vec<Door>,
+    incoming: Incoming,
+    stamps: StampClock,
+}
+
+/// A socket to one server.
+struct Door {
+    socket: UdpSocket,
+    server: SocketAddr,
+    tables: Vec<InFlight>,
+    outgoing: Outgoing,
+    /// Of each message of `outgoing`: its table, and from its planned time to its sending.
+    queued: Vec<(usize, u64)>,
+}
+
+impl Addressed {
+    /// Opens a socket to each server that one of the clients asks.
+    pub(in crate::engine) fn open(plan: &Plan, clients: &[Endpoint], stamps: StampClock) -> io::Result<Self> {
+        let asked = clients.iter().filter(|client| client.transport == Transport::Udp);
+        let mut servers: Vec<_> = asked.map(|client| client.server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
+        let doors = servers.into_iter().map(|server| Door::open(server, plan.socket_count));
+        let incoming = Incoming::keeping(octets_kept).with_senders();
+        Ok(Self { doors: doors.collect::<io::Result<_>>()?, incoming, stamps })
+    }
+
+    /// Queues a message that `fill` writes; `false` when there is no room for it.
+    pub(in crate::engine) fn push(
+        &mut self,
+        book: &mut Book,
+        mut sent: Sent,
+        client: Endpoint,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> bool {
+        let Some(door) = self.doors.iter_mut().find(|door| door.server == client.server) else { return false };
+        let table = door.table_of(client.source);
+        if door.outgoing.count() == BATCH_COUNT || door.tables[table].room() == 0 {
+            return false;
+        }
+        let message = door.outgoing.push(fill);
+        let parties = Parties { transport: Transport::Udp, server: door.server, client: Some(sent.client) };
+        sent.row = book.begin(sent, parties, message);
+        door.tables[table].enter(message, sent);
+        door.outgoing.go_from(client.source);
+        door.queued.push((table, sent.sent_ns - sent.planned_ns));
+        true
+    }
+
+    fn receive_from(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
+        let door = &mut self.doors[index];
+        let count = self.incoming.receive(&door.socket)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let now = book.clock.now_ns();
+        for index in 0..count {
+            let at = match self.incoming.stamp(index) {
+                Some(stamp) => self.stamps.at(stamp, now),
+                None => {
+                    book.tail.unstamped += 1;
+                    now
+                }
+            };
+            let sender = self.incoming.sender(index);
+            if sender.is_none_or(|sender| (sender.ip(), sender.port()) != (door.server.ip(), door.server.port())) {
+                book.queries(Transport::Udp, at).other_address += 1;
+                let asked = door.server;
+                book.tail.other_address = book.tail.other_address.or(sender.map(|sender| (asked, sender)));
+                continue;
+            }
+            let message = self.incoming.message(index);
+            let table = door.table_of(self.incoming.destination(index));
+            let arrival = door.tables[table].arrive(message);
+            let written_ns = match arrival {
+                Arrival::Answer { sent, .. } | Arrival::Late { sent } => sent.sent_ns,
+                _ => 0,
+            };
+            book.arrived(Transport::Udp, at, message, arrival, written_ns);
+        }
+        Ok(count)
+    }
+}
+
+impl Lane for Addressed {
+    fn waiting(&self) -> usize {
+        self.doors.iter().flat_map(|door| &door.tables).map(InFlight::waiting).sum()
+    }
+
+    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+        self.doors.iter_mut().try_for_each(|door| door.send(book, now))
+    }
+
+    fn receive(&mut self, book: &mut Book, until: u64) -> io::Result<bool> {
+        let mut has_received = false;
+        for index in 0..self.doors.len() {
+            while self.receive_from(index, book)? > 0 {
+                has_received = true;
+                if book.clock.now_ns().saturating_add(RECEIVE_NS) > until {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(has_received)
+    }
+
+    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+        let before = now.saturating_sub(book.timeout_ns());
+        for index in 0..self.doors.len() {
+            let mut tables = self.doors[index].tables.iter_mut();
+            if !tables.any(|table| table.oldest_sent_ns().is_some_and(|sent| sent < before)) {
+                continue;
+            }
+            // Answers that have come are not given up.
+            while self.receive_from(index, book)? == BATCH_COUNT {}
+            for table in &mut self.doors[index].tables {
+                while let Some(sent) = table.expire(before) {
+                    book.timed_out(Transport::Udp, sent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&self, watched: &mut Vec<libc::pollfd>) {
+        watched.extend(self.doors.iter().map(|door| batch::watch(&door.socket)));
+    }
+
+    fn warm_up(&mut self) -> io::Result<()> {
+        for door in &mut self.doors {
+            door.outgoing.send(&door.socket, 0, false)?;
+            self.incoming.receive(&door.socket)?;
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, clock: Clock) {
+        self.stamps = StampClock::new(clock);
+    }
+
+    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
+        for index in 0..self.doors.len() {
+            while self.receive_from(index, book)? == BATCH_COUNT {}
+            let door = &mut self.doors[index];
+            for table in &mut door.tables {
+                while let Some(sent) = table.expire(u64::MAX) {
+                    book.left(Transport::Udp, sent, is_broken_off);
+                }
+            }
+            book.tail.dropped += u64::from(batch::dropped(&door.socket));
+        }
+        Ok(())
+    }
+}
+
+impl Door {
+    fn open(server: SocketAddr, table_count: usize) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
+        // As much as the system grants: too little shows as drops, which are counted.
+        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
+        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+        let any: IpAddr = if server.is_ipv6() {
+            socket.set_only_v6(true)?;
+            // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
+            socket.set_freebind_v6(true)?;
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            socket.set_freebind_v4(true)?;
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        socket.bind(&SocketAddr::new(any, 0).into())?;
+        tell_destinations(&socket, server.is_ipv6())?;
+        // Without stamps the time of reading counts, and the report says so.
+        let _stamped = enable_stamps(&socket);
+        Ok(Self {
+            socket: socket.into(),
+            server,
+            tables: (0..table_count.max(1)).map(|_| InFlight::new()).collect(),
+            outgoing: Outgoing::to(server),
+            queued: Vec::with_capacity(BATCH_COUNT),
+        })
+    }
+
+    /// The table of an address.
+    fn table_of(&self, address: Option<IpAddr>) -> usize {
+        let hash = match address {
+            None => 0,
+            Some(IpAddr::V4(address)) => octet_hash::of(&address.octets()),
+            Some(IpAddr::V6(address)) => octet_hash::of(&address.octets()),
+        };
+        // Its upper half: the lower bits of a product depend on those of the factors alone.
+        (hash >> 32) as usize % self.tables.len()
+    }
+
+    fn send(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+        let (mut next, mut tries) = (0, 0);
+        while next < self.outgoing.count() && tries < SEND_TRIES_MAX {
+            tries += 1;
+            match self.outgoing.send(&self.socket, next, false) {
+                Ok(count) => {
+                    for index in next..next + count {
+                        let octets = self.outgoing.octets_of(index);
+                        book.queries(Transport::Udp, now).sent(self.queued[index].1, octets);
+                    }
+                    next += count;
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => book.tail.refusals += 1,
+                Err(error) if is_passing(&error) => std::thread::yield_now(),
+                Err(error) if is_of_its_source(&error) => {
+                    self.take_back(next, book, now);
+                    next += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for index in next..self.outgoing.count() {
+            self.take_back(index, book, now);
+        }
+        self.outgoing.clear();
+        self.queued.clear();
+        Ok(())
+    }
+
+    /// A message was not sent.
+    fn take_back(&mut self, index: usize, book: &mut Book, now: u64) {
+        let message = self.outgoing.message(index);
+        let id = u16::from_be_bytes([message[0], message[1]]);
+        if let Some(sent) = self.tables[self.queued[index].0].forget(id) {
+            book.unsent(sent);
+        }
+        book.queries(Transport::Udp, now).send_errors += 1;
+    }
+}
+
+/// The kernel takes no message from that address: it is none of this machine, or nothing leads on from it.
+fn is_of_its_source(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EINVAL
+                | libc::EADDRNOTAVAIL
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EMSGSIZE
+        )
+    )
+}

@@ -1,0 +1,208 @@
+//! A worker's share of a trace: whose turn it is, since when, and with which octets.
+
+use super::block::{Block, Entry};
+use super::dependents::Dependents;
+use super::pacing::Pacing;
+use super::{Late, Manner, Replay};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+/// After so long a worker without anything to send looks whether the reader has more.
+const LOOK_AGAIN_NS: u64 = 100_000;
+
+/// See the module.
+pub(crate) struct Feed {
+    manner: Manner,
+    blocks: Receiver<Block>,
+    home: Sender<Block>,
+    is_loaded: Arc<AtomicBool>,
+    block: Option<Block>,
+    next: usize,
+    /// The reader has given all that there is.
+    is_over: bool,
+    is_dry: bool,
+    is_crowded: bool,
+    dependents: Option<Dependents>,
+    /// What the last look found.
+    turn: Option<Turn>,
+    pacing: Pacing,
+}
+
+/// A query whose turn is next.
+#[derive(Clone, Copy)]
+struct Turn {
+    planned_ns: u64,
+    client: u32,
+    /// It waited for the one before it.
+    is_dependent: bool,
+}
+
+impl Feed {
+    pub(super) fn new(
+        replay: &Replay,
+        client_count: usize,
+        blocks: Receiver<Block>,
+        home: Sender<Block>,
+        is_loaded: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            manner: replay.manner,
+            blocks,
+            home,
+            is_loaded,
+            block: None,
+            next: 0,
+            is_over: false,
+            is_dry: false,
+            is_crowded: false,
+            dependents: replay.manner.is_dependent.then(|| Dependents::new(client_count)),
+            turn: None,
+            pacing: Pacing::default(),
+        }
+    }
+
+    /// Whether as much has been read ahead as may be, or all.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// Whether anything is still to be sent.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.look().is_some() || !self.is_over || self.head().is_some() || self.has_dependents()
+    }
+
+    /// The next query that is due: since when, and whose.
+    pub(crate) fn peek(&mut self, now: u64) -> Option<(u64, u32)> {
+        let Turn { planned_ns, client, .. } = self.look()?;
+        if self.manner.is_fast {
+            return Some((now, client));
+        }
+        (planned_ns <= now).then_some((planned_ns, client))
+    }
+
+    /// When the next is planned; `None` when that depends on answers.
+    pub(crate) fn next_ns(&mut self, now: u64) -> Option<u64> {
+        if let Some(turn) = self.look() {
+            return Some(if self.manner.is_fast { now } else { turn.planned_ns });
+        }
+        let is_unread = self.head().is_none() && !self.is_over;
+        is_unread.then_some(now + LOOK_AGAIN_NS)
+    }
+
+    /// Writes the query whose turn it is, and gives its length.
+    pub(crate) fn fill(&self, out: &mut [u8]) -> usize {
+        let message = match (self.turn, &self.dependents, &self.block) {
+            (Some(Turn { is_dependent: true, .. }), Some(dependents), _) => dependents.message(),
+            (Some(_), _, Some(block)) => block.entry(self.next).map_or(&[][..], |entry| block.message(entry)),
+            _ => &[],
+        };
+        out[..message.len()].copy_from_slice(message);
+        message.len()
+    }
+
+    /// It has been sent.
+    pub(crate) fn advance(&mut self, now: u64) {
+        let Some(turn) = self.turn.take() else { return };
+        match &mut self.dependents {
+            Some(dependents) if turn.is_dependent => dependents.advance(),
+            Some(dependents) => {
+                dependents.sent(turn.client);
+                self.next += 1;
+            }
+            None => self.next += 1,
+        }
+        self.pacing.sent(if self.manner.is_fast { now } else { turn.planned_ns }, now);
+    }
+
+    /// A query of a client was answered, or will not be.
+    pub(crate) fn settled(&mut self, client: u32, at_ns: u64) {
+        if let Some(dependents) = &mut self.dependents {
+            dependents.settled(client, at_ns);
+        }
+    }
+
+    /// Whether a query is so late that the run is to end; it is noted then.
+    pub(crate) fn is_too_late(&mut self, planned_ns: u64, now: u64) -> bool {
+        let Late::Stop(limit) = self.manner.late else { return false };
+        let late = Duration::from_nanos(now.saturating_sub(planned_ns));
+        let is_too_late = late > limit;
+        if is_too_late {
+            self.pacing.stopped.get_or_insert((Duration::from_nanos(planned_ns), late));
+        }
+        is_too_late
+    }
+
+    /// How near to the plan it all went out.
+    pub(crate) fn into_pacing(self) -> Pacing {
+        self.pacing
+    }
+
+    fn has_dependents(&self) -> bool {
+        self.dependents.as_ref().is_some_and(|dependents| !dependents.is_empty())
+    }
+
+    /// Finds the query whose turn is next, planned for now or later.
+    fn look(&mut self) -> Option<Turn> {
+        self.refill();
+        self.set_aside();
+        let own = self.head().filter(|entry| !self.must_wait(entry.client));
+        let own = own.map(|entry| Turn { planned_ns: entry.planned_ns, client: entry.client, is_dependent: false });
+        let freed = self.dependents.as_ref().and_then(Dependents::next);
+        let freed = freed.map(|(planned_ns, client)| Turn { planned_ns, client, is_dependent: true });
+        self.turn = match (own, freed) {
+            (Some(own), Some(freed)) if own.planned_ns < freed.planned_ns => Some(own),
+            (own, None) => own,
+            (_, freed) => freed,
+        };
+        self.turn
+    }
+
+    /// The next entry of the trace, as far as that has been read.
+    fn head(&self) -> Option<Entry> {
+        self.block.as_ref().and_then(|block| block.entry(self.next))
+    }
+
+    fn must_wait(&self, client: u32) -> bool {
+        self.dependents.as_ref().is_some_and(|dependents| dependents.must_wait(client))
+    }
+
+    /// Has the next entry at hand, if the reader has given it.
+    fn refill(&mut self) {
+        while self.head().is_none() && !self.is_over {
+            if let Some(block) = self.block.take() {
+                // A reader that is gone needs none.
+                let _sent = self.home.send(block);
+            }
+            match self.blocks.try_recv() {
+                Ok(block) => {
+                    self.next = 0;
+                    self.is_dry = false;
+                    self.block = Some(block);
+                }
+                Err(TryRecvError::Disconnected) => self.is_over = true,
+                Err(TryRecvError::Empty) => {
+                    self.pacing.dry += u64::from(!std::mem::replace(&mut self.is_dry, true));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Queries of clients that wait for an answer let those behind them pass.
+    fn set_aside(&mut self) {
+        let Some(mut dependents) = self.dependents.take() else { return };
+        while let Some(entry) = self.head().filter(|entry| dependents.must_wait(entry.client)) {
+            let is_held = self.block.as_ref().is_some_and(|block| dependents.hold(entry, block.message(entry)));
+            if !is_held {
+                self.pacing.crowded += u64::from(!std::mem::replace(&mut self.is_crowded, true));
+                break;
+            }
+            self.is_crowded = false;
+            self.next += 1;
+            self.refill();
+        }
+        self.dependents = Some(dependents);
+    }
+}

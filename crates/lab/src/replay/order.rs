@@ -1,0 +1,136 @@
+//! A trace in the order of time.
+//!
+//! A log is often written in the order in which answers came, and a capture from several queues in that of the queues.
+//! What stands behind something later is looked for as far as the memory for it goes.
+
+use crate::limits::REPLAY_REORDER_OCTETS;
+use ::trace::{Message, Reader, TraceError, Transport};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+
+/// Octets that a message takes beside its own.
+const MESSAGE_OCTETS_BESIDES: usize = 128;
+
+/// See the module.
+pub(super) struct Ordered {
+    trace: Reader,
+    /// Not, where the trace is in order as it stands.
+    is_sorting: bool,
+    waiting: BinaryHeap<Reverse<Held>>,
+    waiting_octets: usize,
+    octets_max: usize,
+    read: u64,
+    is_over: bool,
+    /// Why it cannot be read on; what came before is given first.
+    error: Option<TraceError>,
+    current: Option<Held>,
+}
+
+/// A message that waits, in the order of time and among equals in that of the trace.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    at_ns: u64,
+    number: u64,
+    source: SocketAddr,
+    destination: SocketAddr,
+    transport: Transport,
+    octets: Vec<u8>,
+}
+
+impl Ordered {
+    pub(super) fn new(trace: Reader, is_sorting: bool) -> Self {
+        Self {
+            trace,
+            is_sorting,
+            waiting: BinaryHeap::new(),
+            waiting_octets: 0,
+            octets_max: REPLAY_REORDER_OCTETS,
+            read: 0,
+            is_over: false,
+            error: None,
+            current: None,
+        }
+    }
+
+    /// The next message; `None` at the end.
+    ///
+    /// # Errors
+    /// When the trace cannot be read on, after all that came before.
+    pub(super) fn next(&mut self) -> Result<Option<Message<'_>>, TraceError> {
+        if !self.is_sorting {
+            return self.trace.next();
+        }
+        while !self.is_over && self.waiting_octets < self.octets_max {
+            self.read_one();
+        }
+        self.current = self.waiting.pop().map(|Reverse(held)| held);
+        let Some(held) = &self.current else { return self.error.take().map_or(Ok(None), Err) };
+        self.waiting_octets -= held.octets.len() + MESSAGE_OCTETS_BESIDES;
+        let Held { at_ns, source, destination, transport, .. } = *held;
+        Ok(Some(Message { at_ns, source, destination, transport, octets: &held.octets }))
+    }
+
+    fn read_one(&mut self) {
+        match self.trace.next() {
+            Ok(Some(message)) => {
+                let Message { at_ns, source, destination, transport, octets } = message;
+                self.waiting_octets += octets.len() + MESSAGE_OCTETS_BESIDES;
+                let (number, octets) = (self.read, octets.to_vec());
+                self.waiting.push(Reverse(Held { at_ns, number, source, destination, transport, octets }));
+                self.read += 1;
+            }
+            Ok(None) => self.is_over = true,
+            Err(error) => (self.is_over, self.error) = (true, Some(error)),
+        }
+    }
+
+    /// Whether a message was earlier than the one before it, as the trace stands.
+    pub(super) const fn is_out_of_order(&self) -> bool {
+        self.trace.tally().backwards > 0
+    }
+
+    /// Records that something is missing for.
+    pub(super) fn lost(&self) -> u64 {
+        self.trace.tally().lost()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::trace::{Format, Options, Writer, open};
+
+    /// The times of a trace with messages at these times, in a memory for so many of them.
+    fn times(name: &str, at: &[u64], room: usize) -> Vec<(u64, u8)> {
+        let path = std::env::temp_dir().join(format!("catlab-order-{name}-{}.txt", std::process::id()));
+        let mut writer = Writer::create(&path, Format::Text).unwrap();
+        let place = SocketAddr::from(([192, 0, 2, 1], 53));
+        for (number, &at_ns) in at.iter().enumerate() {
+            let mut octets = [0; 12];
+            octets[1] = number as u8;
+            let transport = Transport::Udp;
+            writer.write(&Message { at_ns, source: place, destination: place, transport, octets: &octets }).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut ordered = Ordered::new(open(&path, &Options::default()).unwrap(), true);
+        ordered.octets_max = room * (12 + MESSAGE_OCTETS_BESIDES);
+        let mut times = Vec::new();
+        while let Some(message) = ordered.next().unwrap() {
+            times.push((message.at_ns, message.octets[1]));
+        }
+        std::fs::remove_file(path).unwrap();
+        assert_eq!((times.len(), ordered.waiting_octets), (at.len(), 0));
+        times
+    }
+
+    #[test]
+    fn what_stands_behind_something_later_comes_before_it() {
+        assert_eq!(times("all", &[5, 3, 9, 3, 1], 100), [(1, 4), (3, 1), (3, 3), (5, 0), (9, 2)]);
+    }
+
+    #[test]
+    fn it_is_looked_for_as_far_as_memory_goes() {
+        assert_eq!(times("some", &[5, 3, 9, 4, 1, 10], 3), [(3, 1), (4, 3), (1, 4), (5, 0), (9, 2), (10, 5)]);
+    }
+}

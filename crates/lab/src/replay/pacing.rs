@@ -1,0 +1,82 @@
+//! How near to its plan a worker sent, by its own word.
+
+use crate::measure;
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Pacing {
+    /// Queries that went out.
+    pub sent: u64,
+    /// When the first and the last of them did, from the start of the run.
+    pub span_ns: Option<(u64, u64)>,
+    /// How much longer or shorter the time from one query to the next was than planned; nanoseconds.
+    pub interval_error: Histogram<u64>,
+    /// How often it had nothing to send because the trace had not been read that far.
+    pub dry: u64,
+    /// How often queries that wait for their turn left no room for others (dependent queries).
+    pub crowded: u64,
+    /// The query that was so late that the run ended: when it was planned, and how late it was.
+    pub stopped: Option<(Duration, Duration)>,
+    last_lag_ns: Option<u64>,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            sent: 0,
+            span_ns: None,
+            interval_error: measure::fresh(),
+            dry: 0,
+            crowded: 0,
+            stopped: None,
+            last_lag_ns: None,
+        }
+    }
+}
+
+impl Pacing {
+    /// A query that was planned then went out now.
+    pub(super) fn sent(&mut self, planned_ns: u64, now_ns: u64) {
+        self.sent += 1;
+        let first_ns = self.span_ns.map_or(now_ns, |(first_ns, _)| first_ns);
+        self.span_ns = Some((first_ns, now_ns));
+        let lag_ns = now_ns.saturating_sub(planned_ns);
+        if let Some(last_lag_ns) = self.last_lag_ns.replace(lag_ns) {
+            measure::record(&mut self.interval_error, lag_ns.abs_diff(last_lag_ns));
+        }
+    }
+
+    /// Adds another worker's.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.span_ns = match (self.span_ns, other.span_ns) {
+            (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),
+            (one, two) => one.or(two),
+        };
+        self.interval_error.add(&other.interval_error).expect("histograms that grow take any value");
+        self.dry += other.dry;
+        self.crowded += other.crowded;
+        self.stopped = self.stopped.or(other.stopped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_of_neighbours_and_workers_add_up() {
+        let (mut one, mut two) = (Pacing::default(), Pacing::default());
+        // 5, 5, 45 and 15 late: the same, 40 more, 30 less.
+        for (planned_ns, now_ns) in [(0, 5), (100, 105), (200, 245), (300, 315)] {
+            one.sent(planned_ns, now_ns);
+        }
+        two.sent(1, 2);
+        one.merge(&two);
+        assert_eq!((one.sent, one.span_ns, one.interval_error.len()), (5, Some((2, 315)), 3));
+        assert_eq!((one.interval_error.min(), one.interval_error.max()), (1, 40));
+        assert_eq!(one.interval_error.value_at_quantile(0.6), 30);
+    }
+}

@@ -1,0 +1,170 @@
+//! Which messages of a trace are sent, and when.
+//!
+//! Both readings of a trace go through here and nowhere else, in the same order: what changes queries on the way
+//! belongs in front of [`Picker::pick`], and must do the same both times.
+
+use super::timeline::Timeline;
+use crate::engine::Transport;
+use crate::limits::QUERY_OCTETS_MAX;
+use ::trace::Message;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Which part of a trace is sent, how fast, and over what.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Selection {
+    /// What was seen earlier than so long after the first message is left out.
+    pub from: Duration,
+    /// So is what was seen then or later.
+    pub until: Option<Duration>,
+    /// No more queries than this.
+    pub limit: Option<u64>,
+    /// So many seconds of the trace in one second.
+    pub speed: f64,
+    /// All of them over this transport; otherwise each over its own.
+    pub transport: Option<Transport>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { from: Duration::ZERO, until: None, limit: None, speed: 1.0, transport: None }
+    }
+}
+
+/// A query that is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Query<'m> {
+    /// From the start of the run; not earlier than the one before.
+    pub(super) planned_ns: u64,
+    pub(super) source: IpAddr,
+    pub(super) transport: Transport,
+    pub(super) octets: &'m [u8],
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pick<'m> {
+    Query(Query<'m>),
+    Nothing,
+    /// Nothing that follows is wanted.
+    End,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Picker {
+    selection: Selection,
+    pub(super) timeline: Timeline,
+    /// When the first query that is sent was seen.
+    first_ns: Option<u64>,
+    picked: u64,
+    /// Messages that are responses.
+    pub(super) responses: u64,
+    /// Queries with more octets than the engine sends.
+    pub(super) too_long: u64,
+}
+
+impl Picker {
+    pub(super) fn new(selection: Selection) -> Self {
+        Self { selection, timeline: Timeline::default(), first_ns: None, picked: 0, responses: 0, too_long: 0 }
+    }
+
+    /// Says what becomes of the next message.
+    pub(super) fn pick<'m>(&mut self, message: &Message<'m>) -> Pick<'m> {
+        let Selection { from, until, limit, speed, transport } = self.selection;
+        if limit.is_some_and(|limit| self.picked >= limit) {
+            return Pick::End;
+        }
+        let elapsed_ns = self.timeline.advance(message.at_ns);
+        if until.is_some_and(|until| u128::from(elapsed_ns) >= until.as_nanos()) {
+            return Pick::End;
+        }
+        if u128::from(elapsed_ns) < from.as_nanos() {
+            return Pick::Nothing;
+        }
+        if message.is_response() {
+            self.responses += 1;
+            return Pick::Nothing;
+        }
+        if message.octets.len() > QUERY_OCTETS_MAX {
+            self.too_long += 1;
+            return Pick::Nothing;
+        }
+        self.picked += 1;
+        // The run begins with its first query, not with what the trace has before it.
+        let since_ns = elapsed_ns - *self.first_ns.get_or_insert(elapsed_ns);
+        Pick::Query(Query {
+            planned_ns: (since_ns as f64 / speed) as u64,
+            source: message.source.ip().to_canonical(),
+            transport: transport.unwrap_or_else(|| transport_of(message.transport)),
+            octets: message.octets,
+        })
+    }
+}
+
+/// The engine's word for it.
+const fn transport_of(recorded: ::trace::Transport) -> Transport {
+    match recorded {
+        ::trace::Transport::Udp => Transport::Udp,
+        ::trace::Transport::Tcp => Transport::Tcp,
+        ::trace::Transport::Dot => Transport::Dot,
+        ::trace::Transport::Doh => Transport::Doh,
+        ::trace::Transport::Doq => Transport::Doq,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn picked(selection: Selection, messages: &[(u64, Vec<u8>)]) -> (Vec<(u64, usize)>, Picker) {
+        let mut picker = Picker::new(selection);
+        let mut queries = Vec::new();
+        for (at_ns, octets) in messages {
+            let place = SocketAddr::from(([192, 0, 2, 1], 53));
+            let transport = ::trace::Transport::Udp;
+            let message = Message { at_ns: *at_ns, source: place, destination: place, transport, octets };
+            match picker.pick(&message) {
+                Pick::Query(query) => queries.push((query.planned_ns, query.octets.len())),
+                Pick::Nothing => {}
+                Pick::End => break,
+            }
+        }
+        (queries, picker)
+    }
+
+    /// A query each second, and before it, half a second earlier, a response.
+    fn messages() -> Vec<(u64, Vec<u8>)> {
+        let query = |second: u64| (second * SECOND, vec![0; 12 + second as usize]);
+        let response = |second: u64| (second * SECOND - SECOND / 2, vec![0x80; 12]);
+        (1..=5).flat_map(|second| [response(second), query(second)]).collect()
+    }
+
+    #[test]
+    fn queries_begin_at_zero_and_keep_their_distances() {
+        let (queries, picker) = picked(Selection::default(), &messages());
+        assert_eq!(queries, [(0, 13), (SECOND, 14), (2 * SECOND, 15), (3 * SECOND, 16), (4 * SECOND, 17)]);
+        assert_eq!((picker.responses, picker.too_long), (5, 0));
+    }
+
+    #[test]
+    fn a_part_is_as_long_as_it_was() {
+        // The first message is the response, half a second before the first query.
+        let from = Duration::from_millis(1_500);
+        let until = Some(Duration::from_millis(3_500));
+        let (queries, _) = picked(Selection { from, until, ..Selection::default() }, &messages());
+        assert_eq!(queries, [(0, 14), (SECOND, 15)]);
+        let (queries, _) = picked(Selection { limit: Some(2), speed: 4.0, ..Selection::default() }, &messages());
+        assert_eq!(queries, [(0, 13), (SECOND / 4, 14)]);
+    }
+
+    #[test]
+    fn what_is_longer_than_the_engine_sends_is_counted() {
+        let (queries, picker) =
+            picked(Selection::default(), &[(0, vec![0; QUERY_OCTETS_MAX]), (1, vec![0; QUERY_OCTETS_MAX + 1])]);
+        assert_eq!((queries, picker.too_long), (vec![(0, QUERY_OCTETS_MAX)], 1));
+    }
+}

@@ -1,0 +1,162 @@
+//! The first reading of a trace: who asks, how often, over what time.
+
+use super::ReplayError;
+use super::order::Ordered;
+use super::picker::{Pick, Picker, Selection};
+use crate::engine::Transport;
+use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
+use ::trace::Options;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Nanoseconds in a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// One who asks over one transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Client {
+    pub(super) address: IpAddr,
+    pub(super) transport: Transport,
+    /// The number of its source: addresses in the order in which they first ask.
+    pub(super) source: u32,
+}
+
+/// What a trace asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// In the order in which they first ask.
+    pub(super) clients: Vec<Client>,
+    /// Their numbers.
+    pub(super) numbers: HashMap<(IpAddr, Transport), u32>,
+    source_count: usize,
+    /// Queries that are to be sent.
+    pub queries: u64,
+    /// When the last of them is planned.
+    pub last_ns: u64,
+    /// How many are planned in each second of the run, as far as a run goes.
+    pub(crate) by_second: Vec<u32>,
+    /// Responses among what was selected; they are not sent.
+    pub responses: u64,
+    /// Queries that have more octets than are sent.
+    pub too_long: u64,
+    /// Whether the trace is not in the order of time, so that it is put in order.
+    pub is_sorted: bool,
+    /// Messages that were recorded earlier than one before them, and stand too far behind it to be put in order.
+    pub backwards: u64,
+    /// Times that made no sense beside the one before.
+    pub jumps: u64,
+    /// Frames, segments and lines that something is missing for (`catlab trace info` says what).
+    pub lost: u64,
+    /// Why the trace could not be read to its end, if so.
+    pub damaged: Option<String>,
+}
+
+impl Survey {
+    /// Reads a trace; once more if it turns out not to be in the order of time.
+    ///
+    /// # Errors
+    /// When it cannot be read at all, has no query, or more sources than are told apart.
+    pub fn take(path: &Path, options: &Options, selection: Selection) -> Result<Self, ReplayError> {
+        match Self::read(path, options, selection, false)? {
+            Some(survey) => Ok(survey),
+            None => Ok(Self::read(path, options, selection, true)?.unwrap_or_default()),
+        }
+    }
+
+    /// Gives none for a trace that is not in order, unless it is sorted.
+    fn read(
+        path: &Path,
+        options: &Options,
+        selection: Selection,
+        is_sorting: bool,
+    ) -> Result<Option<Self>, ReplayError> {
+        let trace = ::trace::open(path, options).map_err(|error| ReplayError::Trace(path.to_owned(), error))?;
+        let mut trace = Ordered::new(trace, is_sorting);
+        let mut picker = Picker::new(selection);
+        let (mut survey, mut sources) = (Self::default(), HashMap::new());
+        loop {
+            match trace.next() {
+                Ok(None) => break,
+                // What came before it stands.
+                Err(error) => {
+                    survey.damaged = Some(error.to_string());
+                    break;
+                }
+                Ok(Some(message)) => match picker.pick(&message) {
+                    Pick::End => break,
+                    Pick::Nothing => {}
+                    Pick::Query(query) => {
+                        survey.queries += 1;
+                        survey.plan(query.planned_ns);
+                        survey.meet(query.source, query.transport, &mut sources)?;
+                    }
+                },
+            }
+            if !is_sorting && trace.is_out_of_order() {
+                return Ok(None);
+            }
+        }
+        if survey.queries == 0 {
+            return Err(match survey.damaged {
+                Some(reason) => ReplayError::Unreadable(path.to_owned(), reason),
+                None => ReplayError::NoQuery(path.to_owned()),
+            });
+        }
+        survey.source_count = sources.len();
+        (survey.responses, survey.too_long) = (picker.responses, picker.too_long);
+        (survey.backwards, survey.jumps) = (picker.timeline.backwards, picker.timeline.jumps);
+        (survey.lost, survey.is_sorted) = (trace.lost(), is_sorting);
+        Ok(Some(survey))
+    }
+
+    fn plan(&mut self, planned_ns: u64) {
+        self.last_ns = planned_ns;
+        let second = planned_ns / SECOND_NS;
+        if second > RUN_MAX.as_secs() {
+            return;
+        }
+        if self.by_second.len() <= second as usize {
+            self.by_second.resize(second as usize + 1, 0);
+        }
+        self.by_second[second as usize] += 1;
+    }
+
+    fn meet(
+        &mut self,
+        address: IpAddr,
+        transport: Transport,
+        sources: &mut HashMap<IpAddr, u32>,
+    ) -> Result<(), ReplayError> {
+        if self.numbers.contains_key(&(address, transport)) {
+            return Ok(());
+        }
+        let next = sources.len() as u32;
+        let source = *sources.entry(address).or_insert(next);
+        if self.clients.len() == REPLAY_SOURCES_MAX {
+            return Err(ReplayError::Sources);
+        }
+        self.numbers.insert((address, transport), self.clients.len() as u32);
+        self.clients.push(Client { address, transport, source });
+        Ok(())
+    }
+
+    /// Addresses that ask.
+    #[must_use]
+    pub const fn source_count(&self) -> usize {
+        self.source_count
+    }
+
+    /// Addresses that ask, once for each transport that they use.
+    #[must_use]
+    pub const fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// From the first query to the last.
+    #[must_use]
+    pub const fn duration(&self) -> Duration {
+        Duration::from_nanos(self.last_ns)
+    }
+}

@@ -1,0 +1,103 @@
+//! The time of a trace as it can be sent again: it begins at zero and never goes back.
+
+use crate::limits::{TRACE_BACK_MAX, TRACE_GAP_MAX};
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    last_ns: Option<u64>,
+    /// A time far from all before it: one that is broken, or the first after a clock was set. The next one tells.
+    away_ns: Option<u64>,
+    elapsed_ns: u64,
+    /// Messages that were recorded earlier than one before them: they are as late as that one.
+    pub(super) backwards: u64,
+    /// Times that lie so far from those before that nothing passes between.
+    pub(super) jumps: u64,
+}
+
+/// From one time to the next.
+enum Step {
+    /// So much later.
+    On(u64),
+    /// A little earlier, as where several queues of a network card are captured.
+    Back,
+    /// Too far to be true.
+    Jump,
+}
+
+impl Step {
+    fn between(last_ns: u64, at_ns: u64) -> Self {
+        let (on, back) = (at_ns.saturating_sub(last_ns), last_ns.saturating_sub(at_ns));
+        if u128::from(on) > TRACE_GAP_MAX.as_nanos() || u128::from(back) > TRACE_BACK_MAX.as_nanos() {
+            Self::Jump
+        } else if back > 0 {
+            Self::Back
+        } else {
+            Self::On(on)
+        }
+    }
+}
+
+impl Timeline {
+    /// Nanoseconds since the first message, of one that was recorded at `at_ns`.
+    pub(super) fn advance(&mut self, at_ns: u64) -> u64 {
+        let last_ns = *self.last_ns.get_or_insert(at_ns);
+        match (Step::between(last_ns, at_ns), self.away_ns) {
+            (Step::On(step), _) => self.go_on(at_ns, step),
+            (Step::Back, _) => self.backwards += 1,
+            (Step::Jump, None) => self.jump(at_ns),
+            (Step::Jump, Some(away_ns)) => match Step::between(away_ns, at_ns) {
+                // The clock was set.
+                Step::On(step) => self.go_on(at_ns, step),
+                Step::Back => self.backwards += 1,
+                Step::Jump => self.jump(at_ns),
+            },
+        }
+        self.elapsed_ns
+    }
+
+    fn go_on(&mut self, at_ns: u64, step: u64) {
+        self.elapsed_ns = self.elapsed_ns.saturating_add(step);
+        (self.last_ns, self.away_ns) = (Some(at_ns), None);
+    }
+
+    fn jump(&mut self, at_ns: u64) {
+        self.jumps += 1;
+        self.away_ns = Some(at_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn times(recorded: &[u64]) -> (Vec<u64>, u64, u64) {
+        let mut timeline = Timeline::default();
+        let elapsed = recorded.iter().map(|&at| timeline.advance(at)).collect();
+        (elapsed, timeline.backwards, timeline.jumps)
+    }
+
+    #[test]
+    fn it_begins_at_zero_and_does_not_go_back() {
+        let start = 1_700_000_000 * SECOND;
+        let recorded = [start, start + 30, start + 10, start + 20, start + 40];
+        assert_eq!(times(&recorded), (vec![0, 30, 30, 30, 40], 2, 0));
+    }
+
+    #[test]
+    fn one_absurd_time_costs_nothing() {
+        let start = 1_700_000_000 * SECOND;
+        for absurd in [0, 1, start - 3_600 * SECOND, start + 90_000 * SECOND, u64::MAX] {
+            let recorded = [start, start + SECOND, absurd, start + 2 * SECOND, start + 3 * SECOND];
+            assert_eq!(times(&recorded), (vec![0, SECOND, SECOND, 2 * SECOND, 3 * SECOND], 0, 1), "{absurd}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_goes_on_from_there() {
+        let recorded = [500 * SECOND, 501 * SECOND, 9 * SECOND, 10 * SECOND];
+        assert_eq!(times(&recorded), (vec![0, SECOND, SECOND, 2 * SECOND], 0, 1));
+    }
+}

@@ -1,0 +1,360 @@
+//! Traces that are sent again, judged where they arrive: each query once, with its octets, in order, its source kept
+//! apart from others.
+#[path = "support/far_end.rs"]
+mod far_end;
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "support/traffic.rs"]
+mod traffic;
+
+use far_end::{Arrival, FarEnd};
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport};
+use lab::population::Server;
+use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
+use lab::report::{Rules, Summary, Validity};
+use lab::workload::Workload;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use support::Folder;
+use trace::{Format, Message, Writer};
+use traffic::number;
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+const MS: u64 = 1_000_000;
+/// Some day.
+const START_NS: u64 = 1_500_000_000 * 1_000 * MS;
+
+/// Query `number`: no two have the same name, and their lengths differ.
+fn query(number: u64) -> Vec<u8> {
+    let name: Name = format!("q{number}.{}example", "x.".repeat(number as usize % 5)).parse().unwrap();
+    let builder = MessageBuilder::query(number as u16 ^ 0x5A5A, name.as_ref(), Rtype::AAAA);
+    let builder = if number.is_multiple_of(3) { builder.edns(1_232, true) } else { builder };
+    builder.header(|header| header.rd = number.is_multiple_of(2)).build()
+}
+
+/// A query of a trace: when, from whom, over what.
+struct Line {
+    at_ns: u64,
+    source: SocketAddr,
+    transport: trace::Transport,
+}
+
+fn line(at_ns: u64, network: [u8; 3], source: u64) -> Line {
+    let [one, two, three] = network;
+    let source = SocketAddr::from((Ipv4Addr::new(one, two, three, source as u8 + 1), 1_024 + source as u16));
+    Line { at_ns, source, transport: trace::Transport::Udp }
+}
+
+/// Writes them as a trace, each with the query of its number, and an answer behind each seventh.
+fn written(folder: &Folder, lines: &[Line]) -> PathBuf {
+    let path = folder.path().join("trace.txt");
+    let mut writer = Writer::create(&path, Format::Text).unwrap();
+    let server = SocketAddr::from(([192, 0, 2, 53], 53));
+    for (number, line) in lines.iter().enumerate() {
+        let mut octets = query(number as u64);
+        let Line { at_ns, source, transport } = *line;
+        let at_ns = START_NS + at_ns;
+        writer.write(&Message { at_ns, source, destination: server, transport, octets: &octets }).unwrap();
+        if number.is_multiple_of(7) {
+            octets[2] |= 0x80;
+            writer.write(&Message { at_ns, source: server, destination: source, transport, octets: &octets }).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
+    let server = Server { address: server.ip(), port: Some(server.port()) };
+    Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024 }
+}
+
+fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
+    Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
+}
+
+fn plan(replay: Replay, worker_count: usize) -> Plan {
+    Plan {
+        worker_count,
+        timeout: Duration::from_secs(2),
+        socket_count: 2,
+        tls: TlsPlan { is_insecure: true, ..TlsPlan::default() },
+        ..Plan::new(replay.servers().collect(), Workload::traced(), Pace::Traced(replay))
+    }
+}
+
+fn measure(plan: &Plan) -> (Outcome, Summary) {
+    let (outcome, _) = traffic::measure(plan);
+    let summary = Summary::new(plan, &outcome, &Rules::default());
+    (outcome, summary)
+}
+
+/// What arrived is what the trace says: each query once, octet for octet but for the ID, those of a source in order and
+/// from one place, which is no other's. Gives the place of each source.
+fn judge(arrivals: &[Arrival], lines: &[Line]) -> BTreeMap<SocketAddr, SocketAddr> {
+    let mut numbers: Vec<u64> = arrivals.iter().map(|arrival| number(&arrival.octets)).collect();
+    let mut places = BTreeMap::new();
+    let mut last = BTreeMap::new();
+    for (arrival, &number) in arrivals.iter().zip(&numbers) {
+        assert_eq!(arrival.octets[2..], query(number)[2..], "{number}");
+        let source = lines[number as usize].source;
+        let place = *places.entry(source).or_insert(arrival.from);
+        assert_eq!(place, arrival.from, "{source}");
+        let before = last.insert(source, number);
+        assert!(before.is_none_or(|before| before < number), "{source}: {number} after {before:?}");
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..lines.len() as u64).collect::<Vec<_>>());
+    let apart: BTreeSet<SocketAddr> = places.values().copied().collect();
+    assert_eq!(apart.len(), places.len());
+    places
+}
+
+/// A thousand queries of forty sources in two seconds.
+fn lines(network: [u8; 3]) -> Vec<Line> {
+    (0..1_000).map(|number| line(2 * MS * number, network, number * number % 40)).collect()
+}
+
+#[test]
+fn every_query_arrives_once_with_its_octets_from_a_place_of_its_source() {
+    let folder = Folder::new("replay-places");
+    let lines = lines([10, 20, 30]);
+    let path = written(&folder, &lines);
+    for (word, workers) in [("prefix", 1), ("prefix=127.64.0.0/10", 2), ("sockets", 1), ("sockets", 2)] {
+        let far_end = FarEnd::start(Duration::ZERO);
+        let route = route(far_end.address, Some(word.parse().unwrap()));
+        let replay = replay(&path, Selection::default(), Manner::default(), &route);
+        let (outcome, summary) = measure(&plan(replay, workers));
+        let places = judge(&far_end.end(), &lines);
+        let total = &outcome.total;
+        assert_eq!((total.sent, total.answered, total.send_errors), (1_000, 1_000, 0), "{word}: {summary:?}");
+        let addresses: BTreeSet<_> = places.values().map(|place| place.ip()).collect();
+        assert_eq!(addresses.len(), if word == "sockets" { 1 } else { places.len() }, "{word}");
+        let figures = summary.replay.unwrap();
+        assert_eq!((figures.replay.queries, figures.replay.responses), (1_000, 143), "{word}");
+        assert_eq!(figures.replay.sources as usize, places.len(), "{word}");
+        assert_eq!((figures.send_error_us.unwrap().n, figures.second_rate_error.unwrap().n), (1_000, 2), "{word}");
+        assert!(figures.rate_error.is_some_and(f64::is_finite), "{word}");
+        // Of neighbours in each worker.
+        assert_eq!(figures.interval_error_us.unwrap().n, 1_000 - workers as u64, "{word}");
+    }
+}
+
+#[test]
+fn sources_whose_addresses_are_here_keep_them() {
+    let folder = Folder::new("replay-addresses");
+    let lines = lines([127, 77, 3]);
+    let path = written(&folder, &lines);
+    let far_end = FarEnd::start(Duration::ZERO);
+    let replay = replay(&path, Selection::default(), Manner::default(), &route(far_end.address, None));
+    assert_eq!(replay.sources(), Sources::Addresses);
+    let (outcome, _) = measure(&plan(replay, 2));
+    let places = judge(&far_end.end(), &lines);
+    assert!(places.iter().all(|(source, place)| source.ip() == place.ip()), "{places:?}");
+    assert_eq!(outcome.total.answered, 1_000);
+}
+
+#[test]
+fn each_transport_has_a_connection_for_each_of_its_sources() {
+    let folder = Folder::new("replay-transports");
+    let lines: Vec<Line> = (0..1_000)
+        .map(|number| {
+            let source = number % 35;
+            let transport = trace::Transport::ALL[source as usize % 5];
+            Line { transport, ..line(2 * MS * number, [10, 0, 0], source) }
+        })
+        .collect();
+    let path = written(&folder, &lines);
+    let echo = Echo::start(&EchoPlan::new(&Transport::ALL).unwrap()).unwrap();
+    let ports = Transport::ALL.into_iter().map(|transport| (transport, echo.address(transport).port())).collect();
+    let route = Route { ports, ..route(echo.address(Transport::Udp), None) };
+    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    let (outcome, _) = measure(&plan(replay, 2));
+    assert_eq!((outcome.total.sent, outcome.total.answered), (1_000, 1_000));
+    for (index, transport) in Transport::ALL.into_iter().enumerate() {
+        let expected = lines.iter().filter(|line| line.transport as usize == index).count() as u64;
+        assert_eq!(echo.counts().queries_of(transport), expected, "{transport}");
+        if transport != Transport::Udp {
+            assert_eq!(echo.counts().connections_of(transport), 7, "{transport}");
+        }
+    }
+}
+
+#[test]
+fn a_silent_source_closes_and_one_transport_may_be_forced_on_all() {
+    let folder = Folder::new("replay-idle");
+    // Two bursts of ten sources, each of half a second, four seconds apart.
+    let lines: Vec<Line> = (0..100)
+        .map(|number| line(number % 50 * 10 * MS + number / 50 * 4_500 * MS, [10, 0, 0], number % 10))
+        .collect();
+    let path = written(&folder, &lines);
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Tcp]).unwrap()).unwrap();
+    let selection = Selection { transport: Some(Transport::Tcp), ..Selection::default() };
+    let replay = replay(&path, selection, Manner::default(), &route(echo.address(Transport::Tcp), None));
+    let mut plan = plan(replay, 1);
+    plan.habits.idle_timeout = Some(Duration::from_millis(1_200));
+    let (outcome, _) = measure(&plan);
+    assert_eq!((outcome.total.sent, outcome.total.answered), (100, 100));
+    assert_eq!((echo.counts().queries_of(Transport::Tcp), echo.counts().connections_of(Transport::Tcp)), (100, 20));
+}
+
+#[test]
+fn a_dependent_query_waits_for_the_answer_before_it() {
+    const DELAY: Duration = Duration::from_millis(15);
+    let folder = Folder::new("replay-dependent");
+    // In the trace they come ten times as fast.
+    let lines: Vec<Line> = (0..300).map(|number| line(MS / 4 * number, [10, 0, 0], number % 6)).collect();
+    let path = written(&folder, &lines);
+    for is_fast in [false, true] {
+        let far_end = FarEnd::start(DELAY);
+        let manner = Manner { is_dependent: true, is_fast, late: Late::Slip };
+        let replay = replay(&path, Selection::default(), manner, &route(far_end.address, None));
+        let (outcome, summary) = measure(&plan(replay, 1));
+        let arrivals = far_end.end();
+        judge(&arrivals, &lines);
+        assert_eq!((outcome.total.sent, outcome.total.answered), (300, 300), "{summary:?}");
+        let mut last = BTreeMap::new();
+        for arrival in &arrivals {
+            if let Some(before) = last.insert(arrival.from, arrival.at) {
+                assert!(arrival.at.duration_since(before) >= DELAY, "{:?}", arrival.at.duration_since(before));
+            }
+        }
+        assert!(summary.replay.unwrap().replay.dependent);
+    }
+}
+
+#[test]
+fn dependent_queries_go_on_when_answers_do_not_come() {
+    let folder = Folder::new("replay-silent");
+    let lines: Vec<Line> = (0..20).map(|number| line(MS * number, [10, 0, 0], number % 4)).collect();
+    let path = written(&folder, &lines);
+    // Nobody reads it.
+    let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let manner = Manner { is_dependent: true, is_fast: true, late: Late::Slip };
+    for sources in [Sources::Sockets, "prefix".parse().unwrap()] {
+        let route = route(silent.local_addr().unwrap(), Some(sources));
+        let replay = replay(&path, Selection::default(), manner, &route);
+        let plan = Plan { timeout: Duration::from_millis(100), ..plan(replay, 1) };
+        let (outcome, _) = measure(&plan);
+        assert_eq!((outcome.total.sent, outcome.total.timed_out), (20, 20), "{sources}");
+    }
+}
+
+#[test]
+fn fast_takes_no_account_of_time_and_speed_divides_it() {
+    let folder = Folder::new("replay-fast");
+    // An hour of queries.
+    let lines: Vec<Line> = (0..200).map(|number| line(18_000 * MS * number, [10, 0, 0], number % 9)).collect();
+    let path = written(&folder, &lines);
+    let fast = (Selection::default(), Manner { is_fast: true, ..Manner::default() });
+    let quick = (Selection { speed: 3_600.0, ..Selection::default() }, Manner::default());
+    for (selection, manner) in [fast, quick] {
+        let far_end = FarEnd::start(Duration::ZERO);
+        let replay = replay(&path, selection, manner, &route(far_end.address, None));
+        let (outcome, summary) = measure(&plan(replay, 1));
+        judge(&far_end.end(), &lines);
+        assert_eq!(outcome.total.answered, 200);
+        // Minutes would do; an hour would not.
+        assert!(outcome.second_count < 600, "{}", outcome.second_count);
+        let figures = summary.replay.unwrap();
+        assert_eq!(figures.send_error_us.is_none(), manner.is_fast);
+        assert_eq!(figures.replay.timing, if manner.is_fast { "fast" } else { "trace" });
+    }
+}
+
+#[test]
+fn a_part_of_a_trace_is_sent_from_its_first_query_on() {
+    let folder = Folder::new("replay-part");
+    let lines: Vec<Line> = (0..100).map(|number| line(100 * MS * number, [10, 0, 0], number % 9)).collect();
+    let path = written(&folder, &lines);
+    let far_end = FarEnd::start(Duration::ZERO);
+    let (from, until) = (Duration::from_secs(4), Some(Duration::from_secs(5)));
+    let selection = Selection { from, until, limit: Some(8), ..Selection::default() };
+    let replay = replay(&path, selection, Manner::default(), &route(far_end.address, None));
+    assert_eq!((replay.survey().queries, replay.duration()), (8, Duration::from_millis(700)));
+    measure(&plan(replay, 1));
+    let numbers: Vec<u64> = far_end.end().iter().map(|arrival| number(&arrival.octets)).collect();
+    assert_eq!(numbers, (40..48).collect::<Vec<_>>());
+}
+
+/// More than any machine sends in that time.
+fn too_many(folder: &Folder) -> PathBuf {
+    let lines: Vec<Line> = (0..20_000).map(|number| line(50 * number, [10, 0, 0], number % 50)).collect();
+    written(folder, &lines)
+}
+
+#[test]
+fn a_run_that_falls_behind_slips_or_stops_and_says_so() {
+    let folder = Folder::new("replay-late");
+    let path = too_many(&folder);
+    // Nobody reads it.
+    let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let route = route(silent.local_addr().unwrap(), None);
+    let run = |late| {
+        let replay = replay(&path, Selection::default(), Manner { late, ..Manner::default() }, &route);
+        measure(&Plan { timeout: Duration::from_millis(100), ..plan(replay, 1) })
+    };
+    let (outcome, summary) = run(Late::Slip);
+    assert_eq!((outcome.total.sent, outcome.is_interrupted), (20_000, false));
+    let figures = summary.replay.unwrap();
+    assert_eq!((&figures.replay.late[..], figures.replay.stopped), ("slip", None));
+    let (outcome, summary) = run(Late::Stop(Duration::from_micros(500)));
+    assert!(outcome.total.sent < 20_000 && outcome.is_interrupted, "{}", outcome.total.sent);
+    let figures = summary.replay.unwrap();
+    let [planned, late_us] = figures.replay.stopped.unwrap();
+    assert!(&figures.replay.late == "stop" && planned < 0.001 && late_us > 500.0, "{:?}", figures.replay);
+    let Validity { valid, reasons } = summary.validity;
+    assert!(!valid && reasons.concat().contains("it was stopped"), "{reasons:?}");
+}
+
+/// A real trace, its queries all over UDP and in so many seconds.
+fn real(file: &str, limit: Option<u64>, seconds: f64) {
+    let Some(path) = support::data(file) else { return };
+    let far_end = FarEnd::start(Duration::ZERO);
+    let route = route(far_end.address, None);
+    let whole = Selection { limit, transport: Some(Transport::Udp), ..Selection::default() };
+    let known = replay(&path, whole, Manner::default(), &route);
+    let speed = known.duration().as_secs_f64() / seconds;
+    let replay = replay(&path, Selection { speed, ..whole }, Manner::default(), &route);
+    let (queries, sources) = (replay.survey().queries, replay.survey().source_count());
+    let (outcome, summary) = measure(&plan(replay, 1));
+    let mut arrived = BTreeMap::<Vec<u8>, i64>::new();
+    let arrivals = far_end.end();
+    for arrival in &arrivals {
+        *arrived.entry(arrival.octets[2..].to_vec()).or_default() += 1;
+    }
+    let mut reader = trace::open(&path, &trace::Options::default()).unwrap();
+    let mut recorded = Vec::new();
+    while let Some(message) = reader.next().unwrap() {
+        if !message.is_response() {
+            recorded.push((message.at_ns, message.octets[2..].to_vec()));
+        }
+    }
+    recorded.sort_by_key(|(at_ns, _)| *at_ns);
+    for (_, octets) in recorded.into_iter().take(queries as usize) {
+        *arrived.entry(octets).or_default() -= 1;
+    }
+    let wrong = arrived.values().filter(|count| **count != 0).count();
+    println!("{file}: {queries} queries of {sources} sources, speed {speed:.1}, {wrong} wrong");
+    assert_eq!((wrong, outcome.total.sent), (0, queries), "{summary:?}");
+    let told = summary.replay.unwrap().replay;
+    assert_eq!((told.backwards, told.jumps), (0, 0), "{file}");
+    let places: BTreeSet<SocketAddr> = arrivals.iter().map(|arrival| arrival.from).collect();
+    assert_eq!(places.len(), sources);
+}
+
+#[test]
+fn the_queries_of_a_root_server_arrive_as_they_were() {
+    real("captures/lroot-20161006-1354-knot-live.pcap.xz", None, 8.0);
+}
+
+#[test]
+fn the_queries_of_a_log_arrive_as_they_were() {
+    real("queries/wrccdc-zeek-dns.log.gz", Some(4_000), 4.0);
+}

@@ -1,0 +1,187 @@
+//! `catlab replay` as a program: what it leaves behind, and what it refuses with which words.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::Transport;
+use lab::report::Run;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use support::Folder;
+use trace::{Format, Message, Writer};
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
+
+/// A trace of so many queries, a millisecond apart, of so many sources below 10.0.0.0.
+fn trace(folder: &Folder, name: &str, count: u64, sources: u64) -> PathBuf {
+    let path = folder.path().join(name);
+    let format = if name.ends_with(".pcap") { Format::Capture } else { Format::Text };
+    let mut writer = Writer::create(&path, format).unwrap();
+    for number in 0..count {
+        let qname: Name = format!("q{number}.example").parse().unwrap();
+        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + (number % sources) as u32);
+        let (source, destination) = (SocketAddr::from((source, 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
+        let (at_ns, transport) = (1_700_000_000_000_000_000 + 1_000_000 * number, trace::Transport::Udp);
+        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn replay(trace: &Path, server: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(CATLAB);
+    command.env_remove("CATLAB_ALLOW").arg("replay").arg(trace).args(["--quiet", "--server", server]).args(more);
+    command
+}
+
+/// Exit code, standard output and standard error.
+fn ended(output: &Output) -> (i32, String, String) {
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn echo() -> (Echo, String) {
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let address = echo.address(Transport::Udp).to_string();
+    (echo, address)
+}
+
+#[test]
+fn a_run_leaves_its_send_errors_and_how_it_was_sent() {
+    let folder = Folder::new("replay-folder");
+    let (trace, out) = (trace(&folder, "trace.txt", 1_500, 300), folder.path().join("run"));
+    let (_echo, address) = echo();
+    let output = replay(&trace, &address, &["--parquet", "--out"]).arg(&out).output().unwrap();
+    let (code, text, error) = ended(&output);
+    // 1 is a run that was late, on a machine that does other things too.
+    assert!(matches!(code, 0 | 1), "{text}{error}");
+    for (label, what) in [
+        ("send error", "worst"),
+        ("intervals", "than in the trace"),
+        ("rate error", "over the run; of 2 seconds"),
+        ("replay", "1500 queries of 300 sources (prefix=127.0.0.0/8) at speed 1; late: slip"),
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(label) && line.contains(what)), "{label}: {text}");
+    }
+    let summary = std::fs::read_to_string(out.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    for figure in ["q1", "p50", "q3", "p99", "max"] {
+        assert!(summary["send_error_us"][figure].is_f64(), "{figure}: {summary}");
+        assert!(summary["interval_error_us"][figure].is_f64(), "{figure}: {summary}");
+        assert!(summary["second_rate_error"][figure].is_f64(), "{figure}: {summary}");
+    }
+    assert!(summary["rate_error"].is_f64() && summary["sent"] == 1_500 && summary["answered"] == 1_500, "{summary}");
+    assert_eq!((&summary["replay"]["late"], &summary["replay"]["timing"]), (&"slip".into(), &"trace".into()));
+    assert_eq!(summary["per_query"]["rows"], 1_500);
+    let run = Run::read(&out).unwrap();
+    let figures = run.summary.unwrap().replay.unwrap();
+    assert_eq!((figures.send_error_us.unwrap().n, figures.replay.sources), (1_500, 300));
+    let drawn = Command::new(CATLAB).arg("report").arg(&out).arg("--out").arg(folder.path().join("page.html")).output();
+    assert!(drawn.unwrap().status.success());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence() {
+    let folder = Folder::new("replay-refused");
+    let (few, many) = (trace(&folder, "few.txt", 10, 3), trace(&folder, "many.txt", 400, 400));
+    let empty = folder.path().join("empty.txt");
+    std::fs::write(&empty, "# catlab trace 1\n").unwrap();
+    let garbage = folder.path().join("garbage.bin");
+    std::fs::write(&garbage, [0x55; 64]).unwrap();
+    let long = folder.path().join("long.txt");
+    let twice = std::fs::read_to_string(&few).unwrap().replace("1700000000.009", "1700080000.009");
+    let later = twice.lines().next_back().unwrap().replace("1700080000.009", "1700160000.009");
+    std::fs::write(&long, format!("{twice}{later}\n")).unwrap();
+    let here = "127.0.0.1:9";
+    for (trace, server, more, reason) in [
+        (few.as_path(), "192.0.2.1", &[][..], "add --i-own-this-target"),
+        (Path::new("-"), here, &[], "cannot come from a pipe"),
+        (&empty, here, &[], "empty.txt: no query in it"),
+        (&garbage, here, &[], "garbage.bin: no format that is known"),
+        (&folder.path().join("missing.pcap"), here, &[], "missing.pcap: No such file"),
+        (&few, here, &["--from", "1s"], "none in the part that is wanted"),
+        (&few, here, &["--sources", "addresses"], "10.0.0.0 is a source of the trace and no address of this machine"),
+        (&few, "[::1]:9", &["--sources", "prefix"], "none of its address family"),
+        (&few, here, &["--sources", "prefix=192.0.2.0/24"], "192.0.2.0/24 is none of this machine"),
+        (&few, here, &["--sources", "everywhere"], "write addresses, sockets, prefix"),
+        (&few, here, &["--speed", "0"], "no speed"),
+        (&few, here, &["--speed", "2", "--fast"], "cannot be used with"),
+        (&long, here, &[], "44.4 hours, and a run may be 24"),
+    ] {
+        let (code, text, error) = ended(&replay(trace, server, more).output().unwrap());
+        assert_eq!(code, 2, "{more:?}: {text}{error}");
+        assert!(error.contains(reason), "{more:?}: {error}");
+    }
+    // Fewer files than sources.
+    let line =
+        format!("ulimit -n 300; exec {CATLAB} replay {} --quiet --server {here} --sources sockets", many.display());
+    let (code, _, error) = ended(&Command::new("sh").args(["-c", &line]).output().unwrap());
+    assert!(code == 2 && error.contains("would be 656 open files, and this process may have 300"), "{error}");
+}
+
+#[test]
+fn a_damaged_trace_is_sent_as_far_as_it_goes() {
+    let folder = Folder::new("replay-damaged");
+    let whole = trace(&folder, "whole.pcap", 100, 5);
+    let octets = std::fs::read(&whole).unwrap();
+    let cut = folder.path().join("cut.pcap");
+    std::fs::write(&cut, &octets[..octets.len() / 2]).unwrap();
+    let (echo, address) = echo();
+    let out = folder.path().join("run");
+    let output = replay(&cut, &address, &["--lag-limit", "10s", "--out"]).arg(&out).output().unwrap();
+    let (code, text, error) = ended(&output);
+    assert!(code == 1 && text.contains("the trace is damaged"), "{code}: {text}{error}");
+    let sent = Run::read(&out).unwrap().summary.unwrap().total.sent;
+    assert!((45..=50).contains(&sent) && echo.counts().queries_of(Transport::Udp) == sent, "{sent}: {text}");
+}
+
+#[test]
+fn every_address_is_a_source_where_a_route_calls_it_local() {
+    let folder = Folder::new("replay-local");
+    let path = folder.path().join("trace.txt");
+    let mut writer = Writer::create(&path, Format::Text).unwrap();
+    let server = SocketAddr::from(([192, 0, 2, 1], 53));
+    for number in 0..400_u32 {
+        let qname: Name = format!("q{number}.example").parse().unwrap();
+        let octets = MessageBuilder::query(0, qname.as_ref(), Rtype::A).build();
+        let source: std::net::IpAddr = if number.is_multiple_of(2) {
+            Ipv4Addr::from(0xCB00_7100 + number % 100).into()
+        } else {
+            std::net::Ipv6Addr::from((0x2001_0DB8_0077_u128 << 80) + u128::from(number % 100)).into()
+        };
+        let (source, transport) = (SocketAddr::new(source, 4_711), [trace::Transport::Udp, trace::Transport::Tcp]);
+        let (at_ns, transport) = (2_000_000 * u64::from(number), transport[number as usize / 200]);
+        writer.write(&Message { at_ns, source, destination: server, transport, octets: &octets }).unwrap();
+    }
+    writer.finish().unwrap();
+    let network = "ip link set lo up && ip route add local 203.0.113.0/24 dev lo && \
+                   ip -6 route add local 2001:db8:77::/48 dev lo";
+    let inside = |line: &str| Command::new("unshare").args(["-rn", "sh", "-c", line]).stdin(Stdio::null()).output();
+    if !inside(network).is_ok_and(|output| output.status.success()) {
+        println!("skipped: the right to make a network is not there");
+        return;
+    }
+    let echo = |address: &str, name: &str| {
+        let told = folder.path().join(name);
+        format!("{CATLAB} echo --address {address} --ports udp=5300,tcp=5300 > {} & {name}=$!", told.display())
+    };
+    let out = folder.path().join("run");
+    let told = format!("grep -q tcp {0}/four && grep -q tcp {0}/six", folder.path().display());
+    let listening = format!("for i in $(seq 300); do {told} && break; sleep 0.1; done");
+    let more = format!("--server 127.0.0.1:5300,[::1]:5300 --lag-limit 10s --out {}", out.display());
+    let run = format!("{CATLAB} replay {} --quiet {more}; code=$?", path.display());
+    let echoes = format!("{}; {}", echo("127.0.0.1", "four"), echo("::1", "six"));
+    let line = format!("{network}; {echoes}; {listening}; {run}; kill $four $six; wait; exit $code");
+    let (code, text, error) = ended(&inside(&line).unwrap());
+    assert_eq!(code, 0, "{text}{error}");
+    let summary = Run::read(&out).unwrap().summary.unwrap();
+    assert_eq!((summary.total.sent, summary.total.answered), (400, 400), "{text}{error}");
+    assert_eq!(summary.transports[&Transport::Tcp].answered, 200, "{text}{error}");
+    let told = summary.replay.unwrap().replay;
+    assert_eq!((&told.source_mode[..], told.sources), ("addresses", 100), "{text}{error}");
+}
