@@ -20,7 +20,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace info day.pcap.xz
   catlab trace info --json dnstap.log
   catlab trace convert day.pcapng.zst --out day.txt.gz
-  awk '$12 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
+  awk '$13 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
   catlab trace convert day.pcap --out day.catrace

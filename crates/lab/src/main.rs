@@ -104,6 +104,7 @@ enum Comparison {
 }
 
 fn main() -> ExitCode {
+    end_with_the_reader();
     match Cli::parse().command {
         Command::Compare(Compare { servers: Some(Comparison::Answers(compare)), .. }) => {
             command_answers::main(&compare)
@@ -122,6 +123,17 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
+}
+
+/// Whoever reads what is printed may have enough of it (`catlab trace info FILE | head`), which is no bug to be told.
+fn end_with_the_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }
 
 /// Counts how often the user has asked to stop: Ctrl-C, or a signal that ends programs.

@@ -2,7 +2,7 @@
 use lab::trace::{Transport, read_dnsperf, read_pcap, read_rpl_raw};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -108,6 +108,23 @@ fn profiles_ask_as_they_say() {
     let told = info(&own);
     assert!(told["queries"] == 500 && told["transports"]["doq"] == 500, "{told}");
     assert!(told["clients"] == 20 && told["ipv6_queries"] == 500, "{told}");
+}
+
+#[test]
+fn who_has_read_enough_ends_it_without_a_word() {
+    let folder = Folder::new("enough");
+    let file = folder.file("even.catrace");
+    trace(&["synth", "--interval", "1ms", "--count", "100000", "--out", &file]);
+    for arguments in [&["info", &file][..], &["convert", &file, "--to", "text", "--out", "-"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+        command.arg("trace").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Nobody reads any of it.
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{Body, Entry, SettingsChange};
 use crate::io::{AdminError, NodeId, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
+use crate::policy::External;
 use wire::name::Name;
 use wire::number::Rcode;
 
@@ -53,6 +54,9 @@ pub(crate) struct UpdateCommand {
     pub(crate) source: [u8; 16],
     /// How it came; not said below feature level 2.
     pub(crate) transport: Option<Transport>,
+    /// What the daemons of `external` rules said to the node that took it; that is believed as its word on the
+    /// signature is. Of feature level 2, where there is anything.
+    pub(crate) external: External,
     pub(crate) message: Vec<u8>,
 }
 
@@ -92,7 +96,11 @@ impl Command {
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::Update(update) => {
-                out.u8(if update.transport.is_some() { 7 } else { 1 });
+                out.u8(match (update.transport, update.external.is_empty()) {
+                    (None, _) => 1,
+                    (Some(_), true) => 7,
+                    (Some(_), false) => 12,
+                });
                 out.fixed(&update.identity);
                 out.name(&update.key_name);
                 out.u64(update.time_signed);
@@ -100,6 +108,9 @@ impl Command {
                 out.fixed(&update.source);
                 if let Some(transport) = update.transport {
                     out.bool(transport == Transport::Tcp);
+                    if !update.external.is_empty() {
+                        update.external.encode(out);
+                    }
                 }
                 out.octets(&update.message);
             }
@@ -136,15 +147,19 @@ impl Command {
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(match from.u8()? {
-            kind @ (1 | 7) => Self::Update(UpdateCommand {
+            kind @ (1 | 7 | 12) => Self::Update(UpdateCommand {
                 identity: from.array()?,
                 key_name: from.name()?,
                 time_signed: from.u64()?,
                 fudge: from.u16()?,
                 source: from.array()?,
                 transport: match kind {
-                    7 => Some(if from.bool()? { Transport::Tcp } else { Transport::Udp }),
-                    _ => None,
+                    1 => None,
+                    _ => Some(if from.bool()? { Transport::Tcp } else { Transport::Udp }),
+                },
+                external: match kind {
+                    12 => Some(External::decode(from)?).filter(|said| !said.is_empty()).ok_or(DecodeError::Unknown)?,
+                    _ => External::default(),
                 },
                 message: from.octets(UPDATE_OCTETS_MAX)?.to_vec(),
             }),

@@ -13,7 +13,7 @@
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::policy::Policy;
+use crate::policy::{External, Policy};
 pub use crate::replica::Membership;
 use crate::secrets::DataKey;
 use core::net::{IpAddr, SocketAddr};
@@ -145,6 +145,8 @@ pub struct UpdateRequest {
     /// The zone that it is for, when by what this node shows (no such zone, no grant, not serving) it is to be
     /// refused. A repeat is told what the first one was all the same, and a node that may be behind finds out first.
     pub refused_for: Option<ZoneId>,
+    /// What the daemons of `external` rules said to this node, where there are any.
+    pub external: External,
 }
 
 /// What the client of an UPDATE is to be told.
@@ -541,7 +543,7 @@ pub enum AdminError {
     ZoneUnknown,
     /// The contents changed since the caller read them.
     ZoneChanged,
-    /// The records are no zone: no SOA at the apex, two of them, or an owner outside.
+    /// The records are no zone: no SOA at the apex, two of them, or an owner outside. Also what our own code panics at.
     ZoneInvalid,
     /// A key of that name is there already, with another secret.
     KeyExists,
@@ -657,6 +659,15 @@ pub enum FatalReason {
     MemoryFull,
     /// What was read back from this replica's own files is damaged.
     Damaged,
+    /// Our own code panicked at a committed entry. Whoever went on without it would hold another state than the others.
+    /// What was committed is known on disk by now, so a start comes to the same entry.
+    ApplyPanicked {
+        /// Of the entry.
+        index: u64,
+    },
+    /// Our own code panicked at a change that this leader carried out before it proposed it: the memory of its zones is
+    /// not to be trusted. The change is in no log, and another leads by now, if there is another.
+    CarryOutPanicked,
 }
 
 /// Something to do.

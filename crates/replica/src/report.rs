@@ -270,8 +270,9 @@ impl Replica {
         }
     }
 
+    /// Also when it is about to end because its state is not to be trusted.
     pub(crate) const fn is_fenced(&self) -> bool {
-        self.fenced
+        self.fenced || self.ending.is_some()
     }
 
     pub(crate) fn set_serving(&mut self, serving: Serving) {

@@ -251,3 +251,12 @@ pub(crate) const GIVE_BACK_OCTETS_MIN: usize = 1 << 20;
 pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
 /// Parts of a backup that wait to be sent.
 pub(crate) const BACKUP_PARTS_MAX: usize = 4;
+
+/// Threads that ask the daemons of `external` rules.
+pub(crate) const EXTERNAL_THREADS: usize = 4;
+/// Time from the arrival of an update in which all daemons that it depends on have to have answered.
+pub(crate) const EXTERNAL_WAIT_MS: u64 = 1_000;
+/// Updates that wait for daemons to be asked.
+pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
+/// Time between two lines of the log that say that a daemon does not answer.
+pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;

@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     InUse = 6,
     /// The node was removed from its cluster.
     Removed = 7,
+    /// This software cannot apply an entry that the cluster has committed: a start alone comes to the same entry.
+    Unappliable = 8,
 }
 
 /// The table of exit codes in `--help`.
@@ -32,7 +34,8 @@ Exit codes:
   4  no node answers, or there is no leader
   5  refused by the cluster
   6  an address or a directory is in use
-  7  the node was removed from its cluster";
+  7  the node was removed from its cluster
+  8  this software cannot apply what the cluster has committed";
 
 /// An error for a person.
 #[derive(Debug)]

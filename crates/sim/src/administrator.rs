@@ -1,14 +1,18 @@
-//! The administrator: imports, replaces and removes zones, changes options and keys, takes the clients' right to update
-//! away for a while, gives votes and takes them, hands the leadership over, one command after the other, through any
-//! member. And those who ask for linearizable reads.
+//! The administrator: imports, replaces and removes zones, changes options, keys and policies, takes the clients' right
+//! to update away for a while, gives votes and takes them, lets members join and go, hands the leadership over, one
+//! command after the other, through any member. And those who ask for linearizable reads.
 
+use crate::membership;
+use crate::policies::POLICIES;
 use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
-use crate::updates::{self, KEY, OTHER_KEY, SECRET, apex_records, main_records, main_zone, name, zone_id};
+use crate::updates::{self, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, main_records, main_zone, name, zone_id};
 use replica::io::{
     AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
     SerialPolicyOption, StaleOption, ZoneOptions,
 };
+use replica::policy::text::parse_policy;
+use std::sync::Arc;
 use wire::number::Rtype;
 use zone::Record;
 
@@ -18,6 +22,8 @@ const IMPORTED: u64 = 4;
 const PAUSE_US: (u64, u64) = (100_000, 900_000);
 /// Pause between two reads.
 const READ_PAUSE_US: (u64, u64) = (20_000, 200_000);
+/// Commands that are about members, in parts of a million, in runs that have such.
+const MEMBERS_PPM: u64 = 450_000;
 /// Records of a zone that takes several chunks.
 const LARGE: u64 = 2_500;
 
@@ -28,6 +34,10 @@ pub(crate) struct Administrator {
     is_revoked: bool,
     /// It was so at some time.
     was_revoked: bool,
+    /// The policy that is asked for next, or was last.
+    policy: u64,
+    /// The clients' key is known to have its second secret; the first may be void.
+    is_rolled: bool,
     rng: Rng,
 }
 
@@ -44,6 +54,12 @@ struct Current {
     is_single: bool,
     /// Whether it gives the clients' key its grant.
     grants: bool,
+    /// Whether it takes somebody's vote.
+    takes_vote: bool,
+    /// The policy that it sets.
+    policy: Option<u64>,
+    /// Whether it gives the clients' key its second secret.
+    rolls: bool,
 }
 
 /// What the clients' key may do.
@@ -57,7 +73,7 @@ fn revoke() -> AdminCommand {
 
 impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { current: None, is_revoked: false, was_revoked: false, rng }
+        Self { current: None, is_revoked: false, was_revoked: false, policy: 0, is_rolled: false, rng }
     }
 
     /// Whether the clients' key is not known to have its grant.
@@ -68,6 +84,21 @@ impl Administrator {
     /// Whether the clients' key may have been without its grant at any time.
     pub(crate) const fn was_revoked(&self) -> bool {
         self.was_revoked
+    }
+
+    /// What clients sign with: the second secret as soon as it is known to be there, and so before the first is void.
+    pub(crate) const fn secret(&self) -> &'static [u8] {
+        SECRETS[self.is_rolled as usize]
+    }
+
+    /// A number below `below`.
+    pub(crate) fn draw(&mut self, below: u64) -> u64 {
+        self.rng.below(below)
+    }
+
+    /// One of these.
+    pub(crate) fn pick(&mut self, ids: &[NodeId]) -> Option<NodeId> {
+        self.rng.pick(ids).copied()
     }
 
     /// Whether a command waits for its outcome.
@@ -84,13 +115,14 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     let key = |key: &str, nonce| AdminCommand::AddKey {
         name: name(key),
         algorithm: KeyAlgorithm::HmacSha256,
-        secret: SECRET.to_vec(),
+        secret: SECRETS[0].to_vec(),
         nonce: [nonce; 12],
     };
     vec![
         AdminCommand::AddZone { zone, options: ZoneOptions { ack, ..ZoneOptions::default() }, contents },
         key(KEY, 1),
         key(OTHER_KEY, 2),
+        key(RULED_KEY, 3),
         grant(),
     ]
 }
@@ -127,7 +159,13 @@ impl Simulation {
         if matches!(&command, AdminCommand::Revoke { key, right, .. } if is_of_clients(key, *right)) {
             (self.administrator.is_revoked, self.administrator.was_revoked) = (true, true);
         }
-        self.administrator.current = Some(Current { request_id, to, zone, is_news, is_single, grants });
+        let takes_vote = membership::takes_vote(&command);
+        self.membership.on_command(&command);
+        let policy = matches!(command, AdminCommand::SetPolicy { .. }).then_some(self.administrator.policy);
+        policy.into_iter().for_each(|policy| self.oracle.policy_asked(policy));
+        let rolls = matches!(command, AdminCommand::RollKey { .. });
+        let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls };
+        self.administrator.current = Some(current);
         self.deliver(to, Input::Admin { request_id, command });
     }
 
@@ -142,8 +180,11 @@ impl Simulation {
             None => None,
         };
         match command {
-            Some((to, command, zone)) => self.send_command(to, command, zone, false),
-            None => self.next_command(),
+            // Choosing may have ended the machine that was to be asked.
+            Some((to, command, zone)) if self.machines[&to].replica.is_some() => {
+                self.send_command(to, command, zone, false);
+            }
+            _ => self.next_command(),
         }
     }
 
@@ -156,10 +197,13 @@ impl Simulation {
         if self.administrator.is_revoked {
             return Some((grant(), None));
         }
+        if self.setup.changes_members && self.administrator.rng.happens(MEMBERS_PPM) {
+            return self.choose_membership().map(|command| (command, None));
+        }
         let rng = &mut self.administrator.rng;
         let apex = format!("z{}.test.", rng.below(IMPORTED));
         let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };
-        let (draw, salt, nonce) = (rng.below(12), rng.below(200) as u8 + 32, rng.octets());
+        let (draw, salt, nonce) = (rng.below(14), rng.below(200) as u8 + 32, rng.octets());
         let zone = zone_id(&apex);
         let is_there = self.oracle.imported_mut(&zone.apex).now.clone();
         let options = ZoneOptions {
@@ -190,10 +234,27 @@ impl Simulation {
             8 if salt % 2 == 0 => Some((revoke(), None)),
             8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
             // Twice as often given as taken, so that the cluster can bear to lose some.
-            9 => Some((AdminCommand::SetVote { id: member, votes: salt % 3 != 0 }, None)),
+            9 => {
+                let votes = salt % 3 != 0 || self.membership.has_dead();
+                Some((AdminCommand::SetVote { id: member, votes }, None))
+            }
+            12 => Some((self.set_policy(salt), None)),
+            // Once in a run: a command that comes true late does nothing more then.
+            13 if self.administrator.is_rolled => Some((AdminCommand::RetireKey { name: name(KEY) }, None)),
+            13 => Some((AdminCommand::RollKey { name: name(KEY), secret: SECRETS[1].to_vec(), nonce }, None)),
             10 => Some((AdminCommand::TransferLeader { to: Some(member) }, None)),
             _ => Some((AdminCommand::TransferLeader { to: None }, None)),
         }
+    }
+
+    fn set_policy(&mut self, salt: u8) -> AdminCommand {
+        self.administrator.policy = u64::from(salt) % POLICIES;
+        let rules = match self.administrator.policy {
+            0 => String::new(),
+            policy => updates::rules_of(policy),
+        };
+        let policy = parse_policy(&rules).expect("the simulator's own rules are rules");
+        AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy) }
     }
 
     /// A member says what became of a command.
@@ -204,6 +265,16 @@ impl Simulation {
         let Some(current) = self.administrator.current.take_if(is_current) else { return };
         self.count.commands_done += u64::from(result.is_ok());
         self.administrator.is_revoked &= !(current.grants && result.is_ok());
+        self.administrator.is_rolled |= current.rolls && result.is_ok();
+        if let Some(policy) = current.policy {
+            let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
+            self.oracle.policy_settled(policy, is_done);
+        }
+        match result {
+            Ok(AdminReply::Joined { id }) => self.joined(id),
+            Err(AdminError::Unknown) if current.takes_vote => self.membership.note_uncertain(),
+            _ => {}
+        }
         if let Some((apex, count)) = current.zone {
             let imported = self.oracle.imported_mut(&name(&apex));
             match result {
@@ -223,7 +294,12 @@ impl Simulation {
 
     /// A member died: what it was told to do has an unknown outcome.
     pub(crate) fn administrator_forgets(&mut self, id: NodeId) {
-        if self.administrator.current.take_if(|current| current.to == id).is_some_and(|current| !current.is_single) {
+        let Some(current) = self.administrator.current.take_if(|current| current.to == id) else { return };
+        if current.takes_vote {
+            self.membership.note_uncertain();
+        }
+        current.policy.into_iter().for_each(|policy| self.oracle.policy_settled(policy, None));
+        if !current.is_single {
             self.next_command();
         }
     }

@@ -3,11 +3,13 @@
 
 use crate::clock::WALL_START_MS;
 use crate::invariants::Checked;
+use crate::policies::POLICIES;
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::simulation::{Event, Simulation};
 use crate::updates::{self, Kind, REGISTERS};
 use replica::io::{Input, NodeId, Right, Serving, Transport, UpdateRequest, Verdict, Verified};
+use replica::policy::External;
 use replica::update::{Authenticated, authenticate};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -142,8 +144,8 @@ impl Simulation {
         let clock_error_s = self.clients.clients[client].clock_error_s;
         let true_s = (WALL_START_MS + self.events.now_us() / 1_000) / 1_000;
         let time_signed = true_s.saturating_add_signed(clock_error_s);
-        let update =
-            self.oracle.add(kind, Clients::source(client), |number, kind| updates::compose(number, kind, time_signed));
+        let (source, secret) = (Clients::source(client), self.administrator.secret());
+        let update = self.oracle.add(kind, source, |number, kind| updates::compose(number, kind, time_signed, secret));
         self.clients.clients[client].current = Some((update, 0));
         self.client_sends(client, to);
     }
@@ -153,9 +155,10 @@ impl Simulation {
             return only;
         }
         let listens = |id: &NodeId| self.machines[id].serves();
-        let up: Vec<_> = self.setup.ids().into_iter().filter(listens).collect();
+        let ids = self.ids();
+        let up: Vec<_> = ids.iter().copied().filter(listens).collect();
         let rng = &mut self.clients.rng;
-        let any = 1 + rng.below(self.setup.members);
+        let any = ids[rng.below(ids.len() as u64) as usize];
         if rng.happens(100_000) { any } else { rng.pick(&up).copied().unwrap_or(any) }
     }
 
@@ -169,7 +172,9 @@ impl Simulation {
             (0..50, Some((register, _)), _) => Kind::Set { register },
             (50..65, Some((register, from)), _) => Kind::Swap { register, from },
             (65..73, Some((register, _)), _) => Kind::FailedSwap { register },
-            (73..91, _, Some(from)) => Kind::Count { from },
+            (73..86, _, Some(from)) => Kind::Count { from },
+            (86..89, ..) => Kind::Ruled { policy: self.oracle.policies().newest().max(1) },
+            (89..91, ..) => Kind::Ruled { policy: 1 + self.clients.rng.below(POLICIES - 1) },
             (91..94, ..) => Kind::Outside,
             (94..97, ..) => Kind::Ungranted,
             _ => Kind::Nothing,
@@ -198,10 +203,11 @@ impl Simulation {
         if newest == 0 {
             return;
         }
+        let ids = self.ids();
         let rng = &mut self.clients.rng;
         let update = newest - rng.below(RECENT.min(newest));
         let is_stranger = rng.happens(300_000);
-        let to = 1 + rng.below(self.setup.members);
+        let to = ids[rng.below(ids.len() as u64) as usize];
         // Of two strangers with one message the first is the sender: only what was told has one.
         if self.oracle.update(update).told.is_some() {
             self.send_request(Request { update, to, client: None, is_stranger });
@@ -238,18 +244,21 @@ impl Simulation {
         let was_told = self.oracle.update(update).told.is_some();
         self.clients.requests.insert(request_id, (request, was_told));
         self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
-        let (transport, refused_for) = (Transport::Udp, self.refused_for(to, &verified));
-        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
+        let (transport, refused_for) = (Transport::Udp, self.refused_for(to, update, &verified));
+        let external = External::default();
+        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for, external };
         self.deliver(to, Input::Update(request));
         Ok(())
     }
 
     /// What the shell of a member would refuse by what the member shows.
-    fn refused_for(&self, to: NodeId, verified: &Verified) -> Option<ZoneId> {
+    fn refused_for(&self, to: NodeId, update: u64, verified: &Verified) -> Option<ZoneId> {
         let replica = self.machines[&to].replica.as_ref()?;
         let zone = updates::main_zone();
         let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
-        let is_granted = replica.is_granted(&verified.key_name, &zone, Right::Update);
+        // Every other one is taken by a shell that knows of rules which grant it: the leader's word counts.
+        let is_ruled = matches!(self.oracle.update(update).kind, Kind::Ruled { .. }) && update.is_multiple_of(2);
+        let is_granted = is_ruled || replica.is_granted(&verified.key_name, &zone, Right::Update);
         (!is_open || !is_granted).then_some(zone)
     }
 
@@ -287,8 +296,13 @@ impl Simulation {
                 }
                 self.oracle.update_mut(number).undone += 1;
                 self.count.refused_early += 1;
+                let update = self.oracle.update(number);
+                if !update.may_be_told(Rcode::REFUSED) && self.machines[&id].serves() {
+                    let what = format!("{id} refuses update {number}: {update:?}");
+                    return Err(self.violation("policies_hold_when_told", what));
+                }
                 // It says nothing of another copy that is under way.
-                if matches!(self.oracle.update(number).kind, Kind::Ungranted) {
+                if matches!(self.oracle.update(number).kind, Kind::Ungranted | Kind::Ruled { .. }) {
                     Says::Outcome(Rcode::REFUSED)
                 } else {
                     Says::NotDone
@@ -314,11 +328,18 @@ impl Simulation {
         let published = replica.zones().published();
         let update = (number, oracle.update(number));
         let was_revoked = administrator.was_revoked();
+        let is_ruled = before.is_none() && matches!(update.1.kind, Kind::Ruled { .. });
+        if is_ruled && !update.1.may_be_told(rcode) {
+            let what = format!("{id} says {rcode:?} to update {number}: {:?}", update.1);
+            return Err(self.violation("policies_hold_when_told", what));
+        }
         let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
         told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         if self.setup.all_live {
             self.look_everywhere(number)?;
         }
+        self.count.policy_granted += u64::from(is_ruled && rcode == Rcode::NOERROR);
+        self.count.policy_refused += u64::from(is_ruled && rcode == Rcode::REFUSED);
         self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
         if before.is_some() {
             self.count.repeats_told += 1;

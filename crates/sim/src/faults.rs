@@ -40,7 +40,7 @@ impl Simulation {
         if !self.has_faults {
             return Ok(());
         }
-        let id = 1 + self.faults_rng.below(self.setup.members);
+        let id = self.any();
         let draw = self.faults_rng.below(100);
         self.trace.note(self.events.now_us(), id, "fault", &[draw], &[]);
         match draw {
@@ -51,7 +51,7 @@ impl Simulation {
             42..48 => self.die_all(),
             48..66 => self.cut(),
             66..74 => {
-                let other = 1 + self.faults_rng.below(self.setup.members);
+                let other = self.any();
                 if other != id {
                     self.links_break(id, other);
                 }
@@ -79,6 +79,11 @@ impl Simulation {
         Ok(())
     }
 
+    fn any(&mut self) -> NodeId {
+        let ids = self.ids();
+        ids[self.faults_rng.below(ids.len() as u64) as usize]
+    }
+
     /// Something that went wrong ends.
     pub(crate) fn mend(&mut self, fault: Fault) -> Checked {
         match fault {
@@ -96,7 +101,7 @@ impl Simulation {
 
     /// The leader dies in the middle of the next write.
     pub(crate) fn doom_leader(&mut self) {
-        let any = 1 + self.faults_rng.below(self.setup.members);
+        let any = self.any();
         let id = self.leader().unwrap_or(any);
         self.machine(id).is_doomed = true;
         self.events.after(DOOM_US, Event::Mend(Fault::Doom { id }));
@@ -116,13 +121,13 @@ impl Simulation {
     }
 
     fn die_all(&mut self) {
-        for id in self.setup.ids() {
+        for id in self.ids() {
             self.die(id, DOWN_US, true);
         }
     }
 
     fn cut(&mut self) {
-        let ids = self.setup.ids();
+        let ids = self.ids();
         self.network.cut_drawn(&ids);
         self.links_time_out();
         self.count.partitions += 1;
@@ -222,7 +227,7 @@ impl Simulation {
         self.heal();
         self.network.configure(NetworkConfig { loss_ppm: 0, ..self.setup.network.clone() });
         let now_us = self.events.now_us();
-        for id in self.setup.ids() {
+        for id in self.ids() {
             self.machine(id).is_doomed = false;
             self.resume(id);
             if self.machines[&id].disk.hangs(now_us) {

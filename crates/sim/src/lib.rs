@@ -41,6 +41,10 @@ mod clients;
 mod updates;
 // Who changes zones, keys and options.
 mod administrator;
+// Which policy may be in force.
+mod policies;
+// Which members come and go.
+mod membership;
 // What outsiders were told.
 mod oracle;
 // What must hold.

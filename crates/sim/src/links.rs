@@ -39,7 +39,7 @@ impl Simulation {
 
     /// A process dials all others; others find out sooner or later that an old one is gone.
     pub(crate) fn links_begin(&mut self, id: NodeId) {
-        let ids = self.setup.ids();
+        let ids = self.ids();
         self.network.reset_all(id, &ids);
         let boot = self.machines[&id].boot;
         for other in ids.into_iter().filter(|&other| other != id) {
@@ -50,9 +50,26 @@ impl Simulation {
         }
     }
 
+    /// Those who run dial a machine that is new.
+    pub(crate) fn links_to_new(&mut self, id: NodeId) {
+        for other in self.alive().into_iter().filter(|&other| other != id) {
+            self.links.0.insert((other, id), Link::Down { seen: None });
+            let (in_us, boot) = (self.rng.between(200, 3_000), self.machines[&other].boot);
+            self.events.after(in_us, Event::Dial { from: other, to: id, boot });
+        }
+    }
+
+    /// A member closes the connections of those who are members no more; they dial again, and are told.
+    pub(crate) fn links_of_removed(&mut self, id: NodeId) {
+        let Some(replica) = &self.machines[&id].replica else { return };
+        let membership = replica.membership();
+        let out = self.ids().into_iter().filter(|&other| other != id && membership.is_out(other));
+        out.collect::<Vec<_>>().into_iter().for_each(|other| self.end_later(other, id, (10, 2_000)));
+    }
+
     /// A process is gone. With its machine alive, the ends of its connections say so; without, nobody does.
     pub(crate) fn links_of_dead(&mut self, id: NodeId, has_power: bool) {
-        let ids = self.setup.ids();
+        let ids = self.ids();
         self.network.reset_all(id, &ids);
         for other in ids.into_iter().filter(|&other| other != id) {
             self.links.0.remove(&(id, other));
@@ -69,7 +86,7 @@ impl Simulation {
 
     /// What is cut now is taken for dead after a while.
     pub(crate) fn links_time_out(&mut self) {
-        let ids = self.setup.ids();
+        let ids = self.ids();
         for &from in &ids {
             for &to in ids.iter().filter(|&&to| to != from) {
                 if self.network.is_cut(from, to) || self.network.is_cut(to, from) {
@@ -104,7 +121,13 @@ impl Simulation {
         }
         let is_cut = self.network.is_cut(from, to) || self.network.is_cut(to, from);
         let peer = &self.machines[&to];
-        if !is_cut && peer.replica.is_some() && !peer.is_paused {
+        if let (false, false, Some(replica)) = (is_cut, peer.is_paused, &peer.replica) {
+            if replica.membership().is_out(from) {
+                self.deliver(from, Input::ToldRemoved { by: to });
+                let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
+                self.events.after(in_us, Event::Dial { from, to, boot });
+                return;
+            }
             let (boot, boot_id) = (peer.boot, peer.boot_id);
             self.links.0.insert((from, to), Link::Up { boot });
             self.trace.note(self.events.now_us(), from, "connected", &[to, boot_id], &[]);
@@ -118,6 +141,9 @@ impl Simulation {
         if seen != Some(now_seen) {
             self.trace.note(self.events.now_us(), from, "gone", &[to, u64::from(refused)], &[]);
             self.deliver(from, Input::PeerGone { id: to, refused });
+        }
+        if self.machines[&to].is_gone {
+            return;
         }
         let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
         self.events.after(in_us, Event::Dial { from, to, boot });

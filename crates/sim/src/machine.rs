@@ -33,6 +33,8 @@ pub(crate) struct Machine {
     pub(crate) is_stopping: bool,
     /// Applied index at the last look.
     pub(crate) looked_at: u64,
+    /// It died for good, or was removed: no process of it ever runs again.
+    pub(crate) is_gone: bool,
 }
 
 impl Machine {
@@ -52,6 +54,7 @@ impl Machine {
             is_doomed: false,
             is_stopping: false,
             looked_at: 0,
+            is_gone: false,
         }
     }
 

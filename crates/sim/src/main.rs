@@ -96,6 +96,9 @@ impl Sum {
         println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
         println!("{refused_early} refused without the leader");
         println!("{commands_done} commands and {reads_done} reads done");
+        let Count { joined, removed, machines_dead, policy_granted, policy_refused, .. } = self.count;
+        println!("{policy_granted} granted by a policy alone, {policy_refused} by none");
+        println!("{joined} machines joined, {removed} members were removed, {machines_dead} machines died for good");
         println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
         println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
         println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);

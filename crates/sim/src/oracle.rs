@@ -1,5 +1,6 @@
 //! What outsiders sent and what they were told: the only knowledge that promises are judged by.
 
+use crate::policies::{Policies, Possible};
 use crate::updates::{Kind, mark_of};
 use replica::io::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ pub(crate) struct Update {
     pub(crate) attempts: u32,
     /// How often members said of a copy that it was certainly not proposed (docs/decisions/0014).
     pub(crate) undone: u32,
+    /// Policies that may have been in force at some time between its first copy and now, or what it was told.
+    pub(crate) met: Possible,
     mark: Name,
 }
 
@@ -47,6 +50,11 @@ impl Update {
         }
     }
 
+    /// Whether the policies that it may have met let this be said of it, if it is for them to say.
+    pub(crate) fn may_be_told(&self, rcode: Rcode) -> bool {
+        if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
+    }
+
     /// Whether a zone has its mark.
     pub(crate) fn is_in(&self, zone: &Zone<'_>) -> bool {
         zone.rrset(self.mark.as_ref(), Rtype::A).is_some()
@@ -55,8 +63,8 @@ impl Update {
 
 impl fmt::Debug for Update {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, told, told_index, attempts, undone, .. } = self;
-        write!(f, "{kind:?}, told {told:?} at {told_index}, {attempts} attempts, {undone} not proposed")
+        let Self { kind, told, told_index, attempts, undone, met, .. } = self;
+        write!(f, "{kind:?}, told {told:?} at {told_index}, {attempts} attempts, {undone} not proposed, met {met:?}")
     }
 }
 
@@ -67,6 +75,8 @@ pub(crate) struct Oracle {
     updates: Vec<Update>,
     /// Numbers of records that a zone may have, by apex; whether it may be absent.
     imported: BTreeMap<Name, Imported>,
+    /// What may be in force.
+    policies: Policies,
 }
 
 /// What an imported zone may be.
@@ -82,8 +92,8 @@ impl Oracle {
     /// A new update; gives its number.
     pub(crate) fn add(&mut self, kind: Kind, source: SocketAddr, compose: impl FnOnce(u64, &Kind) -> Vec<u8>) -> u64 {
         let number = self.updates.len() as u64 + 1;
-        let (octets, mark) = (compose(number, &kind), mark_of(number));
-        let update = Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, mark };
+        let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
+        let update = Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, met, mark };
         self.updates.push(update);
         number
     }
@@ -103,6 +113,36 @@ impl Oracle {
 
     pub(crate) fn count(&self) -> u64 {
         self.updates.len() as u64
+    }
+
+    /// What may be in force.
+    pub(crate) const fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// The administrator asks for a policy.
+    pub(crate) fn policy_asked(&mut self, policy: u64) {
+        let possible = self.policies.asked(policy);
+        self.meet(possible);
+    }
+
+    /// What became of that: it is in force, it is not, or nobody knows.
+    pub(crate) fn policy_settled(&mut self, policy: u64, is_done: Option<bool>) {
+        match is_done {
+            Some(true) => self.policies.done(policy),
+            Some(false) => self.policies.undone(),
+            None => {
+                let possible = self.policies.unknown();
+                self.meet(possible);
+            }
+        }
+    }
+
+    /// What is under way may meet these too.
+    fn meet(&mut self, possible: Possible) {
+        for update in self.updates.iter_mut().filter(|update| update.told.is_none()) {
+            update.met = update.met.or(possible);
+        }
     }
 
     pub(crate) fn imported_mut(&mut self, apex: &Name) -> &mut Imported {

@@ -44,17 +44,16 @@ impl Simulation {
             Output::ServingChanged { serving } => {
                 self.trace.note(now_us, id, "serving", &[serving as u64], &[]);
                 let machine = &self.machines[&id];
-                let gives_up = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+                let is_fatal = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+                let gives_up = is_fatal || self.membership.may_leave(id);
                 let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
                 checked.map_err(|what| self.violation("reads_never_stop", what))?;
                 if serving != Serving::No {
                     self.look_closely(id)?;
                 }
             }
-            // The simulation changes no membership.
-            Output::Removed { .. } => {
-                return Err(self.violation("members_stay_sound", format!("{id} was removed by nobody")));
-            }
+            Output::Removed { is_out } => self.removed(id, is_out)?,
+            Output::PeersChanged { .. } => self.links_of_removed(id),
             Output::Stopped => self.ends_itself(id, "stopped"),
             Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
             Output::Fatal { reason } => {
@@ -64,7 +63,6 @@ impl Simulation {
             Output::Published { .. }
             | Output::LeaseChanged { .. }
             | Output::Everywhere { .. }
-            | Output::PeersChanged { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
             | Output::Audited { .. }

@@ -23,6 +23,8 @@ const QUIET_US_MAX: u64 = 45_000_000;
 /// How often the clients' key is given its grant at the end, at most: a command may meet an election.
 const GRANTS_MAX: usize = 5;
 const STEP_US: u64 = 100_000;
+/// Time in which a member that was removed while it was away hears of it, once nothing goes wrong any more.
+const REMOVED_US: u64 = 5_000_000;
 /// Time between two looks whether enough has happened.
 const WAIT_US: u64 = 1_000_000;
 
@@ -151,8 +153,14 @@ impl Simulation {
             let to = self.leader().unwrap_or(1);
             self.command(to, grant());
         }
+        if self.setup.changes_members {
+            // Who was removed while nobody could tell it hears so first.
+            self.run_until(self.events.now_us() + REMOVED_US)?;
+            self.give_up_on_strangers();
+        }
+        self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| !it.members_here().is_empty())?;
         let start_us = self.events.now_us();
-        for id in self.setup.ids() {
+        for id in self.members_here() {
             let probe = self.clients.add_probe(id);
             self.events.after(0, Event::Client(probe));
         }
@@ -183,7 +191,7 @@ impl Simulation {
         while !is_done(self) {
             if self.events.now_us() >= until_us {
                 let status = |id: &u64| self.machines[id].replica.as_ref().map(|replica| replica.brief_status());
-                let statuses: Vec<_> = self.setup.ids().iter().map(status).collect();
+                let statuses: Vec<_> = self.ids().iter().map(status).collect();
                 let what = format!("the cluster {what} within {ms_max} ms: {statuses:#?}");
                 return Err(self.violation("the_cluster_recovers", what));
             }
@@ -193,7 +201,7 @@ impl Simulation {
     }
 
     fn look_at_the_end(&mut self) -> Checked {
-        for id in self.setup.ids() {
+        for id in self.ids() {
             self.look(id)?;
             self.look_closely(id)?;
             self.look_at_alarms(id)?;
@@ -238,6 +246,20 @@ mod tests {
             assert!(!is_enough(&too_little));
             assert!(Failure::Coverage(Box::new(too_little)).to_string().starts_with("Coverage: "));
         }
+    }
+
+    /// What is drawn for some seeds happens there.
+    #[test]
+    fn members_come_and_go_and_policies_decide() {
+        let mut count = Count::default();
+        for seed in 1..=40 {
+            count.add(&run(seed, 3, false).unwrap().count);
+            let seen = [count.joined, count.removed, count.machines_dead, count.policy_granted, count.policy_refused];
+            if seen.iter().all(|&seen| seen > 0) {
+                return;
+            }
+        }
+        panic!("{count:?}");
     }
 
     #[test]

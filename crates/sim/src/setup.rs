@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) start_stale_after_ms: u64,
     /// Whether updates are acknowledged only when every member that answers shows them.
     pub(crate) all_live: bool,
+    /// Whether members join, go, and die for good.
+    pub(crate) changes_members: bool,
     /// Parts of a million by which clocks are too fast or too slow at most.
     pub(crate) rate_error_ppm: u64,
     /// Milliseconds that wall clocks are off at most.
@@ -72,6 +74,7 @@ impl Setup {
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
             all_live: other.happens(350_000),
+            changes_members: Rng::new(seed).fork("members").happens(400_000),
             rate_error_ppm: if other.happens(500_000) { RATE_ERROR_PPM_MAX } else { RATE_ERROR_PPM },
             // A table that forgets refuses those whose clocks are behind.
             wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },

@@ -8,6 +8,7 @@ use crate::faults::Fault;
 use crate::invariants::{Checked, Invariants, Violation};
 use crate::links::Links;
 use crate::machine::Machine;
+use crate::membership::Membership;
 use crate::network::{Delivery, Network, NetworkConfig};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
@@ -50,6 +51,8 @@ pub(crate) enum Event {
     Mend(Fault),
     /// A machine starts its process.
     Restart(NodeId),
+    /// The machine of a new member is there.
+    Join(NodeId),
 }
 
 /// What happened in a run.
@@ -77,6 +80,16 @@ pub struct Count {
     pub partitions: u64,
     /// Checkpoints of a leader that took the place of a member's state.
     pub checkpoints_installed: u64,
+    /// Updates that a policy granted, of those under the key that only policies grant anything.
+    pub policy_granted: u64,
+    /// Those of them that none did.
+    pub policy_refused: u64,
+    /// Machines that joined.
+    pub joined: u64,
+    /// Members that heard of their removal.
+    pub removed: u64,
+    /// Machines that died for good.
+    pub machines_dead: u64,
     /// Frames between members.
     pub frames: u64,
     /// Of them, those that a later one of the same lane overtook.
@@ -101,6 +114,11 @@ impl Count {
         self.crashes_with_loss += other.crashes_with_loss;
         self.partitions += other.partitions;
         self.checkpoints_installed += other.checkpoints_installed;
+        self.policy_granted += other.policy_granted;
+        self.policy_refused += other.policy_refused;
+        self.joined += other.joined;
+        self.removed += other.removed;
+        self.machines_dead += other.machines_dead;
         self.frames += other.frames;
         self.frames_reordered += other.frames_reordered;
         self.frames_repeated += other.frames_repeated;
@@ -117,6 +135,7 @@ pub(crate) struct Simulation {
     pub(crate) links: Links,
     pub(crate) clients: Clients,
     pub(crate) administrator: Administrator,
+    pub(crate) membership: Membership,
     pub(crate) oracle: Oracle,
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
@@ -151,6 +170,7 @@ impl Simulation {
             links: Links::default(),
             clients: Clients::new(&setup, rng.fork("clients")),
             administrator: Administrator::new(rng.fork("administrator")),
+            membership: Membership::default(),
             oracle: Oracle::default(),
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
@@ -179,7 +199,7 @@ impl Simulation {
     }
 
     pub(crate) fn machine(&mut self, id: NodeId) -> &mut Machine {
-        self.machines.get_mut(&id).expect("members stay the same in a run")
+        self.machines.get_mut(&id).expect("a machine that was there stays, also when it is gone")
     }
 
     pub(crate) fn alive(&self) -> Vec<NodeId> {
@@ -258,6 +278,7 @@ impl Simulation {
             Event::Fault => self.fault(),
             Event::Mend(fault) => self.mend(fault),
             Event::Restart(id) => self.start(id),
+            Event::Join(id) => self.begin_joining(id),
         }
     }
 
@@ -335,7 +356,7 @@ impl Simulation {
 
     /// Starts the process of a member.
     pub(crate) fn start(&mut self, id: NodeId) -> Checked {
-        if self.machines[&id].replica.is_some() {
+        if self.machines[&id].replica.is_some() || self.machines[&id].is_gone {
             return Ok(());
         }
         // Tokens and contexts count on from it.

@@ -17,10 +17,12 @@ pub(crate) const FIRST_SERIAL: u32 = 1;
 pub(crate) const FIRST_RECORDS: u64 = 3 + REGISTERS as u64;
 /// The key that is granted on everything.
 pub(crate) const KEY: &str = "key.";
+/// The key that only policies grant anything.
+pub(crate) const RULED_KEY: &str = "ruled.";
 /// The key that is granted on nothing.
 pub(crate) const OTHER_KEY: &str = "other.";
-/// The secret of both.
-pub(crate) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+/// The secret of all of them; and the one that the first key gets in its place, once in a run.
+pub(crate) const SECRETS: [&[u8]; 2] = [b"0123456789abcdef0123456789abcdef", b"fedcba9876543210fedcba9876543210"];
 const MAIN_ZONE: &str = "example.test.";
 const TTL: u32 = 60;
 /// Prerequisite that never holds: no update has this number.
@@ -41,6 +43,8 @@ pub(crate) enum Kind {
     Outside,
     /// Is signed with a key that may not.
     Ungranted,
+    /// Adds its mark where this policy alone grants it.
+    Ruled { policy: u64 },
     /// Deletes what is not there.
     Nothing,
 }
@@ -58,12 +62,14 @@ impl Kind {
             Self::Count { .. } => rcode == Rcode::NOERROR || rcode == Rcode::NXRRSET,
             Self::Outside => rcode == Rcode::NOTZONE,
             Self::Ungranted => rcode == Rcode::REFUSED,
+            // Which of them, and when, is looked at by what may be in force.
+            Self::Ruled { .. } => rcode == Rcode::NOERROR || rcode == Rcode::REFUSED,
         }
     }
 
     /// Whether it leaves its mark when it succeeds.
     pub(crate) fn has_effect(&self) -> bool {
-        matches!(self, Self::Set { .. } | Self::Swap { .. } | Self::Count { .. })
+        matches!(self, Self::Set { .. } | Self::Swap { .. } | Self::Count { .. } | Self::Ruled { .. })
     }
 }
 
@@ -81,8 +87,16 @@ pub(crate) fn main_zone() -> ZoneId {
 }
 
 /// What only one update adds.
-pub(crate) fn mark_of(number: u64) -> Name {
-    name(&format!("u{number}.{MAIN_ZONE}"))
+pub(crate) fn mark_of(number: u64, kind: &Kind) -> Name {
+    match kind {
+        Kind::Ruled { policy } => name(&format!("u{number}.p{policy}.{MAIN_ZONE}")),
+        _ => name(&format!("u{number}.{MAIN_ZONE}")),
+    }
+}
+
+/// The rules of a policy.
+pub(crate) fn rules_of(policy: u64) -> String {
+    format!("grant {RULED_KEY} subdomain p{policy}.{MAIN_ZONE} A;")
 }
 
 fn register_name(register: usize) -> Name {
@@ -131,9 +145,9 @@ pub(crate) fn main_records() -> Vec<Record> {
     apex_records(MAIN_ZONE, FIRST_SERIAL).into_iter().chain(zeros).collect()
 }
 
-/// The octets of an update, signed at a client's time in seconds since 1970.
-pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64) -> Vec<u8> {
-    let mark = mark_of(number);
+/// The octets of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
+pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8]) -> Vec<u8> {
+    let mark = mark_of(number, kind);
     let builder = UpdateBuilder::new(number as u16, name(MAIN_ZONE).as_ref());
     let replace = |builder: UpdateBuilder, owner: &Name, value: u64| {
         let builder = builder.delete_rrset(owner.as_ref(), Rtype::TXT);
@@ -157,12 +171,16 @@ pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64) -> Vec<u8> {
             replace(require(builder, &owner, from), &owner, from + 1)
         }
         Kind::Outside => builder.add(name("outside.invalid.").as_ref(), TTL, Rtype::TXT, &number_rdata(number)),
-        Kind::Ungranted => builder,
+        Kind::Ungranted | Kind::Ruled { .. } => builder,
         Kind::Nothing => builder.delete_rrset(mark.as_ref(), Rtype::A),
     };
     let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
     let builder = if *kind == Kind::Nothing { builder } else { builder.add(mark.as_ref(), TTL, Rtype::A, &address) };
-    let key = if *kind == Kind::Ungranted { OTHER_KEY } else { KEY };
-    let key = ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, SECRET).expect("the secret is long enough");
+    let (key, secret) = match kind {
+        Kind::Ungranted => (OTHER_KEY, SECRETS[0]),
+        Kind::Ruled { .. } => (RULED_KEY, SECRETS[0]),
+        _ => (KEY, secret),
+    };
+    let key = ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, secret).expect("the secret is long enough");
     key.sign(builder.finish(), time_signed).expect("a short message has room for its signature")
 }

@@ -51,6 +51,7 @@ pub use summary::Summary;
 
 // What becomes of one.
 pub mod anonymize;
+mod extent;
 pub mod mutate;
 mod prefix;
 pub use prefix::Prefix;

@@ -62,7 +62,9 @@ fn captures_are_changed_and_stay_sound() {
 
 /// Whether all that was wanted of a query was done.
 fn is_as_wanted(before: &[u8], after: &[u8]) -> bool {
-    let (Ok(before), Ok(after)) = (wire::Message::parse(before), wire::Message::parse(after)) else { return false };
+    // One server of a capture puts two letters behind its queries.
+    let read = |octets| wire::Message::parse(<[u8]>::strip_suffix(octets, b"MS").unwrap_or(octets));
+    let (Ok(before), Ok(after)) = (read(before), read(after)) else { return false };
     let (Some(asked), Some(asks)) = (before.question(), after.question()) else { return false };
     let is_longer = asks.qname.as_ref().parent().is_some_and(|parent| parent == asked.qname.as_ref());
     is_longer && after.edns().is_some_and(|edns| edns.nsid() && edns.padding()) && after.header().rd

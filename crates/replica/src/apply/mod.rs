@@ -15,6 +15,10 @@ impl Replica {
     /// Applies what raft says is committed and durable here.
     pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
         let Some(last) = entries.last().map(|entry| entry.index) else { return };
+        // What comes behind an entry that our own code panicked at is for the process after this one.
+        if self.machine.is_broken() {
+            return;
+        }
         let mut results = Vec::with_capacity(entries.len());
         let (mut effect, mut audited) = (SettingsEffect::default(), Vec::new());
         for entry in entries {
@@ -67,7 +71,10 @@ impl Replica {
         match Entry::decode(&entry.data) {
             Ok(decoded) if decoded.group == self.config.group && !self.is_above_own(&decoded) => {
                 let prepared = self.head.take_applied(index, term);
-                let applied = self.machine.apply(index, term, &decoded, prepared);
+                let Some(applied) = self.machine.apply_guarded(index, term, &decoded, prepared) else {
+                    self.end_at_once(FatalReason::ApplyPanicked { index });
+                    return None;
+                };
                 audited.extend(record_of(index, &decoded, &applied));
                 Some(applied)
             }

@@ -67,7 +67,7 @@ impl Replica {
 
     /// Hands an update to the leader that nothing here speaks against.
     fn forward_update(&mut self, request: UpdateRequest) {
-        let UpdateRequest { request_id, source, message, verified, transport, refused_for: _ } = request;
+        let UpdateRequest { request_id, source, message, verified, transport, refused_for: _, external } = request;
         let source = source_octets(source);
         let client = Client { request_id, source };
         if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || self.is_stopping() {
@@ -79,8 +79,9 @@ impl Replica {
             time_signed: verified.time_signed,
             fudge: verified.fudge,
             source,
-            // A leader of software before that level would not know it.
+            // A leader of software before that level would know neither; nor are there rules that ask for the latter.
             transport: (self.machine.settings.feature_level() >= 2).then_some(transport),
+            external,
             message,
         });
         let purpose = Purpose::Update { identity: verified.identity, clients: vec![client] };
@@ -124,7 +125,7 @@ impl Replica {
             source: request.source.ip(),
             is_connected: request.transport == Transport::Tcp,
         };
-        let judge = self.machine.settings.rules(&key, id).judge(requestor);
+        let judge = self.machine.settings.rules(&key, id).judge(requestor).with_external(&request.external);
         let Parsed::Request(parsed) = parse_request(&request.message) else { return false };
         // What is wrong with its form is for the leader to say.
         let Ok(parsed) = prescan(&parsed) else { return !judge.may_grant() };

@@ -314,6 +314,7 @@ mod tests {
     fn update(number: u8) -> (Command, Purpose) {
         let identity = [number; 16];
         let command = Command::Update(UpdateCommand {
+            external: Default::default(),
             transport: None,
             identity,
             key_name: "key.".parse().unwrap(),

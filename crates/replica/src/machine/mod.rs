@@ -15,12 +15,15 @@ pub(crate) use hash_ring::HashRing;
 pub(crate) use items::FrozenState;
 pub(crate) use restore::{Restore, RestoreError, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
+#[cfg(test)]
+pub(crate) use zones::death;
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 
 use crate::entry::{
     Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, TrustChange, UpdateEntry,
 };
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::name::Name;
 use wire::number::{Rcode, Serial};
 use zone::ZoneSet;
@@ -44,6 +47,8 @@ pub(crate) struct Machine {
     pub(crate) alarms: Alarms,
     /// Newest version that is applied and not published yet.
     unpublished: Option<Version>,
+    /// Applying an entry panicked: the zones are what was published, and nothing touches what lies above that.
+    is_broken: bool,
 }
 
 /// Things that must never happen, counted.
@@ -55,6 +60,9 @@ pub struct Alarms {
     pub evaluations_misfit: u64,
     /// Updates whose evaluation panicked: their clients were told SERVFAIL.
     pub evaluations_panicked: u64,
+    /// Commands that this replica panicked at when it carried them out as the leader, before they were proposed: it
+    /// hands over and ends.
+    pub carry_outs_panicked: u64,
     /// State hashes of other members that differed.
     pub hashes_differ: u64,
     /// Frames of peers that could not be read.
@@ -123,6 +131,7 @@ impl Machine {
             hashes: HashRing::default(),
             alarms: Alarms::default(),
             unpublished: None,
+            is_broken: false,
         };
         machine.note_hash();
         machine
@@ -158,6 +167,24 @@ impl Machine {
         self.applied = (index, term);
         self.note_hash();
         applied
+    }
+
+    /// As [`Machine::apply`], also when our own code panics at the entry, which is a bug of ours; then `None`, and this
+    /// state is of no more use: nobody knows how much of the entry is in it.
+    pub(crate) fn apply_guarded(
+        &mut self,
+        index: u64,
+        term: u64,
+        entry: &Entry,
+        prepared: Option<Prepared>,
+    ) -> Option<Applied> {
+        let applied = catch_unwind(AssertUnwindSafe(|| self.apply(index, term, entry, prepared)));
+        self.is_broken |= applied.is_err();
+        applied.ok()
+    }
+
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     fn misfit(&mut self, body: &Body) -> Applied {
@@ -300,6 +327,9 @@ impl Machine {
 
     /// Shows everything that is applied to readers. Returns whether zones changed.
     pub(crate) fn publish(&mut self) -> bool {
+        if self.is_broken {
+            return false;
+        }
         let Some(version) = self.unpublished.take() else { return false };
         self.zones.publish(version);
         self.zones.reclaim();
@@ -309,7 +339,16 @@ impl Machine {
     /// Drops what a leader carried out and nobody applied yet.
     pub(crate) fn rewind(&mut self) {
         self.publish();
-        self.zones.rewind();
+        if !self.is_broken {
+            self.zones.rewind();
+        }
+    }
+
+    /// Frees what no reader holds any more.
+    pub(crate) fn reclaim(&mut self) {
+        if !self.is_broken {
+            self.zones.reclaim();
+        }
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) fn carry_out(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Versi
         ZoneWork::Abandon { zone } => edit.abandon_stage(zone)?,
         ZoneWork::Remove { zone } => remove(&mut edit, zone)?,
     }
+    #[cfg(test)]
+    death::strike(work);
     Ok(edit.seal())
 }
 
@@ -106,6 +108,35 @@ impl From<ZoneError> for Misfit {
             ZoneError::Full(_) => Self::Full,
             ZoneError::Unknown | ZoneError::Exists => Self::Base,
             ZoneError::Content(_) => Self::Content,
+        }
+    }
+}
+
+/// What tests use to have our own code panic in the middle of an edit.
+#[cfg(test)]
+pub(crate) mod death {
+    use super::ZoneWork;
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
+    /// The first label of the records whose changes are counted.
+    pub(crate) const LABEL: &[u8] = b"carry-out-of-death";
+
+    thread_local! {
+        static PLAN: RefCell<VecDeque<bool>> = const { RefCell::new(VecDeque::new()) };
+    }
+
+    /// Which of the next changes to such a record panic; those after them do not.
+    pub(crate) fn plan(panics: &[bool]) {
+        PLAN.set(panics.iter().copied().collect());
+    }
+
+    pub(super) fn strike(work: ZoneWork<'_>) {
+        let ZoneWork::Change(change) = work else { return };
+        let is_counted = |owner: &[u8]| owner.windows(LABEL.len()).any(|octets| octets == LABEL);
+        if change.changeset.added.iter().any(|record| is_counted(record.owner.octets())) {
+            let panics = PLAN.with_borrow_mut(VecDeque::pop_front);
+            assert_ne!(panics, Some(true), "a test asks for it");
         }
     }
 }

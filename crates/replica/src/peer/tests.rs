@@ -4,9 +4,10 @@ use super::*;
 use crate::command::UpdateCommand;
 use crate::entry::{Body, SettingsChange, StageId};
 use crate::io::{AdminError, Transport};
+use crate::policy::{External, Question, SocketPath};
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use proptest::prelude::*;
-use wire::number::Rcode;
+use wire::number::{Rcode, Rtype};
 
 fn append() -> Message {
     let mut message = Message::default();
@@ -44,6 +45,7 @@ fn snapshot() -> Message {
 
 fn frames() -> Vec<Frame> {
     let update = UpdateCommand {
+        external: Default::default(),
         transport: None,
         identity: [1; 16],
         key_name: "key.".parse().unwrap(),
@@ -52,11 +54,17 @@ fn frames() -> Vec<Frame> {
         source: [2; 16],
         message: vec![0; 40],
     };
+    let mut external = External::default();
+    for (owner, is_granted) in [("a.example.test.", true), ("b.example.test.", false)] {
+        let socket = SocketPath::new("/run/auth.sock").unwrap();
+        external.put(Question { socket, owner: owner.parse().unwrap(), rtype: Rtype::A }, is_granted);
+    }
     let [over_udp, over_tcp] = [Transport::Udp, Transport::Tcp]
         .map(|transport| UpdateCommand { transport: Some(transport), ..update.clone() });
     let commands = [
         Command::Update(update),
         Command::Update(over_udp),
+        Command::Update(UpdateCommand { external, ..over_tcp.clone() }),
         Command::Update(over_tcp),
         Command::Propose(Body::ImportAbandon(StageId([3; 16]))),
         Command::Settings(SettingsChange::MemberRemove { id: 3 }),

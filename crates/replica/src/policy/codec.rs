@@ -1,5 +1,6 @@
 //! A policy in octets: entries, checkpoints and the hash of the state read and write it.
 
+use super::external::decode_socket;
 use super::limits::{POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
 use super::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
 use super::table::Policy;
@@ -57,8 +58,12 @@ fn encode_rule(rule: &Rule, out: &mut Encoder) {
         Scope::SelfWild => (7, None),
         Scope::TcpSelf => (8, None),
         Scope::SixToFourSelf => (9, None),
+        Scope::External(_) => (10, None),
     };
     out.u8(kind);
+    if let Some(socket) = rule.scope.socket() {
+        out.text(socket.path());
+    }
     if let Some(name) = name {
         out.name(name);
     }
@@ -86,6 +91,8 @@ fn decode_rule(from: &mut Decoder<'_>) -> Result<Rule, DecodeError> {
         7 => Scope::SelfWild,
         8 => Scope::TcpSelf,
         9 => Scope::SixToFourSelf,
+        // Text has no place for whom such a rule concerns.
+        10 if identity == Identity::anybody() => Scope::External(decode_socket(from)?),
         _ => return Err(DecodeError::Unknown),
     };
     let count = usize::from(from.u8()?);

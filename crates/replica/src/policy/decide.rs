@@ -1,6 +1,7 @@
 //! What the rules say of one owner and type.
 
 use super::address::{reverse_name, six_to_four_name};
+use super::external::{External, SocketPath};
 use super::rule::{Effect, Identity, KeyLimits, Rule, Scope, is_below};
 use super::table::Policy;
 use core::fmt;
@@ -65,6 +66,11 @@ pub enum Decision {
         /// By which rule.
         by: Place,
     },
+    /// The daemon of a rule has the word, and has not been asked or did not answer: it may not.
+    Unanswered {
+        /// Of which rule.
+        by: Place,
+    },
     /// No rule says anything: it may not.
     Unmatched,
     /// The key is granted updates, which does not take in the SOA and the NS of the apex: a rule has to name them.
@@ -79,6 +85,10 @@ impl fmt::Display for Decision {
             Self::Granted { by, records_max: None } => write!(f, "granted by {by}"),
             Self::Granted { by, records_max: Some(max) } => write!(f, "granted by {by}, up to {max} records"),
             Self::Denied { by } => write!(f, "denied by {by}"),
+            Self::Unanswered { by } => write!(
+                f,
+                "depends on the daemon of {by}, which the node that takes the update asks: denied if it does not answer"
+            ),
             Self::Unmatched => f.write_str("denied: no rule grants it"),
             Self::Protected => f.write_str(
                 "denied: the grant of updates to the key does not take in the SOA and the NS of the apex; a rule has \
@@ -145,13 +155,15 @@ pub struct Judge<'p> {
     /// The names of the requestor's address and of its 6to4 prefix, where rules ask for them.
     reverse: Option<Name>,
     prefix: Option<Name>,
+    external: Option<&'p External>,
 }
 
 impl<'p> Rules<'p> {
     /// Picks what is about this requestor.
     #[must_use]
     pub fn judge(self, requestor: Requestor<'p>) -> Judge<'p> {
-        let mut judge = Judge { rules: self, key: requestor.key, about: Vec::new(), reverse: None, prefix: None };
+        let (about, key) = (Vec::new(), requestor.key);
+        let mut judge = Judge { rules: self, key, about, reverse: None, prefix: None, external: None };
         let source = requestor.source.to_canonical();
         for (list, policy) in [(List::Zone, self.zone), (List::AllZones, self.all_zones)] {
             for (index, rule) in policy.into_iter().flat_map(|policy| policy.rules_of(requestor.key)) {
@@ -174,6 +186,20 @@ impl<'p> Rules<'p> {
     }
 }
 
+impl<'p> Judge<'p> {
+    /// With what daemons said about the update.
+    #[must_use]
+    pub fn with_external(mut self, external: &'p External) -> Self {
+        self.external = Some(external);
+        self
+    }
+
+    /// The daemon whose word a rule takes.
+    pub(super) fn socket(&self, place: Place) -> Option<&'p SocketPath> {
+        self.about.iter().find(|(there, _)| *there == place).and_then(|(_, rule)| rule.scope.socket())
+    }
+}
+
 impl Judge<'_> {
     /// The first rule that matches decides (as BIND has it).
     #[must_use]
@@ -184,11 +210,19 @@ impl Judge<'_> {
     /// As [`Self::decide`], of what goes with all else that an owner has.
     pub(super) fn decide_by_rules(&self, owner: NameRef<'_>, rtype: Rtype) -> Decision {
         for &(by, rule) in &self.about {
-            match (rule.of_type(rtype), rule.effect) {
-                _ if !self.is_in(&rule.scope, owner) => {}
-                (None, _) => {}
-                (Some(records_max), Effect::Grant) => return Decision::Granted { by, records_max },
-                (Some(_), Effect::Deny) => return Decision::Denied { by },
+            let Some(records_max) = rule.of_type(rtype) else { continue };
+            let is_in = match &rule.scope {
+                // Who has the word is not passed over: what comes behind may say more, or less, than he would.
+                Scope::External(socket) => match self.external.and_then(|said| said.said(socket, owner, rtype)) {
+                    Some(said) => said,
+                    None => return Decision::Unanswered { by },
+                },
+                scope => self.is_in(scope, owner),
+            };
+            match rule.effect {
+                _ if !is_in => {}
+                Effect::Grant => return Decision::Granted { by, records_max },
+                Effect::Deny => return Decision::Denied { by },
             }
         }
         match (self.rules.grant, rtype) {
@@ -241,6 +275,7 @@ impl Judge<'_> {
             Scope::SelfWild => is_below(owner, self.key),
             Scope::TcpSelf => is_name(&self.reverse),
             Scope::SixToFourSelf => is_name(&self.prefix),
+            Scope::External(_) => false,
         }
     }
 }

@@ -13,3 +13,7 @@ pub const POLICY_LIMITS_MAX: usize = 1_000;
 pub const POLICY_OCTETS_MAX: usize = 1 << 20;
 /// Octets of all encoded policies together.
 pub const POLICIES_OCTETS_MAX: usize = 64 << 20;
+/// Octets of the path of a socket: what the kernel takes (`sun_path`, with the octet that ends it).
+pub const SOCKET_PATH_OCTETS_MAX: usize = 107;
+/// Questions to the daemons of `external` rules about one update. An update of more is refused.
+pub const EXTERNAL_QUESTIONS_MAX: usize = 1_000;

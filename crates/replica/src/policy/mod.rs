@@ -19,7 +19,11 @@ pub use rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
 mod table;
 pub use table::{Policy, PolicyError};
 
-// What they say.
+// What others say.
+mod external;
+pub use external::{External, Question, SocketPath};
+
+// What all that comes to.
 mod address;
 mod decide;
 mod permit;

@@ -1,6 +1,8 @@
 //! What the rules say of a whole update.
 
 use super::decide::{Decision, Judge};
+use super::external::Question;
+use super::limits::EXTERNAL_QUESTIONS_MAX;
 use crate::update::limits::UPDATE_TOUCHED_RECORDS_MAX;
 use crate::update::{Parsed, Step, ZoneRead};
 use core::fmt;
@@ -139,6 +141,34 @@ impl Judge<'_> {
         Ok(permit)
     }
 
+    /// What daemons have to be asked before it is known whether the update may be made, as far as what they said
+    /// already leads: the next rules are asked when these have been.
+    pub fn questions<Z: ZoneRead>(&self, parsed: &Parsed, zone: &Z) -> BTreeSet<Question> {
+        let mut questions = BTreeSet::new();
+        let mut note = |owner: &Name, rtype, decision| {
+            if let Decision::Unanswered { by } = decision
+                && let Some(socket) = self.socket(by)
+                && questions.len() < EXTERNAL_QUESTIONS_MAX
+            {
+                let (socket, owner) = (socket.clone(), owner.as_ref().to_canonical());
+                questions.insert(Question { socket, owner, rtype });
+            }
+        };
+        for step in &parsed.steps {
+            match step {
+                Step::Add { owner, rtype, .. }
+                | Step::DeleteRrset(owner, rtype)
+                | Step::DeleteRecord(owner, rtype, _) => note(owner, *rtype, self.decide(owner.as_ref(), *rtype)),
+                Step::DeleteName(owner) => {
+                    for rtype in deletable_types(zone, owner) {
+                        note(owner, rtype, self.decide_by_rules(owner.as_ref(), rtype));
+                    }
+                }
+            }
+        }
+        questions
+    }
+
     fn granted(&self, owner: &Name, rtype: Rtype) -> Result<Option<NonZeroU16>, Denied> {
         match self.decide(owner.as_ref(), rtype) {
             Decision::Granted { records_max, .. } => Ok(records_max),
@@ -149,12 +179,7 @@ impl Judge<'_> {
     /// "Delete all of this name" needs a grant of each type that the name has now, as in BIND; but for what signs the
     /// rest, which goes with it.
     fn name_granted<Z: ZoneRead>(&self, owner: &Name, zone: &Z) -> Result<(), Denied> {
-        let mut rtypes = BTreeSet::new();
-        look_at(zone, owner, |record| {
-            rtypes.insert(record.rtype);
-            false
-        });
-        for rtype in rtypes.into_iter().filter(|rtype| !matches!(*rtype, Rtype::RRSIG | Rtype::NSEC)) {
+        for rtype in deletable_types(zone, owner) {
             match self.decide_by_rules(owner.as_ref(), rtype) {
                 Decision::Granted { .. } => {}
                 // RFC 2136 3.4.2.3: the SOA and the NS of the apex stay whatever is deleted there.
@@ -164,6 +189,18 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// The types that a name has, but for what signs the rest.
+fn deletable_types<Z: ZoneRead>(zone: &Z, owner: &Name) -> BTreeSet<Rtype> {
+    let mut rtypes = BTreeSet::new();
+    look_at(zone, owner, |record| {
+        if !matches!(record.rtype, Rtype::RRSIG | Rtype::NSEC) {
+            rtypes.insert(record.rtype);
+        }
+        false
+    });
+    rtypes
 }
 
 /// Whether the zone has a record of this owner and type, and of this rdata where there is one.

@@ -1,5 +1,6 @@
 //! What a rule says: who, where, which types. The rules are BIND's, and so is their text.
 
+use super::external::SocketPath;
 use core::fmt;
 use core::num::NonZeroU16;
 use wire::name::{Name, NameRef};
@@ -45,6 +46,8 @@ pub enum Scope {
     TcpSelf,
     /// As [`Self::TcpSelf`], of the 6to4 prefix (RFC 3056) of the address.
     SixToFourSelf,
+    /// What a daemon says of each owner and type, whoever asks.
+    External(SocketPath),
 }
 
 /// A type that a rule names.
@@ -85,6 +88,12 @@ pub struct KeyLimits {
 }
 
 impl Identity {
+    /// Whoever has a key.
+    #[must_use]
+    pub fn anybody() -> Self {
+        Self::Below(Name::root())
+    }
+
     /// Reads a name as an identity.
     #[must_use]
     pub fn of_name(name: NameRef<'_>) -> Self {
@@ -123,6 +132,16 @@ impl Scope {
             Self::SelfWild => "selfwild",
             Self::TcpSelf => "tcp-self",
             Self::SixToFourSelf => "6to4-self",
+            Self::External(_) => "external",
+        }
+    }
+
+    /// Whose word it takes, beside the rule.
+    #[must_use]
+    pub const fn socket(&self) -> Option<&SocketPath> {
+        match self {
+            Self::External(socket) => Some(socket),
+            _ => None,
         }
     }
 
@@ -196,7 +215,11 @@ impl fmt::Display for RuleType {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.effect, self.identity, self.scope.word())?;
+        match &self.scope {
+            // BIND has the socket in the place of the identity.
+            Scope::External(socket) => write!(f, "{} \"{socket}\" external *", self.effect)?,
+            scope => write!(f, "{} {} {}", self.effect, self.identity, scope.word())?,
+        }
         match &self.scope {
             Scope::Name(name) | Scope::Subdomain(name) => {
                 f.write_str(" ")?;
@@ -206,7 +229,7 @@ impl fmt::Display for Rule {
                 f.write_str(" ")?;
                 wildcard(f, above)?;
             }
-            Scope::ZoneSub => {}
+            Scope::ZoneSub | Scope::External(_) => {}
             // BIND wants a name here and makes no use of it.
             Scope::SelfName | Scope::SelfSub | Scope::SelfWild | Scope::TcpSelf | Scope::SixToFourSelf => {
                 f.write_str(" .")?;

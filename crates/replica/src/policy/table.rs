@@ -100,6 +100,12 @@ impl Policy {
         &self.limits
     }
 
+    /// Whether a rule is for a daemon.
+    #[must_use]
+    pub fn asks_daemons(&self) -> bool {
+        self.rules.iter().any(|rule| rule.scope.socket().is_some())
+    }
+
     /// Octets that it takes in entries and checkpoints.
     #[must_use]
     pub(crate) fn octets_count(&self) -> usize {

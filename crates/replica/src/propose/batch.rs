@@ -1,10 +1,10 @@
 //! Everything that waits is evaluated, and goes into the log as one proposal.
 
-use super::evaluate::{Evaluator, Step};
+use super::evaluate::{Evaluator, Panicked, Step};
 use super::{Evaluated, Origin, Pending, Reply};
 use crate::command::{Answer, Command};
 use crate::entry::SettingsChange;
-use crate::io::AdminError;
+use crate::io::{AdminError, FatalReason};
 use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
 
@@ -26,6 +26,19 @@ impl Replica {
         has_batch
     }
 
+    fn evaluator(&mut self) -> Evaluator<'_> {
+        Evaluator {
+            head: &mut self.head,
+            machine: &mut self.machine,
+            driver: &mut self.driver,
+            reports: &self.reports,
+            rotation: &mut self.rotation,
+            now_ms: self.now.monotonic_ms,
+            group: self.config.group,
+            wall_ms: self.now.wall_ms,
+        }
+    }
+
     /// Evaluates until the batch is full; whether there is a batch.
     fn evaluate_some(&mut self) -> bool {
         while self.head.batch.len() < PROPOSAL_BATCH_MAX && self.head.has_room() {
@@ -34,17 +47,8 @@ impl Replica {
                 self.reply(origin, Answer::Refused(AdminError::LevelTooLow));
                 continue;
             }
-            let mut evaluator = Evaluator {
-                head: &mut self.head,
-                machine: &mut self.machine,
-                driver: &mut self.driver,
-                reports: &self.reports,
-                rotation: &mut self.rotation,
-                now_ms: self.now.monotonic_ms,
-                group: self.config.group,
-                wall_ms: self.now.wall_ms,
-            };
-            match evaluator.evaluate(origin, command) {
+            let step = self.evaluator().evaluate(origin, command);
+            match step {
                 Step::Answer(answer) => self.reply(origin, answer),
                 Step::Batched | Step::Attached => {}
                 // The memory of the zones is full here, and so it soon is elsewhere: nobody gets to apply it.
@@ -53,9 +57,30 @@ impl Replica {
                     self.reply(origin, Answer::Refused(AdminError::TooLarge));
                     return false;
                 }
+                Step::Panicked(at) => {
+                    self.carry_out_panicked(at);
+                    break;
+                }
             }
         }
         !self.head.batch.is_empty()
+    }
+
+    /// This leader's own zones panicked at a change, which is a bug of ours. Nobody knows what that left in their
+    /// memory, so nothing more is built on it: what is evaluated is given up, the leadership goes to another, and the
+    /// process ends and comes back from what is on its disk. The change must not follow the leadership: an UPDATE has
+    /// its outcome in the log, SERVFAIL, whoever leads; who asked for anything else is told no.
+    fn carry_out_panicked(&mut self, at: Panicked) {
+        self.machine.alarms.carry_outs_panicked += 1;
+        self.proposal_dropped();
+        match at {
+            Panicked::Update(failed, origins) => {
+                let put = self.evaluator().failed_update(*failed, origins);
+                self.reply_all(put.err().unwrap_or_default(), Answer::Overloaded);
+            }
+            Panicked::Command(origin) => self.reply(origin, Answer::Refused(AdminError::ZoneInvalid)),
+        }
+        self.end_in_order(FatalReason::CarryOutPanicked);
     }
 
     /// Whether a command would raise the feature level above what some member knows, or is known to know.
@@ -78,7 +103,6 @@ impl Replica {
         for (index, evaluated) in (first..).zip(batch) {
             self.proposed(index, term, &evaluated, &mut replies);
             let Evaluated { identity, prepared, is_barrier, size, .. } = evaluated;
-            let prepared = Some(prepared);
             self.head.pending.push_back(Pending { index, term, identity, prepared, is_barrier, size });
         }
         for (origin, answer) in replies {

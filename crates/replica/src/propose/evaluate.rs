@@ -31,6 +31,17 @@ pub(super) enum Step {
     Attached,
     /// The memory of the zones is full: what is on the head must be given up.
     Full,
+    /// Our own code panicked at carrying it out: this leader is to evaluate nothing more.
+    Panicked(Panicked),
+}
+
+/// What a leader's own zones panicked at.
+#[derive(Debug)]
+pub(super) enum Panicked {
+    /// An UPDATE: what is to stand in the log instead, and who waits for it.
+    Update(Box<UpdateEntry>, Vec<Origin>),
+    /// Anything else.
+    Command(Origin),
 }
 
 /// What evaluation needs.
@@ -106,6 +117,7 @@ impl Evaluator<'_> {
         self.head.in_flight.insert(update.identity, in_flight);
         match self.batch(None, &body, false, None) {
             Ok(()) => Step::Batched,
+            Err(Unfit::Panicked) => self.update_panicked(body),
             Err(Unfit::Zones(Misfit::Full)) => {
                 self.head.in_flight.remove(&update.identity);
                 Step::Full
@@ -132,6 +144,29 @@ impl Evaluator<'_> {
             Ok(()) => Step::Batched,
             Err(_) => Step::Full,
         }
+    }
+
+    /// No zone takes the change: what goes into the log is that it failed, so that no leader carries it out again.
+    fn update_panicked(&mut self, body: Body) -> Step {
+        let Body::Update(update) = body else { return Step::Full };
+        let in_flight = self.head.in_flight.remove(&update.identity);
+        let origins = in_flight.map_or_else(Vec::new, |in_flight| in_flight.origins);
+        let failed = UpdateEntry { rcode: Rcode::SERVFAIL, change: None, ..update };
+        Step::Panicked(Panicked::Update(Box::new(failed), origins))
+    }
+
+    /// Puts an UPDATE that failed into the batch, on a head that was rewound: it says nothing to the zones.
+    pub(super) fn failed_update(&mut self, failed: UpdateEntry, origins: Vec<Origin>) -> Result<(), Vec<Origin>> {
+        let (identity, source) = (failed.identity, failed.source);
+        self.head.in_flight.insert(identity, InFlight { source, origins, place: None });
+        if self.batch(None, &Body::Update(failed), false, None).is_ok()
+            && let Some(evaluated) = self.head.batch.last_mut()
+        {
+            // What is pending is not in the zones any more, so their hash is not the one after this entry.
+            evaluated.prepared = None;
+            return Ok(());
+        }
+        Err(self.head.in_flight.remove(&identity).map_or_else(Vec::new, |in_flight| in_flight.origins))
     }
 
     /// As [`Evaluator::outcome`], also for a message that our own code panics at, which is a bug of ours. It must not
@@ -163,7 +198,8 @@ impl Evaluator<'_> {
             source: Ipv6Addr::from(update.source).into(),
             is_connected: update.transport == Some(Transport::Tcp),
         };
-        let judge = self.machine.settings.rules(&update.key_name, &id).judge(requestor);
+        let rules = self.machine.settings.rules(&update.key_name, &id);
+        let judge = rules.judge(requestor).with_external(&update.external);
         let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
             return (Rcode::REFUSED, None);
         };
@@ -225,9 +261,16 @@ impl Evaluator<'_> {
             Body::Update(_) | Body::Settings(_) => return Step::Answer(Answer::Refused(AdminError::Malformed)),
             _ => {}
         }
-        match self.batch(Some(origin), &body, is_barrier, None) {
+        let put = self.batch(Some(origin), &body, is_barrier, None);
+        Self::step_of(origin, put)
+    }
+
+    /// What becomes of a command that is no UPDATE.
+    fn step_of(origin: Origin, put: Result<(), Unfit>) -> Step {
+        match put {
             Ok(()) => Step::Batched,
             Err(Unfit::Zones(Misfit::Full)) => Step::Full,
+            Err(Unfit::Panicked) => Step::Panicked(Panicked::Command(origin)),
             Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
         }
     }
@@ -239,11 +282,8 @@ impl Evaluator<'_> {
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
         let body = Body::Settings(SettingsEntry { epoch: self.machine.settings.epoch(), change });
-        match self.batch(Some(origin), &body, true, joined) {
-            Ok(()) => Step::Batched,
-            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
-            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
-        }
+        let put = self.batch(Some(origin), &body, true, joined);
+        Self::step_of(origin, put)
     }
 
     /// Changes of the settings that an administrator asks for; the votes of members stand apart.
@@ -363,12 +403,13 @@ impl Evaluator<'_> {
         debug_assert_eq!(Entry::decode(&octets).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
         if let Some(work) = zone_work(body, &self.head.stages) {
-            match carry_out(&mut self.machine.zones, work) {
-                Ok(sealed) => version = Some(sealed),
-                Err(misfit) => return Err(Unfit::Zones(misfit)),
+            match catch_unwind(AssertUnwindSafe(|| carry_out(&mut self.machine.zones, work))) {
+                Ok(Ok(sealed)) => version = Some(sealed),
+                Ok(Err(misfit)) => return Err(Unfit::Zones(misfit)),
+                Err(_) => return Err(Unfit::Panicked),
             }
         }
-        let prepared = Prepared { version, zones_hash: self.machine.zones.head().state_hash() };
+        let prepared = Some(Prepared { version, zones_hash: self.machine.zones.head().state_hash() });
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
         let size = octets.len();
@@ -398,6 +439,8 @@ enum Unfit {
     TooLarge,
     /// Some member would not know it: the feature level has not risen yet.
     AboveLevel,
+    /// Our own code panicked at it.
+    Panicked,
 }
 
 impl Unfit {
@@ -405,7 +448,7 @@ impl Unfit {
         match self {
             Self::TooLarge => AdminError::TooLarge,
             Self::AboveLevel => AdminError::LevelTooLow,
-            Self::Zones(Misfit::Content) => AdminError::ZoneInvalid,
+            Self::Zones(Misfit::Content) | Self::Panicked => AdminError::ZoneInvalid,
             Self::Zones(Misfit::Base | Misfit::Full) => AdminError::ZoneChanged,
         }
     }

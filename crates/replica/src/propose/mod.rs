@@ -45,7 +45,8 @@ pub(super) struct Evaluated {
     octets: Vec<u8>,
     /// How many these are, also when raft has them.
     size: usize,
-    prepared: Prepared,
+    /// `None` when it was made on zones that lack what is pending.
+    prepared: Option<Prepared>,
     /// Nothing is evaluated after it before it is applied.
     is_barrier: bool,
     joined: Option<NodeId>,

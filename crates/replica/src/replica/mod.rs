@@ -79,6 +79,8 @@ pub struct Replica {
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
+    /// Why it ends, in order, as soon as it can.
+    pub(crate) ending: Option<FatalReason>,
     pub(crate) removal: Removal,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
@@ -133,6 +135,7 @@ impl Replica {
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
+            ending: None,
             removal: Removal::No,
             is_installing: false,
             started_ms: now.monotonic_ms,

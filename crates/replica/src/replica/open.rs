@@ -34,6 +34,11 @@ pub enum OpenError {
     Memory,
     /// The directory belongs to another member or cluster.
     Foreign,
+    /// Our own code panics at an entry that the cluster has committed. Log and checkpoint are sound.
+    Apply {
+        /// Of the entry.
+        index: u64,
+    },
     /// The cluster is at a feature level above what this software knows: what it writes could stop this member at any
     /// time.
     Level {
@@ -53,6 +58,7 @@ impl fmt::Display for OpenError {
             Self::State => f.write_str("the checkpoint does not restore the state that it was written from"),
             Self::Memory => f.write_str("cannot reserve memory for the zones"),
             Self::Foreign => f.write_str("the directory belongs to another member or cluster"),
+            Self::Apply { index } => write!(f, "this software panics at entry {index}, which the cluster committed"),
             Self::Level { cluster, known } => {
                 write!(f, "the cluster is at feature level {cluster}, this software knows {known} and none above")
             }
@@ -193,11 +199,13 @@ pub(super) fn replay(
             machine.apply_empty(entry.index, entry.term);
         } else {
             match Entry::decode(&entry.data) {
-                Ok(decoded) => {
-                    let applied = machine.apply(entry.index, entry.term, &decoded, None);
-                    record_of(entry.index, &decoded, &applied).into_iter().for_each(&mut *audit);
-                    machine.publish();
-                }
+                Ok(decoded) => match machine.apply_guarded(entry.index, entry.term, &decoded, None) {
+                    Some(applied) => {
+                        record_of(entry.index, &decoded, &applied).into_iter().for_each(&mut *audit);
+                        machine.publish();
+                    }
+                    None => result = Err(OpenError::Apply { index: entry.index }),
+                },
                 Err(error) => result = Err(OpenError::Version(error)),
             }
         }

@@ -1,7 +1,8 @@
-//! A clean stop: a leader hands over first, then one last record carries the commit index.
+//! A clean stop: a leader hands over first, then one last record carries the commit index. A replica that must not go
+//! on with the state that it holds ends in the same order.
 
 use super::Replica;
-use crate::io::Output;
+use crate::io::{FatalReason, Output};
 use crate::limits::STOP_WAIT_MS;
 
 /// How far a stop is.
@@ -14,6 +15,8 @@ pub(super) enum Stop {
     Writing {
         last: Option<u64>,
     },
+    /// It is written; what follows from it is told before the end.
+    Written,
     Done,
 }
 
@@ -26,23 +29,62 @@ impl Replica {
         self.tick_stop();
     }
 
+    /// This replica's zones are not to be trusted from now on, its log is: it ends as if it were asked to stop, but
+    /// says why. What it has proposed is decided first, so that who waits for that is told.
+    pub(crate) fn end_in_order(&mut self, reason: FatalReason) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.ending = Some(reason);
+        self.distrust_checkpoints();
+        if self.stop == Stop::No {
+            self.stop = Stop::HandingOver(self.now.monotonic_ms + STOP_WAIT_MS);
+        }
+    }
+
+    /// This replica cannot apply any more. The commit index goes to the disk first, so that a start meets the entry at
+    /// which it ended, and says so, before it talks to anybody.
+    pub(crate) fn end_at_once(&mut self, reason: FatalReason) {
+        self.ending = Some(reason);
+        self.distrust_checkpoints();
+        self.write_last();
+    }
+
     /// A leader hands over first; then one last record carries the commit index.
     pub(super) fn tick_stop(&mut self) {
-        let Stop::HandingOver(until_ms) = self.stop else { return };
-        let successor = self.successor().filter(|_| self.driver.is_leader());
-        if let Some(to) = successor
-            && self.now.monotonic_ms < until_ms
-        {
+        match (self.stop, self.ending) {
+            (Stop::HandingOver(until_ms), _) => self.hand_over(until_ms),
+            (Stop::Written, Some(reason)) => self.fatal(reason),
+            _ => {}
+        }
+    }
+
+    fn hand_over(&mut self, until_ms: u64) {
+        let has_time = self.now.monotonic_ms < until_ms && self.driver.is_leader();
+        if has_time && self.ending.is_some() && self.head.uncommitted_count() > 0 {
+            return;
+        }
+        let successor = self.successor().filter(|_| has_time);
+        if let Some(to) = successor {
             if !self.driver.is_transferring() {
                 self.driver.transfer_leader(to);
             }
             return;
         }
+        self.write_last();
+    }
+
+    fn write_last(&mut self) {
         self.stop = Stop::Writing { last: None };
         self.driver.log_mut().touch();
     }
 
+    /// The last record is on disk.
     pub(super) fn stopped(&mut self) {
+        if self.ending.is_some() {
+            self.stop = Stop::Written;
+            return;
+        }
         self.stop = Stop::Done;
         self.out.push_back(Output::Stopped);
     }

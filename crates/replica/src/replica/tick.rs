@@ -18,7 +18,7 @@ impl Replica {
         self.ticked_ms = self.now.monotonic_ms;
         self.check_disk();
         // What readers let go of is freed also while nothing changes.
-        self.machine.zones.reclaim();
+        self.machine.reclaim();
         if !self.driver.log().is_durable() {
             return;
         }

@@ -6,6 +6,7 @@ use crate::io::{
     ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
 use crate::log::LogConfig;
+use crate::policy::External;
 use crate::testing::MemoryDisk;
 use crate::update::client::{ClientKey, UpdateBuilder};
 use crate::update::{Authenticated, authenticate};
@@ -65,6 +66,8 @@ pub(super) struct Cluster {
     next_id: u16,
     pub(super) log: LogConfig,
     pub(super) session_count_max: usize,
+    /// What the daemons of whoever takes an update say.
+    pub(super) external: External,
 }
 
 pub(super) fn name(text: &str) -> Name {
@@ -143,6 +146,7 @@ impl Cluster {
             next_id: 0,
             log,
             session_count_max: 1_000,
+            external: External::default(),
         };
         let members: Vec<_> = (1..=count).map(|id| Member { id, address: format!("[::1]:{}", 7_000 + id) }).collect();
         for id in 1..=count {
@@ -437,7 +441,8 @@ impl Cluster {
             panic!("not verified")
         };
         let source: SocketAddr = source.parse().unwrap();
-        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for };
+        let external = self.external.clone();
+        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for, external };
         self.input(id, Input::Update(request));
         request_id
     }

@@ -10,6 +10,7 @@ mod elections;
 mod hostile;
 mod membership;
 mod message_of_death;
+mod panics;
 mod persistence;
 mod policy;
 mod quarantine;

@@ -3,6 +3,7 @@
 use super::cluster::*;
 use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
 use crate::policy::text::parse_policy;
+use crate::policy::{External, Question, SocketPath};
 use crate::update::client::UpdateBuilder;
 use std::sync::Arc;
 use wire::number::{Rcode, Rtype};
@@ -190,5 +191,51 @@ fn either_secret_signs_while_a_key_is_rolled() {
     assert_eq!(cluster.serial(leader), 4);
     cluster.admin_ok(leader, AdminCommand::RetireKey { name: name("key.") });
     assert!(!cluster.replica(follower).keys()[0].is_rolling);
+    cluster.assert_same();
+}
+
+/// What a daemon at `/run/auth` says of the A of `address(last)`.
+fn said(last: u8, is_granted: bool) -> External {
+    let mut external = External::default();
+    let socket = SocketPath::new("/run/auth").unwrap();
+    external.put(Question { socket, owner: address(last).owner, rtype: Rtype::A }, is_granted);
+    external
+}
+
+#[test]
+fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
+    let (mut cluster, leader, follower) = cluster();
+    let rules = "grant \"local:/run/auth\" external * A;";
+    set(&mut cluster, leader, Some("example.test."), rules);
+    for (last, id, external, rcode) in [
+        (1, follower, said(1, true), Rcode::NOERROR),
+        (2, leader, said(2, true), Rcode::NOERROR),
+        (3, follower, said(3, false), Rcode::REFUSED),
+        (4, leader, External::default(), Rcode::REFUSED),
+        (5, follower, External::default(), Rcode::REFUSED),
+        // It was asked about another name.
+        (6, follower, said(7, true), Rcode::REFUSED),
+    ] {
+        cluster.external = external;
+        let request = cluster.add(id, &address(last));
+        assert_eq!(answer(&cluster, request), rcode, "{last}");
+    }
+    // What was executed stays so, whatever a daemon says of a repeat.
+    let message = add(&address(8), 800, cluster.now.wall_ms);
+    for (id, external) in [(follower, said(8, true)), (leader, said(8, false)), (follower, External::default())] {
+        cluster.external = external;
+        let request = cluster.update_octets(id, message.clone(), "192.0.2.200:4000");
+        cluster.settle();
+        cluster.assert_done(request);
+    }
+    // The rules that count are the leader's, as it has applied them.
+    cluster.external = said(9, true);
+    let request = cluster.update_octets(follower, add(&address(9), 900, cluster.now.wall_ms), "192.0.2.200:4000");
+    set(&mut cluster, leader, Some("example.test."), &format!("deny key. zonesub;\n{rules}"));
+    let first = answer(&cluster, request);
+    let request = cluster.add(follower, &address(9));
+    assert_eq!(answer(&cluster, request), Rcode::REFUSED);
+    assert_eq!(cluster.serial(leader), if first == Rcode::NOERROR { 5 } else { 4 });
+    cluster.run(500);
     cluster.assert_same();
 }

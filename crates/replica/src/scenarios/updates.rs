@@ -220,6 +220,7 @@ fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {
 /// What a key that nobody else has sends, as a leader gets it: an update that says nothing.
 fn flood(number: u64) -> Command {
     Command::Update(UpdateCommand {
+        external: Default::default(),
         identity: (u128::from(number) << 32).to_be_bytes(),
         key_name: name("flood."),
         // The table of repeats of this cluster is small: none is at or below the floor of those before.

@@ -203,7 +203,7 @@ impl Replica {
         }
         let Some(writing) = &mut self.transfers.writer else { return false };
         let was_abandoned = writing.state.is_none();
-        let is_distrusted = self.fenced;
+        let is_distrusted = self.fenced || self.ending.is_some();
         // A leader's checkpoint was installed meanwhile: the log refers to that one, which must stay the newest.
         let installed = self.driver.log().checkpoint();
         match writing.writer.persisted(ticket) {

@@ -106,7 +106,7 @@ fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name,
     let judge = rights.rules(&key, zone).judge(requestor);
     let decision = judge.decide(name.as_ref(), rtype);
     let by = match decision {
-        Decision::Granted { by, .. } | Decision::Denied { by } => Some(by),
+        Decision::Granted { by, .. } | Decision::Denied { by } | Decision::Unanswered { by } => Some(by),
         Decision::Unmatched | Decision::Protected | Decision::Never => None,
     };
     let limits = judge.limits();

@@ -26,6 +26,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         log_sync: Arc::default(),
         bulk_sync: Arc::default(),
         audit: Arc::default(),
+        external: Arc::default(),
         desk: Desk::new(1).0,
         transfers: Arc::default(),
     };

@@ -113,6 +113,7 @@ The rules are those of BIND's update-policy; the first that matches decides:
   grant acme.example.org name _acme-challenge.www.example.org TXT(8);
   grant *.hosts.example.org self . A AAAA SSHFP; each host its own name, by a key of that name
   deny * name www.example.org;
+  grant \"local:/run/auth.sock\" external * A AAAA; asks a daemon on the node that takes the update
 and numbers that bind a key whatever it is granted:
   limit dhcp update-records 200 update-octets 16000 name-records 12 zone-records 100000;
 The rules of a zone are asked first, then those for all zones, then what `key add --update` granted. Without a rule that
@@ -128,7 +129,8 @@ Examples:
   catamaran policy check dhcp www.example.org AAAA
   catamaran policy check dhcp 7.2.0.192.in-addr.arpa PTR --source 192.0.2.7 --tcp
 
-Says whether the key may write the name and type, which rule decides, and which limits the key has.";
+Says whether the key may write the name and type, which rule decides, and which limits the key has; or that a daemon
+decides (external): it is not asked.";
 
 const POLICY_IMPORT_EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,7 @@ use crate::metrics::text::{Kind, Page};
 use crate::peer::PeerCounters;
 use crate::service::counters::{self, TransportCounters};
 use crate::service::deferred::Desk;
+use crate::service::external::ExternalCounters;
 use crate::service::transfer::Transfers;
 use crate::tls::certificate::CertificateCounters;
 use replica::Status;
@@ -28,6 +29,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) log_sync: Arc<DurationHistogram>,
     pub(crate) bulk_sync: Arc<DurationHistogram>,
     pub(crate) audit: Arc<AuditCounters>,
+    pub(crate) external: Arc<ExternalCounters>,
     pub(crate) desk: Desk,
     pub(crate) transfers: Arc<Transfers>,
 }
@@ -49,6 +51,7 @@ impl NodeMetrics {
         shared.zone_memory.write(&mut page);
         self.transfers.write(&mut page);
         self.audit.write(&mut page);
+        self.external.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);
@@ -125,6 +128,7 @@ impl NodeMetrics {
         family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
         family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
         family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
+        family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
         family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
         family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
         family.series(&[("alarm", "messages_refused")], alarms.messages_refused);

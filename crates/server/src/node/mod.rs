@@ -63,6 +63,7 @@ use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
+use crate::service::external::ExternalCounters;
 use crate::service::limiter::Limiter;
 use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
 use crate::service::transfer::Transfers;
@@ -172,6 +173,7 @@ struct Counters {
     log_sync: Arc<DurationHistogram>,
     bulk_sync: Arc<DurationHistogram>,
     audit: Arc<AuditCounters>,
+    external: Arc<ExternalCounters>,
 }
 
 impl Counters {
@@ -208,6 +210,7 @@ impl Counters {
             log_sync: self.log_sync,
             bulk_sync: self.bulk_sync,
             audit: self.audit,
+            external: self.external,
             desk,
             transfers,
         }

@@ -40,8 +40,12 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         tracing::warn!(%repair, "the log was put right");
     }
     opened.map_err(|error| {
-        let problem = failed(error.to_string());
+        let mut problem = failed(error.to_string());
         match error {
+            OpenError::Apply { index } => {
+                problem.exit = Exit::Unappliable;
+                problem.hint(unappliable(index))
+            }
             OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => problem.hint(
                 "the data is damaged and the node must not vote on it: remove the node (`catamaran node remove`) and \
                  let a new one join; the other nodes have all that was acknowledged",
@@ -49,6 +53,15 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
             _ => problem,
         }
     })
+}
+
+/// What to do where an entry makes this software panic. Whoever left it out would hold another state than the others.
+fn unappliable(index: u64) -> String {
+    format!(
+        "this is a bug: please report it with the panic above and the number {index}. Nothing is damaged: keep the \
+         directory. Start the node with software that has it mended; if the other nodes run, they have applied the \
+         entry, and the node can also be removed (`catamaran node remove`) and a new one join: it gets their state"
+    )
 }
 
 /// What the replica of this node is started with.

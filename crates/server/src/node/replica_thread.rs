@@ -16,7 +16,7 @@ use crate::service::serving::ServingState;
 use crate::stop::Stop;
 use replica::Replica;
 use replica::disk::DiskQueue;
-use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
+use replica::io::{AdminError, AdminReply, FatalReason, Input, Output, ReadIndexError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -242,10 +242,7 @@ impl ReplicaThread {
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
             Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             Output::Stopped => return Go::Stop,
-            Output::Fatal { reason } => {
-                tracing::error!(?reason, "this replica cannot go on; aborting");
-                std::process::abort();
-            }
+            Output::Fatal { reason } => end(reason),
         }
         Go::On
     }
@@ -283,4 +280,21 @@ impl ReplicaThread {
         let (policies, update_grant) = self.replica.policies();
         self.shared.set_rights(self.shared.rights().with_policies(policies, update_grant));
     }
+}
+
+/// The replica cannot go on: it says why, and peers see the reset.
+fn end(reason: FatalReason) -> ! {
+    match reason {
+        FatalReason::ApplyPanicked { index } => tracing::error!(
+            index,
+            "this software panicked at an entry that the cluster has committed, which is a bug; aborting: the next \
+             start tries the entry again, and says what to do if it panics again"
+        ),
+        FatalReason::CarryOutPanicked => tracing::error!(
+            "this leader panicked at a change, which is a bug; the change is in no log, and the leadership was handed \
+             over; aborting, to come back from what is on the disk"
+        ),
+        reason => tracing::error!(?reason, "this replica cannot go on; aborting"),
+    }
+    std::process::abort()
 }

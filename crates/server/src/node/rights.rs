@@ -17,6 +17,8 @@ pub(crate) struct Rights {
     statuses: NameTable<Arc<KeyStatus>>,
     policies: Arc<BTreeMap<Option<ZoneId>, Arc<Policy>>>,
     update_grant: UpdateGrant,
+    /// Whether any policy has a rule for a daemon.
+    asks_daemons: bool,
 }
 
 impl Default for Rights {
@@ -26,6 +28,7 @@ impl Default for Rights {
             statuses: NameTable::default(),
             policies: Arc::default(),
             update_grant: UpdateGrant::None,
+            asks_daemons: false,
         }
     }
 }
@@ -57,7 +60,13 @@ impl Rights {
         policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
         update_grant: UpdateGrant,
     ) -> Self {
-        Self { policies: Arc::new(policies), update_grant, ..self.clone() }
+        let asks_daemons = policies.values().any(|policy| policy.asks_daemons());
+        Self { policies: Arc::new(policies), update_grant, asks_daemons, ..self.clone() }
+    }
+
+    /// Whether any rule wants a daemon to be asked.
+    pub(crate) const fn asks_daemons(&self) -> bool {
+        self.asks_daemons
     }
 
     /// All keys by name, without secrets.

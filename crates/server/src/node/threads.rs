@@ -27,6 +27,7 @@ use crate::service::answer::Service;
 use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::deferred::{UpdateThread, Work};
+use crate::service::external::Asker;
 use crate::service::serving::ServingReader;
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
@@ -79,6 +80,10 @@ pub(super) fn updates(
     queues: Vec<Receiver<Work>>,
 ) -> Result<Arc<Transfers>, Problem> {
     let transfers = Arc::new(Transfers::new(config.dns.transfer, handle.shared.zone_memory.clone()));
+    let (asker, workers) = Asker::new(&service.desk, &counters.external);
+    for (index, worker) in workers.into_iter().enumerate() {
+        spawn(format!("external-{index}"), worker)?;
+    }
     let threads = queues.len() as u64;
     for (index, queue) in queues.into_iter().enumerate() {
         let (of_transports, listen) = counters.update_thread();
@@ -92,6 +97,7 @@ pub(super) fn updates(
             counters: of_transports,
             listen,
             submit: Arc::new(handle.clone()),
+            asker: asker.clone(),
             transfers: transfers.clone(),
             out: vec![0; DATAGRAM_OCTETS_MAX],
             waiting: Default::default(),

@@ -4,12 +4,14 @@
 //!   packet worker --Desk--> authenticate --> QUERY: answer, sign, send
 //!                                        --> AXFR, IXFR: a thread of its own
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
+//!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
 
 use super::answer::{Client, Service, answer_query};
 use super::cookies::Cookies;
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
+use super::external::{Ask, Asked, Asker, Who};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::serving::ServingReader;
@@ -21,7 +23,7 @@ use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use replica::io::{Serving, UpdateRequest, Verdict, Verified};
-use replica::policy::Requestor;
+use replica::policy::{External, Question, Requestor};
 use replica::update::{Authenticated, Signer, authenticate, prescan};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -45,6 +47,8 @@ pub(crate) struct Deferred {
 pub(crate) enum Work {
     /// A message.
     Message(Deferred),
+    /// A message again, with what daemons said about it.
+    Asked(Deferred, Asked),
     /// The outcome of an update, by its request id.
     Outcome(u64, Verdict),
 }
@@ -92,6 +96,12 @@ impl Desk {
         self.shares.leave(address);
     }
 
+    /// Brings a message back to the thread that had daemons asked about it.
+    pub(crate) fn asked(&self, thread: u64, message: Deferred, asked: Asked) {
+        // A thread that is gone has no client left to tell.
+        let _ = self.queues[(thread % self.queues.len() as u64) as usize].send(Work::Asked(message, asked));
+    }
+
     /// Passes an outcome to the thread that waits for it: its number is in the id.
     pub(crate) fn outcome(&self, request_id: u64, verdict: Verdict) {
         let queue = (request_id % self.queues.len() as u64) as usize;
@@ -125,6 +135,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::counters::ListenCounters>,
     pub(crate) submit: Arc<S>,
+    pub(crate) asker: Asker,
     pub(crate) transfers: Arc<transfer::Transfers>,
     pub(crate) out: Vec<u8>,
     pub(crate) waiting: Waiting,
@@ -156,11 +167,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
             match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
                 Ok(Work::Message(message)) => {
                     self.service.desk.taken(message.reply.peer().ip());
-                    // A panic is a bug of ours; it costs the message that met it (invariant 6).
-                    if catch_unwind(AssertUnwindSafe(|| self.message(message))).is_err() {
-                        self.listen.panics.one_shared();
-                    }
+                    self.guarded(message, Asked::default());
                 }
+                Ok(Work::Asked(message, asked)) => self.guarded(message, asked),
                 Ok(Work::Outcome(request_id, verdict)) => self.outcome(request_id, verdict),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -169,29 +178,76 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    fn message(&mut self, message: Deferred) {
+    /// A panic is a bug of ours; it costs the message that met it (invariant 6).
+    fn guarded(&mut self, message: Deferred, asked: Asked) {
+        if catch_unwind(AssertUnwindSafe(|| self.message(message, asked))).is_err() {
+            self.listen.panics.one_shared();
+        }
+    }
+
+    fn message(&mut self, message: Deferred, asked: Asked) {
         // The worker has parsed it before: only a QUERY or an UPDATE comes here.
-        let octets = message.octets;
-        let Parsed::Request(request) = parse_request(&octets) else { return message.reply.give_up() };
+        let Deferred { octets, reply, received_at } = message;
+        let Parsed::Request(request) = parse_request(&octets) else { return reply.give_up() };
         let rights = self.submit.rights();
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
-                self.count(&message.reply).tsig_reject_for(reason);
-                self.error(&request, rcode, None, signer.as_ref(), message.reply);
+                self.count(&reply).tsig_reject_for(reason);
+                self.error(&request, rcode, None, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
-                self.refuse(&request, &refused, None, message.reply);
+                self.refuse(&request, &refused, None, reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
-                self.update(&octets, &request, verified, signer, &rights, message.reply, message.received_at);
+                match self.questions(&request, &verified, &rights, &reply, &asked) {
+                    Some((questions, who)) => {
+                        let message = Deferred { octets, reply, received_at };
+                        self.ask(Box::new(Ask { thread: self.index, message, asked, questions, who }));
+                    }
+                    None => {
+                        let external = asked.external;
+                        self.update(&octets, &request, verified, signer, &rights, reply, received_at, external);
+                    }
+                }
             }
-            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, &message.reply) {
-                Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, message.reply),
-                None => self.query(&request, &signer, message.reply),
+            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, &reply) {
+                Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, reply),
+                None => self.query(&request, &signer, reply),
             },
+        }
+    }
+
+    /// What daemons have to be asked about an update before anything can be said of it, and in whose name.
+    fn questions(
+        &mut self,
+        request: &Request<'_>,
+        verified: &Verified,
+        rights: &Rights,
+        reply: &Reply,
+        asked: &Asked,
+    ) -> Option<(Vec<Question>, Who)> {
+        if !rights.asks_daemons() || asked.is_over() {
+            return None;
+        }
+        let requestor = requestor(verified, reply);
+        // What is refused anyway is refused.
+        let id = self.admit_update(request, Some((verified, requestor)), rights).ok()?;
+        let parsed = prescan(request).ok()?;
+        let set = self.zones.pin();
+        let zone = set.zone(&id)?;
+        let judge = rights.rules(&verified.key_name, &id).judge(requestor).with_external(&asked.external);
+        let questions: Vec<Question> = judge.questions(&parsed, &zone).into_iter().collect();
+        let algorithm = rights.status(&verified.key_name.as_ref().to_canonical()).map(|status| status.algorithm);
+        (!questions.is_empty()).then(|| (questions, Who::new(requestor, algorithm)))
+    }
+
+    /// Has daemons asked; without room for that, what they would say counts as not said.
+    fn ask(&mut self, ask: Box<Ask>) {
+        if let Err(ask) = self.asker.ask(ask) {
+            self.message(ask.message, Asked { is_silent: true, ..ask.asked });
         }
     }
 
@@ -234,16 +290,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
         verified: &Verified,
         rights: &Rights,
         reply: &Reply,
+        external: &External,
     ) -> Result<(), Early> {
-        let requestor = Requestor {
-            key: verified.key_name.as_ref(),
-            source: reply.peer().ip(),
-            is_connected: reply.transport().of_replica() == replica::io::Transport::Tcp,
-        };
+        let requestor = requestor(verified, reply);
         let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(Early::Rights)?;
         let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
         let parsed = prescan(request).map_err(of_form)?;
-        let judge = rights.rules(&verified.key_name, &zone).judge(requestor);
+        let judge = rights.rules(&verified.key_name, &zone).judge(requestor).with_external(external);
         if judge.permit::<Zone<'_>>(&parsed, octets, None).is_err() {
             return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
         }
@@ -260,10 +313,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
         reply: Reply,
         received_at: Instant,
+        external: External,
     ) {
         let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
         let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
-        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply) {
+        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply, &external) {
             // Not of a zone of ours whatever happens.
             Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
             Err(Early::Rights(refused)) => (Some(refused), None),
@@ -283,6 +337,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             verified,
             // A repeat of what was executed is told so, whatever this node would say of it now.
             refused_for: zone.filter(|_| early.is_some()),
+            external,
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
             self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
@@ -385,6 +440,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
             None => reply.give_up(),
         }
     }
+}
+
+fn requestor<'a>(verified: &'a Verified, reply: &Reply) -> Requestor<'a> {
+    let is_connected = reply.transport().of_replica() == replica::io::Transport::Tcp;
+    Requestor { key: verified.key_name.as_ref(), source: reply.peer().ip(), is_connected }
 }
 
 /// Octets that a response may have before it is known what the client takes.

@@ -11,6 +11,7 @@ pub(crate) mod serving;
 mod shares;
 // On update threads.
 pub(crate) mod deferred;
+pub(crate) mod external;
 pub(crate) mod outcome;
 mod response;
 pub(crate) mod transfer;

@@ -34,6 +34,8 @@ mod upgrade;
 mod many_zones;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
+// One key that sends very much, and another.
+mod fairness;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.

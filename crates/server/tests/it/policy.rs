@@ -5,6 +5,7 @@ use crate::support::tools::{dig, has, nsupdate};
 use std::path::PathBuf;
 use std::process::Output;
 
+mod external;
 mod named;
 
 fn text(output: &Output) -> String {

@@ -27,6 +27,7 @@ mod options;
 mod rdata;
 pub use options::Options;
 
+use crate::extent;
 use crate::message::Message;
 use addresses::Addresses;
 use compose::Composer;
@@ -97,6 +98,8 @@ pub struct AnonymizationTally {
     pub records_blank: u64,
     /// EDNS options that are left out.
     pub options_dropped: u64,
+    /// Messages of which octets behind the last record are left out.
+    pub extra_dropped: u64,
 }
 
 impl Anonymizer {
@@ -114,9 +117,12 @@ impl Anonymizer {
         self.tally.messages += 1;
         let [source, destination] = [message.source, message.destination]
             .map(|place| SocketAddr::new(self.pseudonyms.addresses.address(place.ip()), place.port()));
-        let written = match wire::parse::Message::parse(message.octets) {
-            Ok(parsed) => self.write(&parsed),
-            Err(_) => Err(Dropped::Malformed),
+        let written = match extent::parse(message.octets) {
+            Some((parsed, extra)) => {
+                self.tally.extra_dropped += u64::from(!extra.is_empty());
+                self.write(&parsed)
+            }
+            None => Err(Dropped::Malformed),
         };
         match written {
             Err(Dropped::Malformed) => self.tally.malformed += 1,

@@ -4,7 +4,7 @@ use super::cbor::{Item, Items, fields, fields_at, item_at, number};
 use crate::limits::CDNS_ITEMS_MAX;
 use std::ops::Range;
 
-/// Parts of responses that are recorded, as bits of `query-response-hints` (RFC 8618 7.3.1.1.1).
+/// Parts of responses that are recorded, as bits of `query-response-hints` (RFC 8618 7.3.1.1.1.1).
 const RESPONSE_SECTIONS: u64 = 0b111 << 15;
 /// Bits of `qr-sig-flags` (RFC 8618 7.3.2.3.2).
 pub(super) const HAS_QUERY: u64 = 1 << 0;

@@ -272,7 +272,7 @@ fn rdata_of(block: &Block, index: u64) -> Result<&[u8], Unread> {
     if rdata.len() <= MESSAGE_OCTETS_MAX { Ok(rdata) } else { Err(Unread::NotSendable) }
 }
 
-/// Keys of an item of `malformed-messages` (RFC 8618 7.3.2.6) and of its data (7.3.2.3.6).
+/// Keys of an item of `malformed-messages` (RFC 8618 7.3.2.6) and of its data (7.3.2.3.5).
 const MESSAGE_DATA: usize = 3;
 const PAYLOAD: usize = 3;
 

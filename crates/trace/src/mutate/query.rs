@@ -1,7 +1,8 @@
 //! A query taken apart where its name or its EDNS changes, and put together again.
 
+use crate::extent;
 use crate::limits::MESSAGE_OCTETS_MAX;
-use wire::parse::{Header, Message, RecordView, Section};
+use wire::parse::{Header, RecordView, Section};
 use wire::{Name, Rtype};
 
 /// UDP payload size of EDNS that is put in (DNS flag day 2020).
@@ -20,6 +21,8 @@ pub(super) struct Query {
     behind: Vec<u8>,
     /// The OPT record.
     pub(super) edns: Option<Edns>,
+    /// What the sender put behind the last record.
+    extra: Vec<u8>,
 }
 
 /// What an OPT record says.
@@ -68,7 +71,7 @@ impl Edns {
 impl Query {
     /// Takes a message apart; `None` when it is malformed, or has not one question, or several OPT records.
     pub(super) fn read(octets: &[u8]) -> Option<Self> {
-        let message = Message::parse(octets).ok()?;
+        let (message, extra) = extent::parse(octets)?;
         let mut questions = message.questions();
         let (question, None) = (questions.next()?, questions.next()) else { return None };
         let [a, b] = question.qtype.0.to_be_bytes();
@@ -80,6 +83,7 @@ impl Query {
             before: Vec::new(),
             behind: Vec::new(),
             edns: None,
+            extra: extra.to_vec(),
         };
         for section in Section::ALL {
             for record in message.records(section) {
@@ -101,7 +105,7 @@ impl Query {
     /// Octets that it has now.
     pub(super) fn octet_count(&self) -> usize {
         let edns = self.edns.as_ref().map_or(0, |edns| 11 + edns.options.len());
-        12 + self.qname.len() + 4 + self.before.len() + self.behind.len() + edns
+        12 + self.qname.len() + 4 + self.before.len() + self.behind.len() + edns + self.extra.len()
     }
 
     /// Puts it together; false, and nothing is written, when it is longer than a message.
@@ -124,6 +128,7 @@ impl Query {
             out.extend_from_slice(&edns.options);
         }
         out.extend_from_slice(&self.behind);
+        out.extend_from_slice(&self.extra);
         true
     }
 
@@ -175,6 +180,7 @@ fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::parse::Message;
     use wire::{Class, MessageBuilder};
 
     fn name(text: &str) -> Name {
@@ -193,6 +199,17 @@ mod tests {
             assert!(query.write(&mut out));
             assert_eq!(out, octets);
         }
+    }
+
+    #[test]
+    fn octets_behind_the_last_record_stay_there() {
+        let mut octets = MessageBuilder::query(7, name("example.").as_ref(), Rtype::AXFR).build();
+        octets.extend_from_slice(b"MS");
+        let mut query = Query::read(&octets).unwrap();
+        let mut out = Vec::new();
+        assert!(query.write(&mut out) && out == octets);
+        query.edns_mut();
+        assert!(query.write(&mut out) && out.len() == octets.len() + 11 && out.ends_with(b"MS"));
     }
 
     #[test]

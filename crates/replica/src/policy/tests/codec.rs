@@ -30,6 +30,7 @@ grant k zonesub;
 grant k wildcard *.c.example. TXT(8);
 grant *.in-addr.arpa. tcp-self . PTR(1);
 deny * 6to4-self .;
+grant local:/run/auth.sock external * A(2) TXT;
 limit k update-records 1 update-octets 2 name-records 3 zone-records 4;
 limit *.example. zone-records 4294967295;
 limit other.;
@@ -38,7 +39,7 @@ limit other.;
 #[test]
 fn a_policy_is_what_its_octets_and_its_text_say() {
     let all = policy(ALL);
-    assert_eq!((all.rules().len(), all.limits().len()), (9, 3));
+    assert_eq!((all.rules().len(), all.limits().len()), (10, 3));
     let octets = octets_of(&all);
     assert_eq!(decoded(&octets), Ok(all.clone()));
     assert_eq!(policy(&all.to_string()), all);

@@ -2,6 +2,7 @@
 
 mod codec;
 mod decide;
+mod external;
 mod model;
 mod permit;
 mod text;

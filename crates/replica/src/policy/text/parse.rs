@@ -1,5 +1,7 @@
 //! Text to rules.
 
+use super::super::external::SocketPath;
+use super::super::limits::SOCKET_PATH_OCTETS_MAX;
 use super::super::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
 use super::super::table::Policy;
 use super::lexer::{TextError, Token, TokenKind, Tokens};
@@ -34,10 +36,14 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
         "deny" => Effect::Deny,
         other => return Err(first.error(format!("want `grant` or `deny`, found `{other}`"))),
     };
-    let (token, text) = tokens.expect_word("the name of a key, or `*`")?;
-    let identity_name = parse_name(&token, &text)?;
+    let (identity_at, text) = tokens.expect_word("the name of a key, or `*`")?;
     let (token, word) = tokens.expect_word("a kind of rule, as `name` or `zonesub`")?;
-    let scope = parse_scope(&token, &word, &identity_name, tokens)?;
+    let (identity, scope) = if word.eq_ignore_ascii_case("external") {
+        (Identity::anybody(), parse_external(&identity_at, &text, tokens)?)
+    } else {
+        let name = parse_name(&identity_at, &text)?;
+        (Identity::of_name(name.as_ref()), parse_scope(&token, &word, &name, tokens)?)
+    };
     let mut types = Vec::new();
     loop {
         let token = tokens.expect("a type or `;`")?;
@@ -47,7 +53,23 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
             _ => return Err(token.error(format!("want a type or `;`, found `{}`", token.shown()))),
         }
     }
-    Ok(Rule { effect, identity: Identity::of_name(identity_name.as_ref()), scope, types })
+    Ok(Rule { effect, identity, scope, types })
+}
+
+/// A rule for a daemon: its socket stands in the place of the key. BIND wants a name behind it and makes no use of it.
+fn parse_external(socket_at: &Token, text: &str, tokens: &mut Tokens<'_>) -> Result<Scope, TextError> {
+    let Some(socket) = text.strip_prefix("local:").and_then(SocketPath::new) else {
+        return Err(socket_at.error(format!(
+            "`external` wants `local:` and the absolute path of a socket, of at most {SOCKET_PATH_OCTETS_MAX} octets, \
+             in the place of a key: as in \"local:/run/auth.sock\""
+        )));
+    };
+    let (token, name) = tokens.expect_word("`*`")?;
+    if matches!(name.as_str(), "*" | ".") {
+        Ok(Scope::External(socket))
+    } else {
+        Err(token.error("`external` takes no name: write `*` in its place"))
+    }
 }
 
 fn parse_scope(word_at: &Token, word: &str, identity: &Name, tokens: &mut Tokens<'_>) -> Result<Scope, TextError> {
@@ -60,19 +82,13 @@ fn parse_scope(word_at: &Token, word: &str, identity: &Name, tokens: &mut Tokens
         "selfwild" => Some(Scope::SelfWild),
         "tcp-self" => Some(Scope::TcpSelf),
         "6to4-self" => Some(Scope::SixToFourSelf),
-        "external" => {
-            return Err(word_at.error(
-                "`external` asks a daemon on one machine, which the leader of a cluster cannot: \
-                 write what it would grant as rules",
-            ));
-        }
         _ if word.starts_with("krb5-") || word.starts_with("ms-") => {
             return Err(word_at.error(format!("`{word}` needs GSS-TSIG, which is not spoken here")));
         }
         _ => {
             return Err(word_at.error(format!(
                 "`{word}` is no kind of rule; there are name, subdomain, zonesub, wildcard, self, selfsub, selfwild, \
-                 tcp-self and 6to4-self"
+                 tcp-self, 6to4-self and external"
             )));
         }
     };

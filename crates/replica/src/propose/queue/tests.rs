@@ -13,6 +13,7 @@ fn update(key: u32, octets: usize) -> Command {
     let mut message = [&[0; HEADER_OCTETS], APEX].concat();
     message.resize(octets.max(HEADER_OCTETS + APEX.len()), 0);
     Command::Update(UpdateCommand {
+        external: Default::default(),
         identity: [0; 16],
         key_name: format!("key{key}.").parse().unwrap(),
         time_signed: 1,

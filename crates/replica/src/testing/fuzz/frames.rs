@@ -138,6 +138,7 @@ fn others() -> Vec<Frame> {
     use crate::command::{Answer, Command, UpdateCommand};
     use crate::peer::{Report, ReportAck};
     let update = UpdateCommand {
+        external: Default::default(),
         identity: [3; 16],
         key_name: super::world::name("all."),
         time_signed: super::world::TIME_MS / 1_000,

@@ -43,6 +43,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
          grant *.hosts. self . ANY;\ngrant k selfsub .;\ngrant k selfwild .;\ngrant k zonesub;\n",
         "# a comment\nGRANT \"dhcp.example\" ZoneSub a(4) Aaaa; // another\n/* and\n one more */",
         "grant k wildcard *.example.test. TYPE65280;\ngrant * tcp-self . PTR(1);\ndeny * 6to4-self .;\n\
+         deny \"local:/run/a.b\" external . TXT;\n\
          limit dhcp. update-records 1 update-octets 2 name-records 3 zone-records 4;",
         "grant \"a\\\"b\\;c\\ d\\\\.example.\" zonesub;",
     ];

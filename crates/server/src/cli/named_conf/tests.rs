@@ -69,14 +69,16 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
                 zone c { update-policy {\n  grant k zonesub;\n  grant * external local:x A;\n grant k zonesub X;\
                 }; };\n\
                 zone d { allow-update { { key a; }; }; };\n\
-                zone e { update-policy { grant k zonesub; }; };\n";
+                zone e { update-policy { grant k zonesub; }; };\n\
+                zone f { update-policy { grant \"local:/run/auth.sock\" external * CNAME; }; };\n";
     let shown = shown(text);
     let starts = [
         "a. etc/named.conf:1:10 `update-policy local`",
         "b. etc/named.conf:2:25 only `key NAME`",
-        "c. etc/named.conf:5:11 `external` asks a daemon",
+        "c. etc/named.conf:5:9 `external` wants `local:`",
         "d. etc/named.conf:7:25 only `key NAME`",
         "e. grant \"k.\" zonesub;",
+        "f. grant \"local:/run/auth.sock\" external * CNAME;",
     ];
     assert_eq!(shown.len(), starts.len());
     for (shown, start) in shown.iter().zip(starts) {

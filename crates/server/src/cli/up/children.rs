@@ -69,8 +69,10 @@ impl Children {
                     lines.push(format!("node {} was removed from the cluster", node.id));
                     continue;
                 }
-                lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(self.supervise)));
-                node.restart_at = self.supervise.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
+                // With that code a start comes to the same entry.
+                let may_start = self.supervise && status.code() != Some(Exit::Unappliable as i32);
+                lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(may_start)));
+                node.restart_at = may_start.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
             }
             if node.restart_at.is_some_and(|at| at <= Instant::now()) {
                 match spawn(&node.files) {

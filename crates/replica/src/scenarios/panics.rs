@@ -1,0 +1,180 @@
+//! Our own code panics at a change: a leader before it has proposed it, or members that apply it.
+
+use super::cluster::*;
+use crate::OpenError;
+use crate::io::{FatalReason, NodeId, Serving, Verdict};
+use crate::machine::death;
+use crate::{Alarms, Replica};
+use wire::number::{Rcode, Rtype};
+use zone::Record;
+
+const CLIENT: &str = "192.0.2.200:4000";
+
+fn record_of_death() -> Record {
+    let owner = format!("{}.example.test.", core::str::from_utf8(death::LABEL).unwrap());
+    Record { owner: name(&owner), rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 9].into() }
+}
+
+/// Ends the processes of those that cannot go on, as their shells do; gives them and what they said.
+fn bury(cluster: &mut Cluster) -> Vec<(NodeId, FatalReason)> {
+    let ended: Vec<_> = cluster.machines.iter().filter_map(|(&id, machine)| Some((id, machine.fatal?))).collect();
+    for &(id, _) in &ended {
+        cluster.kill(id);
+        cluster.machines.get_mut(&id).unwrap().fatal = None;
+    }
+    ended
+}
+
+fn reopen(cluster: &Cluster, id: NodeId) -> Result<Replica, OpenError> {
+    Replica::open(&cluster.machines[&id].disk, cluster.config(id), cluster.now)
+}
+
+/// All are up, hold the same, and none has the record.
+fn assert_sound_without_it(cluster: &mut Cluster, ids: &[NodeId]) {
+    cluster.elect();
+    cluster.run(1_000);
+    assert_eq!(cluster.alive(), ids);
+    cluster.assert_same();
+    for &id in ids {
+        assert!(!cluster.has(id, &record_of_death()), "member {id}");
+        assert_eq!(cluster.machines[&id].serving, Some(Serving::Yes), "member {id}");
+    }
+}
+
+#[test]
+fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    death::plan(&[true; 20]);
+    let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
+    // Others are in the same batch, before it and after it, and one is in the log already.
+    let before = cluster.add(leader, &address(1));
+    let batch = [(address(2), 901), (address(3), 902)];
+    let [second, third] = batch.map(|(record, id)| add(&record, id, cluster.now.wall_ms));
+    let second = cluster.update_octets(leader, second, CLIENT);
+    let refused = cluster.update_octets(leader, fatal.clone(), CLIENT);
+    let third = cluster.update_octets(leader, third, CLIENT);
+    cluster.settle();
+    assert_eq!(cluster.replica(leader).status().alarms, Alarms { carry_outs_panicked: 1, ..Alarms::default() });
+    // It hands over, and ends: told by the time at which its process is to end.
+    cluster.run(500);
+    let told = Some(Verdict::Answer(Rcode::SERVFAIL));
+    assert_eq!(cluster.verdict(refused), told);
+    assert_eq!(bury(&mut cluster), [(leader, FatalReason::CarryOutPanicked)]);
+    let next = cluster.leader().expect("the leadership was handed over, nobody had to be elected");
+    assert_ne!(next, leader);
+    // The same octets end nobody, whoever is asked.
+    for id in [next, follower] {
+        let request = cluster.update_octets(id, fatal.clone(), CLIENT);
+        cluster.run(200);
+        assert_eq!(cluster.verdict(request), told, "through member {id}");
+    }
+    // It comes back from its disk; what was in flight beside it is done.
+    cluster.start(leader);
+    assert_sound_without_it(&mut cluster, &[1, 2, 3]);
+    cluster.assert_done(before);
+    for (request, record) in [(second, address(2)), (third, address(3))] {
+        // Whose node ended may have heard nothing, and asks again.
+        let verdict = cluster.verdict(request);
+        let is_done = [None, Some(Verdict::Answer(Rcode::NOERROR))].contains(&verdict);
+        assert!(is_done || !cluster.has(next, &record), "{verdict:?}");
+    }
+    let after = cluster.add(leader, &address(4));
+    cluster.run(100);
+    cluster.assert_done(after);
+    death::plan(&[]);
+}
+
+#[test]
+fn a_single_member_that_panics_at_a_change_ends_and_does_not_meet_it_again() {
+    let mut cluster = Cluster::with_zone(1);
+    death::plan(&[true; 20]);
+    let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
+    let request = cluster.update_octets(1, fatal.clone(), CLIENT);
+    cluster.run(200);
+    let told = Some(Verdict::Answer(Rcode::SERVFAIL));
+    assert_eq!(cluster.verdict(request), told);
+    assert_eq!(bury(&mut cluster), [(1, FatalReason::CarryOutPanicked)]);
+    cluster.start(1);
+    cluster.elect();
+    let again = cluster.update_octets(1, fatal, CLIENT);
+    cluster.run(100);
+    assert_eq!(cluster.verdict(again), told);
+    assert_sound_without_it(&mut cluster, &[1]);
+    death::plan(&[]);
+}
+
+#[test]
+fn a_member_that_panics_at_an_entry_stops_there_and_says_where() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let serial = cluster.serial(leader);
+    // The leader carries it out; the first that applies it does not.
+    death::plan(&[false, true]);
+    let request = cluster.add(leader, &record_of_death());
+    cluster.run(100);
+    cluster.assert_done(request);
+    let ended = bury(&mut cluster);
+    let [(victim, FatalReason::ApplyPanicked { index })] = ended[..] else { panic!("{ended:?}") };
+    assert_ne!(victim, leader);
+    // A start comes to the same entry, before it talks to anybody: no process after the other, each a little later.
+    for _ in 0..2 {
+        death::plan(&[true]);
+        assert_eq!(reopen(&cluster, victim).err(), Some(OpenError::Apply { index }));
+    }
+    // The others go on, and lack nothing.
+    let request = cluster.add(leader, &address(1));
+    cluster.run(100);
+    cluster.assert_done(request);
+    // With software that does not panic there it goes on from there.
+    death::plan(&[]);
+    cluster.start(victim);
+    cluster.run(1_000);
+    assert_eq!(cluster.alive(), [1, 2, 3]);
+    cluster.assert_same();
+    for id in [1, 2, 3] {
+        assert!(cluster.has(id, &record_of_death()) && cluster.has(id, &address(1)), "member {id}");
+        assert_eq!(cluster.serial(id), serial + 2, "member {id}");
+    }
+}
+
+#[test]
+fn members_that_panic_at_an_entry_never_go_on_without_it() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let serial = cluster.serial(leader);
+    let (first, second) = (cluster.add(leader, &address(1)), address(2));
+    cluster.run(100);
+    cluster.assert_done(first);
+    // Both that follow; only the leader, which had it carried out before, is left.
+    death::plan(&[false, true, true]);
+    let request = cluster.add(leader, &record_of_death());
+    cluster.run(100);
+    let ended = bury(&mut cluster);
+    let [(_, one), (_, other)] = ended[..] else { panic!("{ended:?}") };
+    assert_eq!(one, other, "at the same entry");
+    assert!(matches!(one, FatalReason::ApplyPanicked { .. }));
+    // A majority has it on disk, so it was acknowledged; nothing is, from here on.
+    cluster.assert_done(request);
+    cluster.run(3_000);
+    assert_eq!(cluster.machines[&leader].serving, Some(Serving::Yes), "reads never stop");
+    let unheard = cluster.add(leader, &second);
+    cluster.run(3_000);
+    assert_ne!(cluster.verdict(unheard), Some(Verdict::Answer(Rcode::NOERROR)));
+    for &(id, _) in &ended {
+        death::plan(&[true]);
+        assert!(matches!(reopen(&cluster, id).err(), Some(OpenError::Apply { .. })), "member {id}");
+    }
+    death::plan(&[]);
+    for (id, _) in ended {
+        cluster.start(id);
+    }
+    cluster.elect();
+    cluster.run(2_000);
+    cluster.assert_same();
+    for id in [1, 2, 3] {
+        assert!(cluster.has(id, &record_of_death()) && cluster.has(id, &address(1)), "member {id}");
+        assert!(cluster.serial(id) >= serial + 2, "member {id}");
+    }
+}

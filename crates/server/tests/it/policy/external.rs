@@ -1,0 +1,212 @@
+//! Rules that take a daemon's word: with daemons that answer, do not, and are not there; and the questions of `named`.
+
+use super::named::{Draw, Servers, Set, case, sources};
+use super::{done, key, text};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::tools::{has, nsupdate};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use wire::number::Rcode;
+
+/// What was asked: signer, name, address, type.
+type Asked = [String; 4];
+
+/// A daemon: what it was asked, and its ways.
+struct Daemon {
+    path: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Daemon {
+    /// Answers by `say`; without a word from it the connection is kept open and nothing is said.
+    fn start(scratch: &Scratch, say: fn(&Asked) -> Option<u32>) -> Self {
+        // `named` takes the path for a name: no label of it may have more than 63 octets.
+        let path = scratch.path().join(".s");
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let log = asked.clone();
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let Some(question) = read(&mut stream) else { continue };
+                let answer = say(&question);
+                log.lock().unwrap().push(question);
+                match answer {
+                    Some(number) => drop(stream.write_all(&number.to_be_bytes())),
+                    None => open.push(stream),
+                }
+            }
+        });
+        Self { path: path.to_str().unwrap().to_owned(), asked }
+    }
+
+    fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+/// Reads a request as BIND's manual has it.
+fn read(stream: &mut UnixStream) -> Option<Asked> {
+    let mut head = [0; 8];
+    stream.read_exact(&mut head).ok()?;
+    assert_eq!(head[..4], [0, 0, 0, 1], "the version");
+    let mut rest = vec![0; u32::from_be_bytes(head[4..].try_into().unwrap()) as usize - 8];
+    stream.read_exact(&mut rest).ok()?;
+    let mut parts = rest.splitn(6, |&octet| octet == 0).map(|part| String::from_utf8_lossy(part).into_owned());
+    let mut next = || parts.next().unwrap();
+    let asked = [next(), next(), next(), next()];
+    let key = next();
+    assert!(key.starts_with(&asked[0]) && rest.ends_with(&[0; 4]), "the key, and no token: {key}");
+    Some(asked)
+}
+
+/// Some of each: the same for whoever asks.
+fn by_sum(asked: &Asked) -> Option<u32> {
+    let sum: u32 = asked[1].bytes().chain(asked[3].bytes()).map(u32::from).sum();
+    Some(u32::from(!sum.is_multiple_of(4)))
+}
+
+fn rules(cluster: &Cluster, scratch: &Scratch, text: &str) {
+    done(cluster, &["policy", "set", "example.test", &scratch.file("rules", text)]);
+    cluster.settle();
+}
+
+fn add(cluster: &Cluster, id: u64, key: &Path, owner: &str, rtype: &str) -> Result<String, String> {
+    let value = if rtype == "TXT" { "x" } else { "192.0.2.1" };
+    nsupdate(cluster.dns(id), key, &format!("update add {owner}.example.test 60 {rtype} {value}"))
+}
+
+fn is_refused(said: &Result<String, String>) -> bool {
+    said.as_ref().is_err_and(|said| said.contains("REFUSED"))
+}
+
+#[test]
+fn a_daemon_decides_through_each_node_and_what_it_does_not_say_is_denied() {
+    if !has("nsupdate") {
+        return;
+    }
+    let scratch = Scratch::new("external");
+    let daemon = Daemon::start(&scratch, |asked| Some(u32::from(asked[1].starts_with("yes"))));
+    let cluster = Cluster::start("external", 3, &[]);
+    let (dhcp, other) = (key(&cluster, &scratch, "dhcp"), key(&cluster, &scratch, "other"));
+    let external = format!("grant other zonesub;\ngrant \"local:{}\" external * A;\n", daemon.path);
+    rules(&cluster, &scratch, &external);
+    for id in cluster.ids() {
+        add(&cluster, id, &dhcp, &format!("yes{id}"), "A").unwrap();
+        for (owner, rtype) in [("no", "A"), ("yes", "TXT")] {
+            let said = add(&cluster, id, &dhcp, owner, rtype);
+            assert!(is_refused(&said), "node {id}, {owner} {rtype}: {said:?}");
+        }
+        let asked = daemon.take();
+        let names: BTreeSet<&str> = asked.iter().map(|asked| asked[1].as_str()).collect();
+        assert_eq!(names, [&*format!("yes{id}.example.test"), "no.example.test"].into(), "TXT is not for it");
+        assert!(asked.iter().all(|asked| asked[0] == "dhcp" && asked[2].is_empty() && asked[3] == "A"), "{asked:?}");
+    }
+    let shown = done(&cluster, &["policy", "check", "dhcp", "yes.example.test", "A"]);
+    assert!(shown.starts_with("depends on the daemon of rule 2 of the zone"), "{shown}");
+    assert!(shown.contains(&format!("rule: grant \"local:{}\" external * A;", daemon.path)), "{shown}");
+
+    // One that is not there, one that says nothing, and one that says something else.
+    let silent = Scratch::new("external-silent");
+    let odd = Scratch::new("external-odd");
+    let silent = (Daemon::start(&silent, |_| None), silent);
+    let odd = (Daemon::start(&odd, |_| Some(2)), odd);
+    for path in [scratch.path().join("nobody").to_str().unwrap(), &silent.0.path, &odd.0.path] {
+        for effect in ["grant", "deny"] {
+            // Who has the word is not passed over, for what comes behind him.
+            let text = format!("grant other zonesub;\n{effect} \"local:{path}\" external *;\ngrant dhcp zonesub;\n");
+            rules(&cluster, &scratch, &text);
+            for id in cluster.ids() {
+                let said = add(&cluster, id, &dhcp, "yes", "A");
+                assert!(is_refused(&said), "{effect} {path}: {said:?}");
+                add(&cluster, id, &other, &format!("other{id}"), "A").unwrap();
+            }
+        }
+    }
+    let none = |id| cluster.metric(id, "catamaran_external_questions_total{answer=\"none\"}");
+    assert!(cluster.ids().all(|id| none(id) >= 6), "{:?}", cluster.ids().map(none).collect::<Vec<_>>());
+    let of = |answer: &str| cluster.metric(1, &format!("catamaran_external_questions_total{{answer=\"{answer}\"}}"));
+    assert!(of("granted") >= 1 && of("denied") >= 1 && of("full") == 0);
+}
+
+#[test]
+fn updates_of_others_go_on_while_a_daemon_says_nothing() {
+    if !has("nsupdate") {
+        return;
+    }
+    let scratch = Scratch::new("external-slow");
+    let daemon = Daemon::start(&scratch, |_| None);
+    let cluster = Cluster::start("external-slow", 1, &[]);
+    let (slow, other) = (key(&cluster, &scratch, "slow"), key(&cluster, &scratch, "other"));
+    rules(&cluster, &scratch, &format!("grant other zonesub;\ngrant \"local:{}\" external *;\n", daemon.path));
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8)
+            .map(|number| {
+                let (cluster, slow) = (&cluster, &slow);
+                scope.spawn(move || add(cluster, 1, slow, &format!("s{number}"), "A"))
+            })
+            .collect();
+        // Each is with the daemon, or waits for that, when others come.
+        wait_for("the daemon to be asked", || (!daemon.asked.lock().unwrap().is_empty()).then_some(()));
+        for number in 0..8 {
+            add(&cluster, 1, &other, &format!("o{number}"), "A").unwrap();
+        }
+        for said in waiting {
+            let said = said.join().unwrap();
+            assert!(is_refused(&said), "{said:?}");
+        }
+    });
+}
+
+#[test]
+fn named_and_we_ask_the_same_and_say_the_same() {
+    if !has("named") {
+        return;
+    }
+    let scratch = Scratch::new("ext");
+    let daemon = Daemon::start(&scratch, by_sum);
+    let apex = "ext.test".to_owned();
+    let mut names: Vec<String> =
+        ["www", "host", "x.host", "multi", "new", "sub", "a.sub"].map(|label| format!("{label}.{apex}")).into();
+    names.push(apex.clone());
+    let keys = vec!["alpha".to_owned(), format!("host.{apex}"), format!("sub.{apex}"), "stranger".to_owned()];
+    let rules = vec![
+        "deny stranger name www.ext.test;".to_owned(),
+        format!("grant \"local:{}\" external * ANY;", daemon.path),
+        "grant alpha zonesub TXT;".to_owned(),
+    ];
+    let sets = [Set { apex, names, keys, sources: sources(200), rules }];
+    let servers = Servers::start("policy-external", &sets);
+    daemon.take();
+    let (mut draw, mut counts, mut compared) = (Draw(2136), [0usize; 2], 0);
+    for id in 0..150 {
+        let case = case(&sets[0], id, &mut draw);
+        let (theirs, ours) = servers.ask(&sets[0], &case);
+        let what = format!("{} from {} tcp {}: {}", sets[0].keys[case.key], case.source, case.is_tcp, case.words);
+        assert_eq!(theirs, ours, "{what}");
+        counts[usize::from(ours == Rcode::REFUSED)] += 1;
+        // `named` asks record by record and stops at the first no; here all that is known to be needed is asked.
+        let asked = daemon.take();
+        let of_tcp = |asked: &Asked| !case.is_tcp || asked[2] == case.source.to_string();
+        assert!(asked.iter().all(of_tcp), "{what}: {asked:?}");
+        // Nor are deletions of a PTR judged where there is none: here that is asked before it is known.
+        if ours == Rcode::NOERROR && !what.contains("PTR") {
+            let words = |asked: &Asked| [0, 1, 3].map(|part| asked[part].clone());
+            let mut times = BTreeMap::<_, usize>::new();
+            asked.iter().for_each(|asked| *times.entry(words(asked)).or_default() += 1);
+            assert!(times.values().all(|&times| times >= 2), "only one of them asked: {what}: {asked:?}");
+            compared += usize::from(!asked.is_empty());
+        }
+    }
+    assert!(counts.iter().all(|&count| count >= 20) && compared >= 10, "{counts:?} {compared}");
+    // `policy import` has taken the rule over as it stands.
+    let shown = done(&servers.cluster, &["policy", "show", "ext.test"]);
+    assert!(shown.contains(&format!("grant \"local:{}\" external * ANY;", daemon.path)), "{shown}");
+    let shown = servers.cluster.run(&["policy", "check", "stranger", "www.ext.test", "A"]);
+    assert!(text(&shown).starts_with("denied by rule 1 of the zone"), "{}", text(&shown));
+}

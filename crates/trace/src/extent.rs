@@ -1,0 +1,55 @@
+//! Where a message ends: some senders put octets of their own behind the last record.
+
+use crate::limits::HEADER_OCTETS;
+use wire::NameBuf;
+use wire::parse::{Header, Message, ParseError};
+
+/// The message that octets begin with, and what stands behind it; `None` when they begin with none.
+pub(crate) fn parse(octets: &[u8]) -> Option<(Message<'_>, &[u8])> {
+    match Message::parse(octets) {
+        Ok(message) => Some((message, &[])),
+        Err(ParseError::LeftOver) => {
+            let (whole, rest) = octets.split_at_checked(end(octets)?)?;
+            Some((Message::parse(whole).ok()?, rest))
+        }
+        Err(_) => None,
+    }
+}
+
+/// Behind the last record that the header counts (RFC 1035 4.1).
+fn end(octets: &[u8]) -> Option<usize> {
+    let header = Header::parse(octets)?;
+    let mut at = HEADER_OCTETS;
+    for _ in 0..header.counts[0] {
+        at = NameBuf::read(octets, at).ok()?.1 + 4;
+    }
+    for _ in 0..header.counts[1..].iter().map(|&count| u32::from(count)).sum() {
+        let fixed = NameBuf::read(octets, at).ok()?.1;
+        let length = octets.get(fixed + 8..)?.first_chunk::<2>()?;
+        at = fixed + 10 + usize::from(u16::from_be_bytes(*length));
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{MessageBuilder, Name, Rtype};
+
+    #[test]
+    fn octets_behind_the_last_record_are_apart() {
+        let name: Name = "www.example.".parse().unwrap();
+        let plain = MessageBuilder::query(1, name.as_ref(), Rtype::AXFR).build();
+        let more = MessageBuilder::query(1, name.as_ref(), Rtype::A).option(10, &[7; 8]).build();
+        for whole in [plain, more, vec![0; 12]] {
+            for rest in [&b""[..], b"MS", &[0; 100]] {
+                let octets = [&whole[..], rest].concat();
+                let (message, found) = parse(&octets).unwrap();
+                assert_eq!((message.octets(), found), (&whole[..], rest));
+            }
+            if whole.len() > 12 {
+                assert!(parse(&whole[..whole.len() - 1]).is_none());
+            }
+        }
+    }
+}
