@@ -18,6 +18,7 @@ use lab::workload::Workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use support::Folder;
 use trace::{Format, Message, Writer};
@@ -72,7 +73,7 @@ fn written(folder: &Folder, lines: &[Line]) -> PathBuf {
 
 fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
     let server = Server { address: server.ip(), port: Some(server.port()) };
-    Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024 }
+    Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024, rules: None }
 }
 
 fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
@@ -281,6 +282,24 @@ fn a_part_of_a_trace_is_sent_from_its_first_query_on() {
     measure(&plan(replay, 1));
     let numbers: Vec<u64> = far_end.end().iter().map(|arrival| number(&arrival.octets)).collect();
     assert_eq!(numbers, (40..48).collect::<Vec<_>>());
+}
+
+#[test]
+fn rules_change_messages_before_they_are_sent() {
+    let folder = Folder::new("replay-rules");
+    let lines: Vec<Line> = (0..100).map(|number| line(2 * MS * number, [10, 0, 0], number % 10)).collect();
+    let path = written(&folder, &lines);
+    let rules = "[[rule]]\nwhen = { client = [\"10.0.0.3/32\"] }\ndrop = true\n[[rule]]\nname = \"u{n}.{name}\"\n";
+    let rules = Some(Arc::new(lab::mutation::parse_rules(rules).unwrap()));
+    let far_end = FarEnd::start(Duration::ZERO);
+    let route = Route { rules, ..route(far_end.address, None) };
+    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    assert_eq!((replay.survey().queries, replay.survey().source_count()), (90, 9));
+    let (outcome, _) = measure(&plan(replay, 2));
+    let arrivals = far_end.end();
+    assert_eq!((outcome.total.answered, arrivals.len()), (90, 90));
+    let names: BTreeSet<&[u8]> = arrivals.iter().map(|arrival| &arrival.octets[12..]).collect();
+    assert!(names.len() == 90 && names.iter().all(|name| name[1] == b'u'), "{names:?}");
 }
 
 /// More than any machine sends in that time.

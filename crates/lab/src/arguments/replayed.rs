@@ -6,10 +6,12 @@ use super::target::allow;
 use crate::command_trace::Named;
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
+use lab::mutation::read_rules;
 use lab::population::Server;
 use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
 use lab::workload::Workload;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// After so long without a query a source closes its connection, if nothing else is said.
@@ -49,6 +51,9 @@ pub(crate) struct Replayed {
     /// Each query of a source only after the answer to the one before it, or its time-out.
     #[arg(long)]
     dependent: bool,
+    /// Change messages first by the rules of this file (docs/mutate.md).
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -116,7 +121,7 @@ impl Replayed {
         })
     }
 
-    fn replay(&self, open_files_max: u64) -> Result<Replay, lab::replay::ReplayError> {
+    fn replay(&self, open_files_max: u64) -> Result<Replay, Box<dyn std::error::Error>> {
         let selection = Selection {
             from: self.from,
             until: self.until,
@@ -133,10 +138,11 @@ impl Replayed {
             ports: self.ports.iter().copied().collect(),
             sources: self.sources,
             open_files_max,
+            rules: self.rules.as_deref().map(read_rules).transpose()?.map(Arc::new),
         };
         let reading = trace::Options { format: self.format.map(|named| named.0), ports: self.trace_ports.clone() };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
-        Replay::new(&self.trace, reading, selection, manner, &route)
+        Ok(Replay::new(&self.trace, reading, selection, manner, &route)?)
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) use reader::Reading;
 use crate::engine::{Endpoint, Transport};
 use crate::limits::RUN_MAX;
 use crate::population::Server;
+use ::trace::mutate::{Plan, PlanError};
 use ::trace::{Options, TraceError};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,7 +65,7 @@ pub struct Manner {
     pub late: Late,
 }
 
-/// Whom the queries of a trace go to, and from where.
+/// Whom the queries of a trace go to, from where, and what they become on the way.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Each source keeps to one of them, of its own address family where there is one.
@@ -75,6 +76,8 @@ pub struct Route {
     pub sources: Option<Sources>,
     /// How many files this process may have open.
     pub open_files_max: u64,
+    /// What messages are changed by before they are sent.
+    pub rules: Option<Arc<Plan>>,
 }
 
 /// A trace that is to be sent. Cheap to clone.
@@ -83,6 +86,7 @@ pub struct Replay {
     trace: PathBuf,
     reading: Options,
     selection: Selection,
+    rules: Option<Arc<Plan>>,
     manner: Manner,
     survey: Arc<Survey>,
     sources: Sources,
@@ -105,7 +109,7 @@ impl Replay {
         if trace.as_os_str() == "-" {
             return Err(ReplayError::Pipe);
         }
-        let survey = Survey::take(trace, &reading, selection)?;
+        let survey = Survey::take(trace, &reading, selection, route.rules.as_deref())?;
         if !manner.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));
         }
@@ -128,7 +132,8 @@ impl Replay {
         });
         let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (trace, survey) = (trace.to_owned(), Arc::new(survey));
-        Ok(Self { trace, reading, selection, manner, survey, sources, endpoints })
+        let rules = route.rules.clone();
+        Ok(Self { trace, reading, selection, rules, manner, survey, sources, endpoints })
     }
 
     /// The file.
@@ -210,6 +215,8 @@ pub enum ReplayError {
     Pipe,
     /// It cannot be read.
     Trace(PathBuf, TraceError),
+    /// Rules that cannot be carried out.
+    Rules(PlanError),
     /// It is damaged before its first query.
     Unreadable(PathBuf, String),
     /// There is no query in what was selected.
@@ -239,6 +246,7 @@ impl fmt::Display for ReplayError {
             Self::Pipe => f.write_str("a trace is read twice, so it cannot come from a pipe; write it to a file first"),
             Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
+            Self::Rules(error) => write!(f, "--rules: {error}"),
             Self::NoQuery(path) => write!(f, "{}: no query in it, or none in the part that is wanted", path.display()),
             Self::Sources => {
                 write!(f, "more than {} sources; --limit or --until takes a part", crate::limits::REPLAY_SOURCES_MAX)

@@ -1,12 +1,13 @@
 //! Which messages of a trace are sent, and when.
 //!
-//! Both readings of a trace go through here and nowhere else, in the same order: what changes queries on the way
-//! belongs in front of [`Picker::pick`], and must do the same both times.
+//! Both readings of a trace go through here and nowhere else, in the same order, so that rules which change messages on
+//! the way change the same both times.
 
 use super::timeline::Timeline;
 use crate::engine::Transport;
 use crate::limits::QUERY_OCTETS_MAX;
 use ::trace::Message;
+use ::trace::mutate::{Mutator, Plan, PlanError};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -51,9 +52,11 @@ pub(super) enum Pick<'m> {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Picker {
     selection: Selection,
+    /// What changes messages before they are looked at.
+    mutator: Option<Mutator>,
     pub(super) timeline: Timeline,
     /// When the first query that is sent was seen.
     first_ns: Option<u64>,
@@ -66,16 +69,38 @@ pub(super) struct Picker {
 
 impl Picker {
     pub(super) fn new(selection: Selection) -> Self {
-        Self { selection, timeline: Timeline::default(), first_ns: None, picked: 0, responses: 0, too_long: 0 }
+        Self {
+            selection,
+            mutator: None,
+            timeline: Timeline::default(),
+            first_ns: None,
+            picked: 0,
+            responses: 0,
+            too_long: 0,
+        }
+    }
+
+    /// The same, after rules, if there are any.
+    ///
+    /// # Errors
+    /// When these cannot be carried out.
+    pub(super) fn after(self, rules: Option<&Plan>) -> Result<Self, PlanError> {
+        Ok(Self { mutator: rules.cloned().map(Mutator::new).transpose()?, ..self })
     }
 
     /// Says what becomes of the next message.
-    pub(super) fn pick<'m>(&mut self, message: &Message<'m>) -> Pick<'m> {
-        let Selection { from, until, limit, speed, transport } = self.selection;
-        if limit.is_some_and(|limit| self.picked >= limit) {
+    pub(super) fn pick<'m>(&'m mut self, message: &Message<'m>) -> Pick<'m> {
+        let Self { selection, mutator, timeline, first_ns, picked, responses, too_long } = self;
+        let message = match mutator {
+            None => Some(*message),
+            Some(mutator) => mutator.apply(message),
+        };
+        let Some(message) = message else { return Pick::Nothing };
+        let Selection { from, until, limit, speed, transport } = *selection;
+        if limit.is_some_and(|limit| *picked >= limit) {
             return Pick::End;
         }
-        let elapsed_ns = self.timeline.advance(message.at_ns);
+        let elapsed_ns = timeline.advance(message.at_ns);
         if until.is_some_and(|until| u128::from(elapsed_ns) >= until.as_nanos()) {
             return Pick::End;
         }
@@ -83,16 +108,16 @@ impl Picker {
             return Pick::Nothing;
         }
         if message.is_response() {
-            self.responses += 1;
+            *responses += 1;
             return Pick::Nothing;
         }
         if message.octets.len() > QUERY_OCTETS_MAX {
-            self.too_long += 1;
+            *too_long += 1;
             return Pick::Nothing;
         }
-        self.picked += 1;
+        *picked += 1;
         // The run begins with its first query, not with what the trace has before it.
-        let since_ns = elapsed_ns - *self.first_ns.get_or_insert(elapsed_ns);
+        let since_ns = elapsed_ns - *first_ns.get_or_insert(elapsed_ns);
         Pick::Query(Query {
             planned_ns: (since_ns as f64 / speed) as u64,
             source: message.source.ip().to_canonical(),

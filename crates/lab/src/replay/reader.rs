@@ -110,7 +110,9 @@ impl Reader {
     fn read(mut self, loading: &Loading) -> Result<(), TraceError> {
         let trace = ::trace::open(&self.replay.trace, &self.replay.reading)?;
         let mut trace = Ordered::new(trace, self.replay.survey.is_sorted);
-        let mut picker = Picker::new(self.replay.selection);
+        // The first reading has tried them.
+        let rules = self.replay.rules.as_deref();
+        let Ok(mut picker) = Picker::new(self.replay.selection).after(rules) else { return Ok(()) };
         let read = loop {
             let query = match trace.next() {
                 Ok(Some(message)) => match picker.pick(&message) {
@@ -206,7 +208,8 @@ mod tests {
         writer.finish().unwrap();
         let server = Server { address: Ipv4Addr::LOCALHOST.into(), port: Some(53) };
         let (servers, sources) = (vec![server], Some(Sources::Sockets));
-        let route = Route { servers, ports: BTreeMap::<Transport, u16>::new(), sources, open_files_max: 1_024 };
+        let route =
+            Route { servers, ports: BTreeMap::<Transport, u16>::new(), sources, open_files_max: 1_024, rules: None };
         let manner = Manner { is_dependent, ..Manner::default() };
         Replay::new(&path, ::trace::Options::default(), Selection::default(), manner, &route).unwrap()
     }

@@ -6,6 +6,7 @@ use super::picker::{Pick, Picker, Selection};
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
 use ::trace::Options;
+use ::trace::mutate::Plan;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -58,10 +59,15 @@ impl Survey {
     ///
     /// # Errors
     /// When it cannot be read at all, has no query, or more sources than are told apart.
-    pub fn take(path: &Path, options: &Options, selection: Selection) -> Result<Self, ReplayError> {
-        match Self::read(path, options, selection, false)? {
+    pub fn take(
+        path: &Path,
+        options: &Options,
+        selection: Selection,
+        rules: Option<&Plan>,
+    ) -> Result<Self, ReplayError> {
+        match Self::read(path, options, (selection, rules), false)? {
             Some(survey) => Ok(survey),
-            None => Ok(Self::read(path, options, selection, true)?.unwrap_or_default()),
+            None => Ok(Self::read(path, options, (selection, rules), true)?.unwrap_or_default()),
         }
     }
 
@@ -69,12 +75,12 @@ impl Survey {
     fn read(
         path: &Path,
         options: &Options,
-        selection: Selection,
+        (selection, rules): (Selection, Option<&Plan>),
         is_sorting: bool,
     ) -> Result<Option<Self>, ReplayError> {
         let trace = ::trace::open(path, options).map_err(|error| ReplayError::Trace(path.to_owned(), error))?;
         let mut trace = Ordered::new(trace, is_sorting);
-        let mut picker = Picker::new(selection);
+        let mut picker = Picker::new(selection).after(rules).map_err(ReplayError::Rules)?;
         let (mut survey, mut sources) = (Self::default(), HashMap::new());
         loop {
             match trace.next() {
