@@ -54,16 +54,30 @@ fn every_query_is_accounted_for() {
     assert!((3.0..3.2).contains(&summary.duration_seconds), "{}", summary.duration_seconds);
 }
 
-/// A query that is lost keeps those after it on its socket waiting: so few IDs are a limit of the tool, and said to be.
+/// Queries that all wait hold all IDs of their socket: that is a limit of the tool, and said to be.
 #[test]
 fn a_closed_loop_that_runs_out_of_ids_is_limited_by_the_tool() {
+    let echo = echo(|_| Fault::Drop);
+    let pace = Pace::Closed { in_flight: 70_000, duration: Duration::from_secs(3) };
+    let plan = Plan { socket_count: 1, timeout: Duration::from_secs(4), ..plan(echo.address(Transport::Udp), pace) };
+    let (outcome, _) = measure(&plan);
+    assert_eq!((outcome.total.sent, outcome.total.answered), (65_536, 0));
+    let limit = Summary::new(&plan, &outcome, &Rules::default()).limit;
+    assert!(limit.evidence.iter().any(|line| line.contains("no ID was free")), "{:?}", limit.evidence);
+    assert_eq!(limit.side, LimitSide::Tool, "{:?}", limit.evidence);
+}
+
+#[test]
+fn an_answer_that_is_lost_keeps_no_other_query_waiting() {
     let echo = echo(|number| if number == 10 { Fault::Drop } else { Fault::None });
     let pace = Pace::Closed { in_flight: 200, duration: Duration::from_secs(8) };
     let plan = Plan { socket_count: 1, timeout: Duration::from_secs(7), ..plan(echo.address(Transport::Udp), pace) };
     let (outcome, _) = measure(&plan);
-    let limit = Summary::new(&plan, &outcome, &Rules::default()).limit;
-    assert!(limit.evidence.iter().any(|line| line.contains("no ID was free")), "{:?}", limit.evidence);
-    assert_eq!(limit.side, LimitSide::Tool, "{:?}", limit.evidence);
+    // Once round and on, beside the one that waits.
+    assert!(outcome.total.sent > 70_000, "{}", outcome.total.sent);
+    let evidence = Summary::new(&plan, &outcome, &Rules::default()).limit.evidence;
+    assert!(!evidence.iter().any(|line| line.contains("no ID was free")), "{evidence:?}");
+    assert_eq!(outcome.total.timed_out, 1);
 }
 
 #[test]

@@ -140,8 +140,8 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     }
     if shortages > 0 {
         evidence.push(format!(
-            "{shortages} times no ID was free: too many queries wait for each socket, or wait behind one that was lost \
-             until its time-out; more --sockets or a shorter --timeout help"
+            "{shortages} times no ID was free: too many queries wait for each socket, those that were lost among them \
+             until their time-out; more --sockets or a shorter --timeout help"
         ));
     }
     evidence.extend(trace_evidence(outcome));
