@@ -82,7 +82,11 @@ pub(super) fn updates(
     let transfers = Arc::new(Transfers::new(config.dns.transfer, handle.shared.zone_memory.clone()));
     let (asker, workers) = Asker::new(&service.desk, &counters.external);
     for (index, worker) in workers.into_iter().enumerate() {
-        spawn(format!("external-{index}"), worker)?;
+        let work = move || {
+            give_way(PACKET_NICE_STEP);
+            worker();
+        };
+        spawn(format!("external-{index}"), work)?;
     }
     let threads = queues.len() as u64;
     for (index, queue) in queues.into_iter().enumerate() {
