@@ -77,7 +77,8 @@ fn an_answer_that_is_lost_keeps_no_other_query_waiting() {
     assert!(outcome.total.sent > 70_000, "{}", outcome.total.sent);
     let evidence = Summary::new(&plan, &outcome, &Rules::default()).limit.evidence;
     assert!(!evidence.iter().any(|line| line.contains("no ID was free")), "{evidence:?}");
-    assert_eq!(outcome.total.timed_out, 1);
+    // There are a million names, which come again.
+    assert_eq!(outcome.total.timed_out, 1 + (outcome.total.sent - 11) / 1_000_000);
 }
 
 #[test]
