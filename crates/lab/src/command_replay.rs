@@ -70,15 +70,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         stops()
     });
     plan.per_query = None;
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            if let Some(per_query) = per_query {
-                per_query.abandon();
-            }
-            return Err(error.into());
-        }
-    };
+    let (outcome, per_query) = PerQuery::of_run(per_query, outcome)?;
     let mut summary = Summary::new(&plan, &outcome, &rules);
     // A disk that is full stops neither the run nor the summary.
     let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));

@@ -409,14 +409,15 @@ fn a_plan_that_cannot_be_kept_is_not_valid_and_its_rate_is_not_embellished() {
     let folder = Folder::new("too-much");
     let out = folder.path().join("run");
     // No core sends as many; what is overdue goes out after the second that was planned.
-    let more = ["--name", "q{n}.example", "--rate", "1000000", "--duration", "1s", "--out"];
+    let more = ["--name", "q{n}.example", "--rate", "10000000", "--duration", "1s", "--out"];
     let (code, text, _) = ended(&load(&address, &more).arg(&out).output().unwrap());
     assert_eq!(code, 1, "{text}");
     let run = Run::read(&out).unwrap();
     assert!(run.is_invalid() && run.duration_seconds() > 1.5, "{}", run.duration_seconds());
     let most = run.recording.rows.iter().map(|row| row.arrived).max().unwrap() as f64;
     assert!(run.achieved_rate() <= most, "{} a second, {most} in the best", run.achieved_rate());
-    assert!((999_000.0..1_001_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
+    assert!((9_990_000.0..10_010_000.0).contains(&run.offered_rate()), "{}", run.offered_rate());
+    assert!(text.contains(" a second of 10000000.0 planned\n"), "{text}");
 }
 
 #[test]

@@ -82,6 +82,12 @@ impl StampClock {
         self.measured_ns = self.clock.now_ns();
     }
 
+    /// When a datagram came: at its stamp, or, what is counted, at the time of reading when it has none.
+    pub(super) fn came(&mut self, stamp: Option<Duration>, now_ns: u64, unstamped: &mut u64) -> u64 {
+        *unstamped += u64::from(stamp.is_none());
+        stamp.map_or(now_ns, |stamp| self.at(stamp, now_ns))
+    }
+
     /// The run's time of a stamp, never later than `now_ns`.
     pub(super) fn at(&mut self, stamp: Duration, now_ns: u64) -> u64 {
         if now_ns.saturating_sub(self.measured_ns) > OFFSET_AGE_NS_MAX {

@@ -82,8 +82,22 @@ impl PerQuery {
         Arc::clone(&self.spool)
     }
 
+    /// What a run gave, and the file of its rows, if there is one.
+    ///
+    /// # Errors
+    /// That of the run; the file is given up then.
+    pub fn of_run<T>(rows: Option<Self>, run: io::Result<T>) -> io::Result<(T, Option<Self>)> {
+        match run {
+            Ok(outcome) => Ok((outcome, rows)),
+            Err(error) => {
+                rows.into_iter().for_each(Self::abandon);
+                Err(error)
+            }
+        }
+    }
+
     /// Gives the file up: there was no run.
-    pub fn abandon(self) {
+    fn abandon(self) {
         let Self { path, spool, thread } = self;
         drop(spool);
         // What it would say is that the run has ended, or an error beside the one that ended the run.

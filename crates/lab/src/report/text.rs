@@ -25,6 +25,14 @@ fn microseconds(us: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// How many were sent, and at which rate; that of the plan beside it when it was not kept.
+fn sent(summary: &Summary) -> String {
+    let rate = summary.total.sent as f64 / summary.duration_seconds.max(1e-9);
+    let is_kept = (rate - summary.offered_rate).abs() <= summary.offered_rate / 1_000.0;
+    let planned = if is_kept { String::new() } else { format!(" of {:.1} planned", summary.offered_rate) };
+    format!("{} in {:.1} s, {rate:.1} a second{planned}", summary.total.sent, summary.duration_seconds)
+}
+
 /// A dozen lines.
 #[must_use]
 pub fn outline(summary: &Summary) -> String {
@@ -35,7 +43,7 @@ pub fn outline(summary: &Summary) -> String {
         // Writing into a string cannot fail.
         let _written = writeln!(out, "{label:<10} {text}");
     };
-    line("sent", format!("{} in {:.1} s, {:.1} a second", total.sent, summary.duration_seconds, summary.offered_rate));
+    line("sent", sent(summary));
     line(
         "answered",
         format!("{} ({:.3} %), {:.1} a second", total.answered, share(total.answered), summary.achieved_rate),

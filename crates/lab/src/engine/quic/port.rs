@@ -104,13 +104,7 @@ impl Port {
         for index in batch {
             self.taken = index + 1;
             let now_ns = book.clock.now_ns();
-            let at_ns = match self.incoming.stamp(index) {
-                Some(stamp) => stamps.at(stamp, now_ns),
-                None => {
-                    book.tail.unstamped += 1;
-                    now_ns
-                }
-            };
+            let at_ns = stamps.came(self.incoming.stamp(index), now_ns, &mut book.tail.unstamped);
             self.give(index, (at_ns, now_ns), roster, tls, book)?;
             if now_ns >= until_ns {
                 break;

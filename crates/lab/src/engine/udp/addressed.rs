@@ -80,13 +80,7 @@ impl Addressed {
         }
         let now = book.clock.now_ns();
         for index in 0..count {
-            let at = match self.incoming.stamp(index) {
-                Some(stamp) => self.stamps.at(stamp, now),
-                None => {
-                    book.tail.unstamped += 1;
-                    now
-                }
-            };
+            let at = self.stamps.came(self.incoming.stamp(index), now, &mut book.tail.unstamped);
             let sender = self.incoming.sender(index);
             if sender.is_none_or(|sender| (sender.ip(), sender.port()) != (door.server.ip(), door.server.port())) {
                 book.queries(Transport::Udp, at).other_address += 1;

@@ -214,13 +214,7 @@ impl Datagrams {
         let now = book.clock.now_ns();
         for index in 0..count {
             let message = self.incoming.message(index);
-            let at = match self.incoming.stamp(index) {
-                Some(stamp) => self.stamps.at(stamp, now),
-                None => {
-                    book.tail.unstamped += 1;
-                    now
-                }
-            };
+            let at = self.stamps.came(self.incoming.stamp(index), now, &mut book.tail.unstamped);
             let arrival = channel.in_flight.arrive(message);
             let written_ns = match arrival {
                 Arrival::Answer { sent, .. } => {

@@ -122,13 +122,7 @@ impl Own {
         };
         let now = book.clock.now_ns();
         for index in 0..count {
-            let at = match self.incoming.stamp(index) {
-                Some(stamp) => self.stamps.at(stamp, now),
-                None => {
-                    book.tail.unstamped += 1;
-                    now
-                }
-            };
+            let at = self.stamps.came(self.incoming.stamp(index), now, &mut book.tail.unstamped);
             let message = self.incoming.message(index);
             let waiting = member.window.waiting();
             let (mut arrival, written_ns) = member.window.arrive(message);
