@@ -9,6 +9,7 @@ mod command_doctor;
 mod command_echo;
 mod command_load;
 mod command_merge;
+mod command_net;
 mod command_profile;
 mod command_replay;
 mod command_report;
@@ -81,6 +82,9 @@ enum Command {
     /// Makes one run of several that went on at the same time, of more processes or machines.
     #[command(after_help = command_merge::EXAMPLES)]
     Merge(command_merge::Arguments),
+    /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
+    #[command(subcommand, after_help = command_net::EXAMPLES)]
+    Net(command_net::NetCommand),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -121,6 +125,7 @@ fn main() -> ExitCode {
         Command::Trace(trace) => command_trace::main(&trace),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
+        Command::Net(command) => command_net::main(&command, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
