@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab net run --rtt 20ms --server 'catlab echo --address 10.53.0.1 --ports udp=53,tcp=53' -- \\
-      catlab load --server 10.53.0.1 --name 'q{n}.example' --rate 1000 --duration 10s
+      catlab load --server 10.53.0.1 --name 'q{\x1b[0mn}.example' --rate 1000 --duration 10s
   catlab net run net.toml --in far -- dig @10.53.0.1 example
   catlab net up net.toml && ip netns exec lab.near ping -c 3 10.53.0.1; catlab net down lab
   catlab net check net.toml
@@ -69,6 +69,7 @@ pub(crate) enum NetCommand {
 #[derive(Args)]
 pub(crate) struct RunArguments {
     /// The net, in TOML; without it one group as the options say.
+    #[arg(conflicts_with = "Simple")]
     net: Option<PathBuf>,
     #[command(flatten)]
     simple: Simple,
@@ -99,6 +100,7 @@ pub(crate) struct FileArguments {
 #[derive(Args)]
 pub(crate) struct CheckArguments {
     /// The net, in TOML; without it one group as the options say.
+    #[arg(conflicts_with = "Simple")]
     net: Option<PathBuf>,
     #[command(flatten)]
     simple: Simple,

@@ -61,9 +61,10 @@ mod tests {
 
     #[test]
     fn drops_of_what_was_sent_are_read() {
-        let table = "Inter-|   Receive  |  Transmit\n face |bytes ...\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n   \
-                     up0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
-        assert_eq!(dropped_in(table, "up0"), Some(42));
-        assert_eq!(dropped_in(table, "up"), None);
+        let head = "Inter-|   Receive  |  Transmit\n face |bytes ...\n";
+        let rows = "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n   up0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
+        let table = format!("{head}{rows}");
+        assert_eq!(dropped_in(&table, "up0"), Some(42));
+        assert_eq!(dropped_in(&table, "up"), None);
     }
 }

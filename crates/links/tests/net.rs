@@ -57,7 +57,8 @@ fn nothing_comes_sooner_than_asked_and_most_of_it_soon_after() {
         println!("{checked}");
         assert_eq!((checked.early, checked.came_back, checked.mechanism), (0, checked.sent, "relay"));
         assert!(checked.udp_rtt_us.q1 >= rtt_us);
-        // Wide: other tests go on at the same time. It shows that the far link's delay is not doubled, and is no time-out of anything.
+        // Wide: other tests go on at the same time. The far link does not delay twice, and no time-out
+        // of anything is in it.
         assert!(checked.udp_excess_us.median < 50_000.0, "{checked}");
         let tcp = checked.tcp_excess_us.unwrap();
         assert!(tcp.q1 >= 0.0 && tcp.median < 50_000.0, "{checked}");

@@ -56,8 +56,7 @@ pub(super) struct Asked<'a> {
 impl Asked<'_> {
     pub(super) fn plan(&self) -> Result<NetPlan, String> {
         match (self.file, self.simple.rtt) {
-            (Some(_), Some(_)) => Err("the round trip is that of the file; leave --rtt away, or the file".into()),
-            (Some(path), None) => NetPlan::read(path),
+            (Some(path), _) => NetPlan::read(path),
             (None, Some(rtt)) => self.simple.plan(rtt),
             (None, None) => Err("a file, or --rtt 20ms".into()),
         }
