@@ -1,7 +1,9 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod arguments;
+mod command_agent;
 mod command_answers;
 mod command_capacity;
 mod command_compare_runs;
@@ -15,6 +17,7 @@ mod command_report;
 mod command_trace;
 mod command_trace_synth;
 mod command_updates;
+mod controller;
 mod self_check;
 
 use clap::{Args, Parser, Subcommand};
@@ -81,6 +84,9 @@ enum Command {
     /// Makes one run of several that went on at the same time, of more processes or machines.
     #[command(after_help = command_merge::EXAMPLES)]
     Merge(command_merge::Arguments),
+    /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
+    #[command(after_help = command_agent::EXAMPLES)]
+    Agent(command_agent::Arguments),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -121,6 +127,7 @@ fn main() -> ExitCode {
         Command::Trace(trace) => command_trace::main(&trace),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
+        Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }
