@@ -74,7 +74,7 @@ pub(crate) struct WriteArguments {
     out: PathBuf,
     /// Format of what is written; otherwise the name of the file tells: .catrace, .txt, .pcap or .dnsperf.
     #[arg(long, value_name = "FORMAT")]
-    to: Option<Named>,
+    to: Option<Written>,
 }
 
 #[derive(Args)]
@@ -150,6 +150,20 @@ impl ValueEnum for Named {
                 Named(Format::Fsdb),
             ]
         }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.label()))
+    }
+}
+
+/// A format that can be written, by its name.
+#[derive(Clone, Copy)]
+struct Written(Format);
+
+impl ValueEnum for Written {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[Written(Format::Binary), Written(Format::Text), Written(Format::Capture), Written(Format::Dnsperf)] }
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
