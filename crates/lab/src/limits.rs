@@ -137,6 +137,8 @@ pub const PULLED_OCTETS_MAX: usize = 4 << 20;
 pub const STREAM_OCTETS_MAX: i64 = 64 << 20;
 /// After so long without a piece, or without room for one, a transfer is given up.
 pub const PIECE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long an agent waits for the first piece of its share: those of others go before it.
+pub const SHARE_WAIT_MAX: std::time::Duration = RUN_MAX;
 /// Octets of the share of an agent, and of what it sends back.
 pub const SPOOL_OCTETS_MAX: u64 = 64 << 30;
 /// Files of a run folder that an agent sends back.

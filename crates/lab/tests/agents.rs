@@ -11,16 +11,18 @@ mod support;
 use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
+use lab::fleet::{Bus, subjects};
+use lab::limits::STREAM_OCTETS_MAX;
 use lab::replay::Sharing;
 use lab::report::{Distribution, Run};
 use links::Namespace;
-use nats::{Agent, Nats, Process, below, here, own_runs, summary, until};
+use nats::{Agent, Nats, PATIENCE, Process, below, here, own_runs, summary, until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::Folder;
 use trace::{Format, Message, Writer};
 use wire::Name;
@@ -236,6 +238,67 @@ fn an_agent_that_dies_makes_the_run_partial() {
     let agents = ["a", "b"].map(|name| (name, Agent::start(&here, &url, name, folder.path(), &[])));
     let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
     with_one_killed(&folder, &url, Command::new(CATLAB), &echo, agents.into());
+}
+
+#[test]
+fn an_agent_whose_controller_dies_stops_and_is_there_again() {
+    let folder = Folder::new("agents-left");
+    let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &[]) else { return };
+    let url = format!("nats://127.0.0.1:{}", server.port);
+    let agent = Agent::start(&here, &url, "left", folder.path(), &[]);
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let load = format!("load --server {} --name q{{n}}.example --rate 200 --workers 1", echo.address(Transport::Udp));
+    let mut command = catlab(&format!("{load} --duration 10m --agent-silence 5s"), &url, 1, &folder.path().join("one"));
+    let controller = Process(command.stdout(Stdio::null()).spawn().unwrap());
+    until("queries", || (echo.counts().queries_of(Transport::Udp) > 200).then_some(()));
+    drop(controller);
+    assert!(agent.line().ends_with(": load"));
+    let over = agent.line();
+    assert!(over.ends_with("its controller gives no sign of life"), "{over}");
+    // As soon as nothing of it is sent any more it takes part in the next.
+    let out = folder.path().join("two");
+    let before = echo.counts().queries_of(Transport::Udp);
+    let (code, text, error) = ended(&catlab(&format!("{load} --duration 1s"), &url, 1, &out).output().unwrap());
+    assert!(matches!(code, 0 | 1), "{text}{error}");
+    assert_eq!(summary(&out)["sent"], 200);
+    // What was on its way when it let go, at most a second of it, may have come since.
+    let since = echo.counts().queries_of(Transport::Udp) - before;
+    assert!((200..2_000).contains(&since), "{since}");
+}
+
+/// What does not fit the stream waits until some of it has been taken, and nothing is lost by it.
+#[test]
+fn a_file_that_is_larger_than_the_stream_arrives() {
+    let folder = Folder::new("agents-stream");
+    let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &[]) else { return };
+    let url = format!("nats://127.0.0.1:{}", server.port);
+    let (from, into, run) = (folder.path().join("from"), folder.path().join("into"), "0123456789abcdef");
+    let octets: Vec<u8> = (0..(STREAM_OCTETS_MAX as u32 + (4 << 20)) / 4).flat_map(u32::to_be_bytes).collect();
+    std::fs::write(&from, &octets).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (sent, taken) = runtime.block_on(async {
+        let bus = Bus::connect(&url, None).await.unwrap();
+        bus.open_stream(run).await.unwrap();
+        let subject = subjects::down(run, run);
+        let sending = bus.send_file(&subject, &from);
+        let stream = async_nats::jetstream::new(async_nats::connect(&url).await.unwrap());
+        let taking = async {
+            let began = Instant::now();
+            let held = async || stream.get_stream(format!("catlab-{run}")).await.unwrap().cached_info().state.bytes;
+            // Until there is no room for another piece.
+            while held().await < (STREAM_OCTETS_MAX - (128 << 10)) as u64 {
+                assert!(began.elapsed() < PATIENCE, "the stream does not fill");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            bus.take_file(run, &subject, octets.len() as u64, &into, PATIENCE).await
+        };
+        let both = tokio::join!(sending, taking);
+        bus.delete_stream(run).await.unwrap();
+        both
+    });
+    sent.unwrap();
+    taken.unwrap();
+    assert!(std::fs::read(&into).unwrap() == octets);
 }
 
 /// A namespace in the middle, with one for each agent around it: all reach 10.77.255.1.

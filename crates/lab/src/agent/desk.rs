@@ -6,12 +6,13 @@ use async_nats::Message;
 use lab::fleet::{
     Beat, Bus, BusError, Command, Envelope, Kind, Order, Phase, Presence, Reply, is_run, next, subjects, wall_ns,
 };
-use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_OCTETS_MAX, SPOOL_OCTETS_MAX};
+use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_OCTETS_MAX, SHARE_WAIT_MAX, SPOOL_OCTETS_MAX};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::AbortHandle;
 
 /// What has come to an end waits for so many places.
 const EVENTS_WAITING_MAX: usize = 16;
@@ -47,6 +48,8 @@ struct Hired {
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicU8>,
     heard: Instant,
+    /// What takes the share in, or sends the run folder.
+    transfer: Option<AbortHandle>,
 }
 
 /// In which run, and what.
@@ -165,14 +168,18 @@ impl Desk {
             sent: Arc::default(),
             stop: Arc::default(),
             heard: Instant::now(),
+            transfer: None,
         });
         let (bus, id, is_owned, events) =
             (self.bus.clone(), self.presence.id.clone(), self.is_owned, self.events.0.clone());
-        tokio::spawn(async move {
+        let transfer = tokio::spawn(async move {
             let prepared = prepare(&bus, &run, &id, order, &folder, is_owned).await;
             // The desk outlives its work.
             let _told = events.send((run, Event::Prepared(prepared))).await;
         });
+        if let Some(hired) = &mut self.hired {
+            hired.transfer = Some(transfer.abort_handle());
+        }
         Ok(Reply::Accepted)
     }
 
@@ -196,16 +203,17 @@ impl Desk {
         spawned.map(|_| ()).map_err(|error| format!("no thread: {error}"))
     }
 
-    fn send(&self) -> Result<(), String> {
-        let hired = self.hired.as_ref().filter(|hired| matches!(hired.phase, Phase::Finished { .. }));
+    fn send(&mut self) -> Result<(), String> {
+        let hired = self.hired.as_mut().filter(|hired| matches!(hired.phase, Phase::Finished { .. }));
         let hired = hired.ok_or("it has not ended")?;
         let (run, folder, bus) = (hired.run.clone(), Arc::clone(&hired.folder), self.bus.clone());
         let (subject, events) = (subjects::up(&run, &self.presence.id), self.events.0.clone());
-        tokio::spawn(async move {
+        let transfer = tokio::spawn(async move {
             let sent = bus.send_file(&subject, &folder.bundle()).await.map_err(|error| error.to_string());
             drop(folder);
             let _told = events.send((run, Event::Sent(sent))).await;
         });
+        hired.transfer = Some(transfer.abort_handle());
         Ok(())
     }
 
@@ -244,6 +252,9 @@ impl Desk {
     fn release(&mut self, why: &str) {
         let Some(hired) = self.hired.take() else { return };
         hired.stop.store(u8::MAX, Ordering::Relaxed);
+        if let Some(transfer) = &hired.transfer {
+            transfer.abort();
+        }
         self.former = Arc::downgrade(&hired.folder);
         self.runs += 1;
         println!("run {} is over: {why}", hired.run);
@@ -266,7 +277,7 @@ async fn prepare(
     let share = match &order.parcel {
         Some(parcel) => {
             let into = folder.share(&parcel.extension);
-            let taken = bus.take_file(run, &subjects::down(run, id), parcel.octets, &into).await;
+            let taken = bus.take_file(run, &subjects::down(run, id), parcel.octets, &into, SHARE_WAIT_MAX).await;
             taken.map_err(|error| format!("its share did not come: {error}"))?;
             Some(into)
         }

@@ -3,7 +3,7 @@
 use super::FleetArguments;
 use super::hired::{Crew, Hired, gather};
 use lab::fleet::{Bus, BusError, Command, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
-use lab::limits::{BEAT_INTERVAL, SPOOL_OCTETS_MAX, START_LEAD};
+use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
 use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents, outline};
 use std::error::Error;
 use std::fmt;
@@ -281,7 +281,8 @@ impl Conductor<'_> {
         if let Err(error) = self.crew.command(index, Command::Collect).await {
             return Some(Err(error.to_string()));
         }
-        let taken = self.bus.take_file(&self.run, &subjects::up(&self.run, &id), octets, &file).await;
+        let subject = subjects::up(&self.run, &id);
+        let taken = self.bus.take_file(&self.run, &subject, octets, &file, PIECE_PATIENCE).await;
         let read = taken.map_err(|error| error.to_string()).and_then(|()| {
             unpack(&file, &own).map_err(|error| error.to_string())?;
             let run = Run::read(&own).map_err(|error| error.to_string())?;

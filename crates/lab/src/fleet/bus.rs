@@ -234,11 +234,18 @@ impl Bus {
         }
     }
 
-    /// Takes a file in pieces that is so long, a few of them at a time.
+    /// Takes a file in pieces that is so long, a few of them at a time; the first is waited for as long as is said.
     ///
     /// # Errors
     /// It does not come, or not whole, or cannot be written.
-    pub async fn take_file(&self, run: &str, subject: &str, octets: u64, into: &Path) -> Result<(), BusError> {
+    pub async fn take_file(
+        &self,
+        run: &str,
+        subject: &str,
+        octets: u64,
+        into: &Path,
+        first: Duration,
+    ) -> Result<(), BusError> {
         let config = pull::Config {
             filter_subject: subject.to_owned(),
             inactive_threshold: PIECE_PATIENCE,
@@ -248,9 +255,9 @@ impl Bus {
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
         let consumer = consumer.map_err(|error| lost("to take pieces", &error))?;
         let mut joining = Joining::new(BufWriter::new(File::create(into)?), octets)?;
-        let (mut is_whole, mut heard) = (false, Instant::now());
+        let (mut is_whole, mut heard, mut patience) = (false, Instant::now(), first);
         while !is_whole {
-            if heard.elapsed() > PIECE_PATIENCE {
+            if heard.elapsed() > patience {
                 return Err(BusError::Stalled);
             }
             let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_OCTETS_MAX);
@@ -258,7 +265,7 @@ impl Bus {
             let mut batch = batch.map_err(|error| lost("to take pieces", &error))?;
             // A batch that ends early, because its octets are used up or none came in time, is followed by another.
             while let Some(Ok(message)) = next(&mut batch).await {
-                heard = Instant::now();
+                (heard, patience) = (Instant::now(), PIECE_PATIENCE);
                 is_whole = joining.take(&message.payload)?;
                 message.ack().await.map_err(|error| lost("to take pieces", &error))?;
                 if is_whole {
