@@ -27,7 +27,7 @@ const CONNECT_TRIES_MAX: u32 = 60;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The NATS server, with JetStream: nats://[USER:PASSWORD@]HOST:PORT, or tls://.
+    /// The NATS server, with JetStream: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or tls://.
     #[arg(long, value_name = "URL")]
     nats: String,
     /// Authorities of the NATS server that are trusted besides the system's, PEM.

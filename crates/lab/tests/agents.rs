@@ -68,7 +68,8 @@ fn ended(output: &Output) -> (i32, String, String) {
 fn catlab(words: &str, url: &str, agents: usize, out: &Path) -> Command {
     let mut command = Command::new(CATLAB);
     command.env_remove("CATLAB_ALLOW").args(words.split(' ')).args(["--quiet", "--nats", url]).stdin(Stdio::null());
-    command.args(["--agents", &agents.to_string(), "--out"]).arg(out);
+    // What a controller that is killed leaves goes with the test.
+    command.args(["--agents", &agents.to_string(), "--out"]).arg(out).env("TMPDIR", out.parent().unwrap());
     command
 }
 

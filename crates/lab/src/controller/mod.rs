@@ -20,7 +20,8 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(next_help_heading = "Many hosts (docs/agents.md)")]
 pub(crate) struct FleetArguments {
-    /// Have agents carry it out, which this NATS server reaches: nats://[USER:PASSWORD@]HOST:PORT, or tls://.
+    /// Have agents carry it out that this NATS server reaches: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or
+    /// tls://.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
     /// So many of them; the rate, the queries that wait, or the sources of the trace are divided among them.
