@@ -70,8 +70,6 @@ pub(crate) struct Arguments {
     asking: Asking,
     #[command(flatten)]
     freshness: FreshnessArguments,
-    #[command(flatten)]
-    fleet: FleetArguments,
     /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
@@ -130,6 +128,8 @@ pub(crate) struct Arguments {
     /// How often they are read.
     #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
     monitor_interval: Duration,
+    #[command(flatten)]
+    fleet: FleetArguments,
 }
 
 #[derive(Clone)]

@@ -32,8 +32,6 @@ Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) replayed: Replayed,
-    #[command(flatten)]
-    fleet: FleetArguments,
     /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -46,6 +44,8 @@ pub(crate) struct Arguments {
     /// Each second as a line of JSON on standard output.
     #[arg(long)]
     json_events: bool,
+    #[command(flatten)]
+    fleet: FleetArguments,
 }
 
 /// Runs it; `stops` says how often the user has asked to stop.
