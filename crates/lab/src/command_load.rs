@@ -1,10 +1,12 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
+use crate::controller::{self, FleetArguments, Task};
 use crate::self_check;
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
 use lab::engine::{self, Pace, Plan, Progress};
+use lab::fleet::Kind;
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::{MONITOR_INTERVAL_MIN, RUN_MAX};
 use lab::live::{Events, Exporter, Live, Marks, View};
@@ -32,6 +34,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 192.168.1.5 --queries queries.txt --rate 100..20000 --duration 60s --poisson
   catlab load --server 192.168.1.5 --queries queries.txt --rate 500 --duration 60s --record-answers right.jsonl
   catlab load --server 192.168.1.6 --queries queries.txt --rate 50000 --expect-answers right.jsonl
+  catlab load --server 192.168.1.6 --queries queries.txt --rate 400000 --nats nats://192.168.1.5:4222 --agents 4
 
 Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
 acknowledged; 2: it did not take place.";
@@ -62,7 +65,7 @@ const IN_POPULATIONS: [&str; 16] = [
 ))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    pub(crate) target: Target,
     #[command(flatten)]
     asking: Asking,
     #[command(flatten)]
@@ -125,6 +128,8 @@ pub(crate) struct Arguments {
     /// How often they are read.
     #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
     monitor_interval: Duration,
+    #[command(flatten)]
+    fleet: FleetArguments,
 }
 
 #[derive(Clone)]
@@ -145,6 +150,9 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
     let _limit = engine::raise_open_files();
     let mut plan = plan(arguments)?;
+    if arguments.fleet.is_wanted() {
+        return over_agents(arguments, &plan, stops);
+    }
     arguments.target.allow(arguments.freshness.servers())?;
     let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
     if let Some(out) = &arguments.out {
@@ -307,7 +315,27 @@ fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
     Ok(Some(Monitor::start(sources, arguments.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
 }
 
-fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
+/// Has agents carry it out.
+fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    let words = controller::words(Kind::Load)?;
+    let file = arguments.asking.queries.clone();
+    let closed = if let Pace::Closed { in_flight, .. } = plan.pace { Some(in_flight) } else { None };
+    let task = |names: &[String], _: &Path| {
+        if closed.is_some_and(|in_flight| in_flight < names.len()) {
+            return Err(format!("--in-flight is less than there are agents ({})", names.len()).into());
+        }
+        Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares: names.iter().map(|_| (file.clone(), None)).collect() })
+    };
+    let (recording, summary, merged) =
+        controller::conduct(&arguments.fleet, arguments.out.as_deref(), arguments.quiet, task, stops)?;
+    if arguments.dnsperf_text {
+        println!("{}", dnsperf_text(&recording, summary.duration_seconds, &summary.validity));
+    }
+    controller::leave(arguments.out.as_deref(), &recording, &summary, merged, arguments.asking.seed)
+}
+
+/// What agents are told to do is made of the same.
+pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     if arguments.duration > RUN_MAX {
         return Err(
             format!("a run of {} h is longer than 24; make several", arguments.duration.as_secs() / 3_600).into()

@@ -1,14 +1,16 @@
 //! `catlab replay`: a trace once more, at its times, from its sources.
 
 use crate::arguments::Replayed;
+use crate::controller::{self, FleetArguments, Task};
 use clap::Args;
 use lab::engine::{self, Progress};
+use lab::fleet::Kind;
 use lab::live::{Events, Live, View};
 use lab::per_query::PerQuery;
 use lab::report::{Manifest, Patience, Recording, Rules, Summary, folder, outline};
 use std::error::Error;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Ends the examples of `--help`.
@@ -17,6 +19,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay dns.log.gz --server 192.168.1.5 --speed 20 --until 1h --out run2
   catlab replay root.pcap --server 127.0.0.1 --ports tcp=5300 --transport tcp --idle-timeout 10s
   catlab replay root.pcap --server 127.0.0.1:5300 --fast
+  catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 
 Each query goes out with the octets that it had, but for its ID, at its time from the first query on, whatever the
@@ -28,7 +31,7 @@ Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    replayed: Replayed,
+    pub(crate) replayed: Replayed,
     /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -41,6 +44,8 @@ pub(crate) struct Arguments {
     /// Each second as a line of JSON on standard output.
     #[arg(long)]
     json_events: bool,
+    #[command(flatten)]
+    fleet: FleetArguments,
 }
 
 /// Runs it; `stops` says how often the user has asked to stop.
@@ -51,7 +56,33 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
     })
 }
 
+/// Has agents send it, each the sources that are its own.
+fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    let (words, replayed) = (controller::words(Kind::Replay)?, &arguments.replayed);
+    let mut survey = None;
+    let task = |names: &[String], folder: &Path| {
+        let division = replayed.divide(names, folder)?;
+        let origin_ns = division.origin_ns();
+        let shares = division.shares.into_iter().map(|(path, queries)| (Some(path), Some(queries))).collect();
+        survey = Some(division.survey);
+        Ok(Task { kind: Kind::Replay, words, origin_ns, shares })
+    };
+    let out = arguments.out.as_deref();
+    let (recording, mut summary, merged) = controller::conduct(&arguments.fleet, out, arguments.quiet, task, stops)?;
+    if let (Some(figures), Some(survey)) = (&mut summary.replay, &survey) {
+        figures.replay.of_whole(replayed.trace(), replayed.speed(), survey);
+        if let Some(reason) = &survey.damaged {
+            summary.validity.valid = false;
+            summary.validity.reasons.push(format!("the trace is damaged ({reason}): what came before it was sent"));
+        }
+    }
+    controller::leave(out, &recording, &summary, merged, 0)
+}
+
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.fleet.is_wanted() {
+        return over_agents(arguments, stops);
+    }
     let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;

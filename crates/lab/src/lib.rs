@@ -29,6 +29,8 @@ mod octet_hash;
 pub mod echo;
 // Each query on its own.
 pub mod per_query;
+// Many machines as one.
+pub mod fleet;
 // How long it took.
 pub mod measure;
 pub mod report;

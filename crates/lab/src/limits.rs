@@ -125,6 +125,38 @@ pub const TRACE_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(6
 pub const SOURCE_BUFFER_OCTETS: usize = 256 << 10;
 /// Octets of a trace that is not in the order of time that are looked at to put it in order.
 pub const REPLAY_REORDER_OCTETS: usize = 64 << 20;
+/// Processes that carry a run out together.
+pub const AGENTS_MAX: usize = 256;
+/// Octets of a message that carries a piece of a file: larger ones make nats-server 2.9 drop slow consumers.
+pub const PIECE_OCTETS_MAX: usize = 64 << 10;
+/// Pieces that are asked for together, and their octets.
+pub const PIECES_PULLED_MAX: usize = 32;
+/// See [`PIECES_PULLED_MAX`].
+pub const PULLED_OCTETS_MAX: usize = 4 << 20;
+/// Octets of pieces that wait in the NATS server; with more the sender waits.
+pub const STREAM_OCTETS_MAX: i64 = 64 << 20;
+/// After so long without a piece, or without room for one, a transfer is given up.
+pub const PIECE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long an agent waits for the first piece of its share: those of others go before it.
+pub const SHARE_WAIT_MAX: std::time::Duration = RUN_MAX;
+/// Octets of the share of an agent, and of what it sends back.
+pub const SPOOL_OCTETS_MAX: u64 = 64 << 30;
+/// Files of a run folder that an agent sends back.
+pub const BUNDLE_FILES_MAX: usize = 64;
+/// Octets of a command to an agent.
+pub const COMMAND_OCTETS_MAX: usize = PIECE_OCTETS_MAX;
+/// Words of a plan that goes to agents.
+pub const ORDER_WORDS_MAX: usize = 1_000;
+/// Octets of the name of an agent.
+pub const AGENT_NAME_OCTETS_MAX: usize = 64;
+/// From one sign of life of an agent, or of the controller, to the next.
+pub const BEAT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+/// How often an agent is asked for its time.
+pub const CLOCK_ROUNDS: usize = 16;
+/// From the command to start to the start: every agent has it by then, and its connections open.
+pub const START_LEAD: std::time::Duration = std::time::Duration::from_secs(3);
+/// An agent that began later than agreed by more than this spoils the run.
+pub const START_LATE_MAX: std::time::Duration = std::time::Duration::from_millis(50);
 /// Octets of a file of rules for traces.
 pub const RULES_OCTETS_MAX: u64 = 4 << 20;
 /// Octets of a file with the key of anonymized traces.

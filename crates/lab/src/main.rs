@@ -1,7 +1,9 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod arguments;
+mod command_agent;
 mod command_answers;
 mod command_capacity;
 mod command_compare_runs;
@@ -16,6 +18,7 @@ mod command_report;
 mod command_trace;
 mod command_trace_synth;
 mod command_updates;
+mod controller;
 mod self_check;
 
 use clap::{Args, Parser, Subcommand};
@@ -85,6 +88,9 @@ enum Command {
     /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
+    /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
+    #[command(after_help = command_agent::EXAMPLES)]
+    Agent(command_agent::Arguments),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -126,6 +132,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Net(command) => command_net::main(&command, &stops()),
+        Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }

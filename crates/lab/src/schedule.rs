@@ -23,6 +23,36 @@ pub struct Piece {
     pub to: f64,
 }
 
+/// Which of several processes this is that carry a run out together; alone it is the first of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// From 0.
+    pub index: usize,
+    /// Of so many.
+    pub count: usize,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
+    }
+}
+
+impl Part {
+    /// The place of worker `index` of `count` among those of all processes, as if each had as many: all places
+    /// together are the whole, however many workers the others have.
+    #[must_use]
+    pub const fn worker(self, index: usize, count: usize) -> (usize, usize) {
+        (self.index + self.count * index, self.count * count)
+    }
+
+    /// This one's share of a count: all shares together are it.
+    #[must_use]
+    pub fn of(self, count: usize) -> usize {
+        count / self.count + usize::from(self.index < count % self.count)
+    }
+}
+
 /// How queries lie within the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrivals {
@@ -78,6 +108,17 @@ impl Schedule {
     #[must_use]
     pub fn query_count(&self) -> f64 {
         self.pieces.iter().map(|piece| piece.count()).sum()
+    }
+
+    /// The same of a part, where several processes share it.
+    #[must_use]
+    pub fn query_count_of(&self, part: Part) -> f64 {
+        let (all, index, count) = (self.query_count(), part.index as f64, part.count as f64);
+        match self.arrivals {
+            // Numbers `index`, `index + count` and so on below `all`.
+            Arrivals::Even if part.count > 1 => ((all - index) / count).ceil().max(0.0),
+            Arrivals::Even | Arrivals::Poisson { .. } => all / count,
+        }
     }
 
     /// The times of worker `index` of `count`.
@@ -195,6 +236,25 @@ mod tests {
         // Half of a ramp's queries lie in its last 29 %.
         let first_half = whole.iter().filter(|&&at| at < 3_535_533_906).count();
         assert!(first_half.abs_diff(1_250) <= 1, "{first_half}");
+    }
+
+    #[test]
+    fn processes_with_any_number_of_workers_are_the_whole() {
+        let schedule = Schedule::constant(1_001.0, 3 * SECOND, Arrivals::Even).unwrap();
+        let whole: Vec<u64> = schedule.share(0, 1).collect();
+        let mut all = Vec::new();
+        for (index, workers) in [(0, 1), (1, 4), (2, 2)] {
+            let part = Part { index, count: 3 };
+            let places = (0..workers).map(|worker| part.worker(worker, workers));
+            let own: Vec<u64> = places.flat_map(|(index, count)| schedule.share(index, count)).collect();
+            assert_eq!(own.len() as f64, schedule.query_count_of(part), "{part:?}");
+            all.extend(own);
+        }
+        all.sort_unstable();
+        assert_eq!((whole.len(), all), (3_003, whole));
+        let shares: Vec<usize> = (0..3).map(|index| Part { index, count: 3 }.of(11)).collect();
+        assert_eq!(shares, [4, 4, 3]);
+        assert_eq!((Part::default().of(7), schedule.query_count_of(Part::default())), (7, 3_003.0));
     }
 
     #[test]

@@ -25,7 +25,7 @@ const UPDATING: [&str; 2] = ["updates", "update_zone"];
 pub(crate) struct Asking {
     /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
     #[arg(long, value_name = "FILE")]
-    queries: Option<PathBuf>,
+    pub(crate) queries: Option<PathBuf>,
     /// Whose third column the text file has; found out by itself otherwise.
     #[arg(long, requires = "queries", conflicts_with_all = ["updates", "name"])]
     dialect: Option<DialectArgument>,

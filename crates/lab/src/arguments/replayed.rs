@@ -6,11 +6,12 @@ use super::target::allow;
 use crate::command_trace::Named;
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
+use lab::limits::RUN_MAX;
 use lab::mutation::read_rules;
 use lab::population::Server;
-use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
+use lab::replay::{Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide};
 use lab::workload::Workload;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,9 @@ pub(crate) struct Replayed {
     i_own_this_target: bool,
     #[command(flatten)]
     connections: Usage,
+    /// Where the trace is the share of one agent of several.
+    #[arg(skip)]
+    pub(crate) share: Option<Share>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -121,14 +125,47 @@ impl Replayed {
         })
     }
 
-    fn replay(&self, open_files_max: u64) -> Result<Replay, Box<dyn std::error::Error>> {
-        let selection = Selection {
+    /// The file.
+    pub(crate) fn trace(&self) -> &Path {
+        &self.trace
+    }
+
+    /// So many seconds of it in one second.
+    pub(crate) const fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    /// Cuts the trace into the shares of agents with these names, in a folder.
+    ///
+    /// # Errors
+    /// When the target is a stranger's, or the trace no use.
+    pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
+        allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
+        let rules = self.rules.as_deref().map(read_rules).transpose()?;
+        let sharing = Sharing::new(names);
+        let division = divide(&self.trace, &self.reading(), self.selection(), rules.as_ref(), &sharing, folder)?;
+        if !self.fast && division.survey.duration() > RUN_MAX {
+            return Err(ReplayError::Long(division.survey.duration()).into());
+        }
+        Ok(division)
+    }
+
+    const fn selection(&self) -> Selection {
+        Selection {
             from: self.from,
             until: self.until,
             limit: self.limit,
             speed: self.speed,
             transport: self.transport,
-        };
+            share: self.share,
+        }
+    }
+
+    fn reading(&self) -> trace::Options {
+        trace::Options { format: self.format.as_ref().map(|named| named.0), ports: self.trace_ports.clone() }
+    }
+
+    fn replay(&self, open_files_max: u64) -> Result<Replay, Box<dyn std::error::Error>> {
         let late = match self.late {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
@@ -140,9 +177,8 @@ impl Replayed {
             open_files_max,
             rules: self.rules.as_deref().map(read_rules).transpose()?.map(Arc::new),
         };
-        let reading = trace::Options { format: self.format.map(|named| named.0), ports: self.trace_ports.clone() };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
-        Ok(Replay::new(&self.trace, reading, selection, manner, &route)?)
+        Ok(Replay::new(&self.trace, self.reading(), self.selection(), manner, &route)?)
     }
 }
 

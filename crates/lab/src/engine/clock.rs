@@ -19,6 +19,11 @@ impl Clock {
         Self { start: Instant::now() + LEAD }
     }
 
+    /// A clock whose zero comes then; soon, when that is too near or past.
+    pub(super) fn at(start: Instant) -> Self {
+        Self { start: start.max(Self::soon().start) }
+    }
+
     /// Its zero.
     pub(super) const fn start(&self) -> Instant {
         self.start

@@ -178,7 +178,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Result<Outcome> {
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
-    let start = Arc::new(Start::new(plan.worker_count));
+    let start = Arc::new(Start::new(plan.worker_count, plan.start));
     let mut reading = match &plan.pace {
         Pace::Traced(replay) => Some(Reading::start(replay, plan.worker_count)?),
         _ => None,

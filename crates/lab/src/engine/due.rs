@@ -3,7 +3,7 @@
 use super::{Pace, Plan};
 use crate::population::Crowd;
 use crate::replay::Feed;
-use crate::schedule::Times;
+use crate::schedule::{Part, Times};
 use crate::workload::Workload;
 use std::iter::Peekable;
 
@@ -34,9 +34,12 @@ impl Due {
             return Self::Traced(Box::new(feed));
         }
         match &plan.pace {
-            Pace::Open(schedule) => Self::Planned(Box::new(schedule.share(index, plan.worker_count).peekable())),
+            Pace::Open(schedule) => {
+                let (index, count) = plan.part.worker(index, plan.worker_count);
+                Self::Planned(Box::new(schedule.share(index, count).peekable()))
+            }
             Pace::Closed { in_flight, duration } => Self::Filling {
-                in_flight: in_flight / plan.worker_count + usize::from(index < in_flight % plan.worker_count),
+                in_flight: Part { index, count: plan.worker_count }.of(plan.part.of(*in_flight)),
                 until_ns: duration.as_nanos() as u64,
             },
             Pace::Population { population, duration } => {

@@ -51,7 +51,7 @@ use crate::answers::Checking;
 use crate::per_query::Spool;
 use crate::population::Cast;
 use crate::replay::Replay;
-use crate::schedule::Schedule;
+use crate::schedule::{Part, Schedule};
 use crate::workload::Workload;
 use book::Book;
 use clock::Clock;
@@ -141,6 +141,10 @@ pub struct Plan {
     pub seed: u64,
     /// Where each query gets a row of its own, if anywhere.
     pub per_query: Option<Arc<Spool>>,
+    /// Which of several processes this is, where they carry the plan out together.
+    pub part: Part,
+    /// When the clock of the run starts, unless workers are ready later; as soon as they are, if nothing is said.
+    pub start: Option<Instant>,
 }
 
 impl Plan {
@@ -165,6 +169,18 @@ impl Plan {
             checking: None,
             seed: 1,
             per_query: None,
+            part: Part::default(),
+            start: None,
+        }
+    }
+
+    /// How many queries this process is to send; `None` where that depends on answers or on chance alone.
+    #[must_use]
+    pub fn query_count(&self) -> Option<f64> {
+        match &self.pace {
+            Pace::Open(schedule) => Some(schedule.query_count_of(self.part)),
+            Pace::Traced(replay) => Some(replay.survey().queries as f64),
+            Pace::Closed { .. } | Pace::Population { .. } => None,
         }
     }
 

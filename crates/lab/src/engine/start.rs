@@ -2,16 +2,19 @@
 
 use super::clock::Clock;
 use std::sync::{Barrier, OnceLock};
+use std::time::Instant;
 
 /// Where they meet.
 pub(super) struct Start {
     barrier: Barrier,
     clock: OnceLock<Clock>,
+    /// When, if that has been agreed.
+    at: Option<Instant>,
 }
 
 impl Start {
-    pub(super) fn new(worker_count: usize) -> Self {
-        Self { barrier: Barrier::new(worker_count), clock: OnceLock::new() }
+    pub(super) fn new(worker_count: usize, at: Option<Instant>) -> Self {
+        Self { barrier: Barrier::new(worker_count), clock: OnceLock::new(), at }
     }
 
     /// The clock of the run; one that starts just now when they have never met.
@@ -22,6 +25,6 @@ impl Start {
     /// Waits for the others; the clock of the run.
     pub(super) fn meet(&self) -> Clock {
         self.barrier.wait();
-        *self.clock.get_or_init(Clock::soon)
+        *self.clock.get_or_init(|| self.at.map_or_else(Clock::soon, Clock::at))
     }
 }

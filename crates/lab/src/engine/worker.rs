@@ -87,7 +87,10 @@ impl Worker {
         Ok(Self {
             book: Book::new(plan, index, clock, &transports),
             due,
-            workload: plan.workload.share(index, plan.worker_count),
+            workload: {
+                let (index, count) = plan.part.worker(index, plan.worker_count);
+                plan.workload.share(index, count)
+            },
             clients,
             habits,
             give_up_ns: match &plan.pace {

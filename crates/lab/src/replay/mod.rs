@@ -15,13 +15,18 @@ mod order;
 mod timeline;
 // Which messages, and when.
 mod picker;
-pub use picker::Selection;
+pub use picker::{Selection, Share};
 // The first reading.
 mod survey;
 pub use survey::Survey;
 // Where the sources are.
 mod sources;
 pub use sources::{Prefix, Sources};
+// Several processes that send it together.
+mod division;
+mod sharing;
+pub use division::{Division, divide};
+pub use sharing::Sharing;
 // The second reading, and what workers have of it.
 mod block;
 mod dependents;
@@ -127,7 +132,7 @@ impl Replay {
                 transport: client.transport,
                 server: SocketAddr::new(server.address, port),
                 habits: 0,
-                source: sources.address(client.address, client.source),
+                source: sources.address(client.address, among_all(&selection, client.source)),
             })
         });
         let endpoints = endpoints.collect::<Result<_, _>>()?;
@@ -169,7 +174,8 @@ impl Replay {
     /// Sources that share their address with another one, because there are more of them than addresses.
     #[must_use]
     pub fn has_shared_addresses(&self) -> bool {
-        matches!(self.sources, Sources::Prefix(prefix) if !prefix.holds(self.survey.source_count()))
+        let shares = self.selection.share.map_or(1, |share| share.count as usize);
+        matches!(self.sources, Sources::Prefix(prefix) if !prefix.holds(self.survey.source_count() * shares))
     }
 
     /// Everyone who is asked.
@@ -200,6 +206,11 @@ impl Replay {
     }
 }
 
+/// The number of a source among those of all processes, which number theirs apart.
+fn among_all(selection: &Selection, source: u32) -> u32 {
+    selection.share.map_or(source, |share| source.wrapping_mul(share.count).wrapping_add(share.index))
+}
+
 /// Whom sources of an address family ask.
 fn servers_for(servers: &[Server], sources: Sources, is_ipv4: bool) -> Vec<Server> {
     let family = sources.family(is_ipv4);
@@ -223,6 +234,8 @@ pub enum ReplayError {
     NoQuery(PathBuf),
     /// More sources than are told apart.
     Sources,
+    /// The share of one of several processes cannot be written.
+    Spool(PathBuf, std::io::Error),
     /// Longer than a run may be.
     Long(Duration),
     /// No server has the address family of this source.
@@ -246,6 +259,7 @@ impl fmt::Display for ReplayError {
             Self::Pipe => f.write_str("a trace is read twice, so it cannot come from a pipe; write it to a file first"),
             Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
+            Self::Spool(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Rules(error) => write!(f, "--rules: {error}"),
             Self::NoQuery(path) => write!(f, "{}: no query in it, or none in the part that is wanted", path.display()),
             Self::Sources => {

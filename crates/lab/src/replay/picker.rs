@@ -24,11 +24,24 @@ pub struct Selection {
     pub speed: f64,
     /// All of them over this transport; otherwise each over its own.
     pub transport: Option<Transport>,
+    /// Where the trace is the share of one process of several that send it together.
+    pub share: Option<Share>,
+}
+
+/// What one process of several that send a trace together knows of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// The time of the trace at which the run begins, for all of them; a share begins later.
+    pub origin_ns: u64,
+    /// Which of them it is, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub count: u32,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { from: Duration::ZERO, until: None, limit: None, speed: 1.0, transport: None }
+        Self { from: Duration::ZERO, until: None, limit: None, speed: 1.0, transport: None, share: None }
     }
 }
 
@@ -69,15 +82,9 @@ pub(super) struct Picker {
 
 impl Picker {
     pub(super) fn new(selection: Selection) -> Self {
-        Self {
-            selection,
-            mutator: None,
-            timeline: Timeline::default(),
-            first_ns: None,
-            picked: 0,
-            responses: 0,
-            too_long: 0,
-        }
+        let mut timeline = Timeline::default();
+        let first_ns = selection.share.map(|share| timeline.advance(share.origin_ns));
+        Self { selection, mutator: None, timeline, first_ns, picked: 0, responses: 0, too_long: 0 }
     }
 
     /// The same, after rules, if there are any.
@@ -96,7 +103,7 @@ impl Picker {
             Some(mutator) => mutator.apply(message),
         };
         let Some(message) = message else { return Pick::Nothing };
-        let Selection { from, until, limit, speed, transport } = *selection;
+        let Selection { from, until, limit, speed, transport, .. } = *selection;
         if limit.is_some_and(|limit| *picked >= limit) {
             return Pick::End;
         }
@@ -184,6 +191,13 @@ mod tests {
         assert_eq!(queries, [(0, 14), (SECOND, 15)]);
         let (queries, _) = picked(Selection { limit: Some(2), speed: 4.0, ..Selection::default() }, &messages());
         assert_eq!(queries, [(0, 13), (SECOND / 4, 14)]);
+    }
+
+    #[test]
+    fn a_share_begins_when_the_run_does() {
+        let share = Some(Share { origin_ns: SECOND / 4, index: 1, count: 2 });
+        let (queries, _) = picked(Selection { share, limit: Some(2), ..Selection::default() }, &messages());
+        assert_eq!(queries, [(SECOND * 3 / 4, 13), (SECOND * 7 / 4, 14)]);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Survey {
     source_count: usize,
     /// Queries that are to be sent.
     pub queries: u64,
+    /// When the first of them is planned: at once, unless it is the share of one process of several.
+    pub first_ns: u64,
     /// When the last of them is planned.
     pub last_ns: u64,
     /// How many are planned in each second of the run, as far as a run goes.
@@ -118,6 +120,9 @@ impl Survey {
     }
 
     fn plan(&mut self, planned_ns: u64) {
+        if self.queries == 1 {
+            self.first_ns = planned_ns;
+        }
         self.last_ns = planned_ns;
         let second = planned_ns / SECOND_NS;
         if second > RUN_MAX.as_secs() {

@@ -60,14 +60,28 @@ impl Manifest {
     }
 }
 
+/// Options whose value is a URL that may have a password in it.
+const URL_OPTIONS: [&str; 1] = ["--nats"];
+
+/// The URL without who says that he may use it.
+fn without_user(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, rest)) => format!("{scheme}://***@{rest}"),
+        None => url.to_owned(),
+    }
+}
+
 /// Words of a command line; of keys that stand in it only the names.
 fn without_secrets(words: impl Iterator<Item = String>) -> Vec<String> {
-    let mut is_key = false;
+    let (mut is_key, mut is_url) = (false, false);
     let told = |word: String| {
         let was_key = std::mem::replace(&mut is_key, KEY_OPTIONS.contains(&word.as_str()));
+        let was_url = std::mem::replace(&mut is_url, URL_OPTIONS.contains(&word.as_str()));
         match word.split_once('=') {
             Some((option, key)) if KEY_OPTIONS.contains(&option) => format!("{option}={}", without_secret(key)),
+            Some((option, url)) if URL_OPTIONS.contains(&option) => format!("{option}={}", without_user(url)),
             _ if was_key => without_secret(&word),
+            _ if was_url => without_user(&word),
             _ => word,
         }
     };
@@ -109,5 +123,8 @@ mod tests {
         let told = without_secrets(line.split(' ').map(str::to_owned)).join(" ");
         let expected = "load --tsig hmac-sha256:k.test:*** --freshness-tsig=k.test:*** --tsig keys/k --name a:b";
         assert_eq!(told, expected);
+        let line = "--nats nats://user:pass@h:4222 --nats=tls://token@h --nats nats://h:4222 x@y";
+        let told = without_secrets(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(told, "--nats nats://***@h:4222 --nats=tls://***@h --nats nats://h:4222 x@y");
     }
 }

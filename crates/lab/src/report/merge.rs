@@ -3,6 +3,7 @@
 //! Counts and distributions are added, second by second, and nothing is lost by it. The seconds of a run that began
 //! later are moved by whole ones, to where they come nearest: by half a second at most they stand beside the truth.
 
+use super::replay::ReplayFigures;
 use super::summary::{ConnectionSummary, Summary, TransportSummary};
 use super::{Account, ConnectionRow, Limit, LimitSide, Quantiles, Recording, Row, Run, Validity};
 use crate::answers::WrongAnswer;
@@ -45,7 +46,23 @@ impl std::error::Error for MergeError {}
 /// # Errors
 /// When they are no runs that went on together.
 pub fn merge(runs: &[Run]) -> Result<(Recording, Summary), MergeError> {
-    let parts = parts(runs)?;
+    if runs.len() < 2 {
+        return Err(MergeError::NoRun("one run is no sum".into()));
+    }
+    sum_up(runs, true)
+}
+
+/// The same of runs that agents sent back: they began together, and there may be a single one.
+///
+/// # Errors
+/// There is none, or they had different time-outs.
+pub fn merge_agents(runs: &[Run]) -> Result<(Recording, Summary), MergeError> {
+    sum_up(runs, false)
+}
+
+/// Whether they overlap is looked at where nobody knows.
+fn sum_up(runs: &[Run], is_checking_times: bool) -> Result<(Recording, Summary), MergeError> {
+    let parts = parts(runs, is_checking_times)?;
     let first = parts.iter().map(|part| part.run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut merged = Recording::new(first, runs[0].recording.timeout);
     merged.patience = runs[0].recording.patience;
@@ -90,9 +107,9 @@ struct Part<'a> {
     offset: f64,
 }
 
-fn parts(runs: &[Run]) -> Result<Vec<Part<'_>>, MergeError> {
-    if runs.len() < 2 {
-        return Err(MergeError::NoRun("one run is no sum".into()));
+fn parts(runs: &[Run], is_checking_times: bool) -> Result<Vec<Part<'_>>, MergeError> {
+    if runs.is_empty() {
+        return Err(MergeError::NoRun("there is no run".into()));
     }
     let start = runs.iter().map(|run| run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut parts = Vec::new();
@@ -109,7 +126,7 @@ fn parts(runs: &[Run]) -> Result<Vec<Part<'_>>, MergeError> {
                 let (one, other) = names(one, other);
                 return Err(MergeError::Timeouts(one, other));
             }
-            if one.offset >= other.end() || other.offset >= one.end() {
+            if is_checking_times && (one.offset >= other.end() || other.offset >= one.end()) {
                 let (one, other) = names(one, other);
                 return Err(MergeError::Apart(one, other));
             }
@@ -200,7 +217,7 @@ fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
 }
 
 /// Figures that those of both together do not exceed; the smallest and the largest value, and `n`, are exact.
-fn bound(one: Quantiles, other: Quantiles) -> Quantiles {
+pub(super) fn bound(one: Quantiles, other: Quantiles) -> Quantiles {
     if one.n == 0 || other.n == 0 {
         return if one.n == 0 { other } else { one };
     }
@@ -236,8 +253,14 @@ fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
         transports: merged.transports.iter().filter_map(|(label, account)| transport(parts, label, account)).collect(),
         offered_rate: offered / duration_seconds,
         achieved_rate: (total.answered - total.unexpected.min(total.answered)) as f64 / duration_seconds,
+        replay: parts.iter().filter_map(|part| part.summary.replay.clone()).reduce(ReplayFigures::joined).map(
+            |figures| {
+                // Of each query there is a value: nothing of this one is a bound.
+                let send_error_us = figures.send_error_us.map(|_| total.send_lag_us);
+                ReplayFigures { send_error_us, ..figures }
+            },
+        ),
         total,
-        replay: None,
         duration_seconds,
         validity: Validity {
             valid: parts.iter().all(|part| part.summary.validity.valid),
@@ -249,6 +272,8 @@ fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
         },
         wrong_answers: wrong_answers(parts),
         hosts: hosts.into_iter().collect(),
+        agents: Vec::new(),
+        partial: parts.iter().any(|part| part.summary.partial),
         per_query: None,
     }
 }

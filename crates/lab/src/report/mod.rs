@@ -3,6 +3,7 @@
 // Can the figures be trusted, and who set the limit.
 mod verdict;
 // summary.json.
+mod agents;
 mod replay;
 mod summary;
 // manifest.json.
@@ -28,14 +29,15 @@ pub mod pictures;
 pub mod regression;
 
 pub use crate::measure::{ConnectionRow, Distribution, Quantiles, Row};
+pub use agents::AgentFigures;
 pub use dnsperf_text::dnsperf_text;
 pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
-pub use merge::{MergeError, merge};
+pub use merge::{MergeError, merge, merge_agents};
 pub use page::page;
 pub use recording::{Account, Patience, Recording};
 pub use replay::{ReplayFigures, ReplayOf, Shares};
 pub use run::Run;
 pub use summary::{ConnectionSummary, Summary, TransportSummary};
 pub use text::{duration, outline};
-pub use verdict::{Limit, LimitSide, Rules, Validity, judge};
+pub use verdict::{Limit, LimitSide, Rules, Validity, busiest, judge};

@@ -1,10 +1,12 @@
 //! How near to the trace a replay was, by the tool's own word: what stands in `summary.json` of it.
 
+use super::merge::bound;
 use crate::engine::{Outcome, Pace, Plan};
 use crate::measure::Quantiles;
-use crate::replay::{Late, Pacing, Replay};
+use crate::replay::{Late, Pacing, Replay, Survey};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+use std::path::Path;
 
 /// What only a replay has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,6 +113,26 @@ impl ReplayFigures {
         })
     }
 
+    /// Of two processes that sent a trace together: counts are added; of figures that each has kept no more of, the
+    /// larger stands, which is a bound of that of both.
+    pub(super) fn joined(self, other: Self) -> Self {
+        let larger = |one: Option<f64>, other: Option<f64>| Some(one?.max(other?));
+        Self {
+            send_error_us: bound_of(self.send_error_us, other.send_error_us),
+            interval_error_us: bound_of(self.interval_error_us, other.interval_error_us),
+            rate_error: larger(self.rate_error, other.rate_error),
+            second_rate_error: self.second_rate_error.zip(other.second_rate_error).map(|(one, other)| Shares {
+                q1: one.q1.max(other.q1),
+                p50: one.p50.max(other.p50),
+                q3: one.q3.max(other.q3),
+                p99: one.p99.max(other.p99),
+                max: one.max.max(other.max),
+                n: one.n.max(other.n),
+            }),
+            replay: self.replay.joined(other.replay),
+        }
+    }
+
     /// A few lines for the terminal.
     pub(super) fn lines(&self, out: &mut String, microseconds: impl Fn(f64) -> String) {
         let mut line = |label: &str, text: String| {
@@ -148,7 +170,43 @@ impl ReplayFigures {
     }
 }
 
+fn bound_of(one: Option<Quantiles>, other: Option<Quantiles>) -> Option<Quantiles> {
+    one.zip(other).map(|(one, other)| bound(one, other))
+}
+
 impl ReplayOf {
+    /// Of two processes that sent a trace together.
+    fn joined(self, other: Self) -> Self {
+        Self {
+            queries: self.queries + other.queries,
+            sources: self.sources + other.sources,
+            clients: self.clients + other.clients,
+            trace_seconds: self.trace_seconds.max(other.trace_seconds),
+            sources_share_addresses: self.sources_share_addresses | other.sources_share_addresses,
+            stopped: self.stopped.or(other.stopped),
+            responses: self.responses + other.responses,
+            too_long: self.too_long + other.too_long,
+            sorted: self.sorted | other.sorted,
+            backwards: self.backwards + other.backwards,
+            jumps: self.jumps + other.jumps,
+            lost: self.lost + other.lost,
+            damaged: self.damaged.or(other.damaged),
+            dry: self.dry + other.dry,
+            crowded: self.crowded + other.crowded,
+            ..self
+        }
+    }
+
+    /// The same with what is known of the whole trace, of which processes sent shares.
+    pub fn of_whole(&mut self, trace: &Path, speed: f64, survey: &Survey) {
+        self.trace = trace.display().to_string();
+        self.speed = speed;
+        self.trace_seconds = survey.duration().as_secs_f64();
+        (self.responses, self.too_long, self.lost) = (survey.responses, survey.too_long, survey.lost);
+        (self.sorted, self.backwards, self.jumps) = (survey.is_sorted, survey.backwards, survey.jumps);
+        self.damaged.clone_from(&survey.damaged);
+    }
+
     fn new(replay: &Replay, pacing: &Pacing) -> Self {
         let (survey, manner, us) = (replay.survey(), replay.manner(), 1e6);
         Self {
@@ -201,7 +259,8 @@ fn rate_error(replay: &Replay, pacing: &Pacing) -> Option<f64> {
     let survey = replay.survey();
     let (first_ns, last_ns) = pacing.span_ns?;
     let rate = |queries: u64, span_ns: u64| (queries > 1 && span_ns > 0).then(|| (queries - 1) as f64 / span_ns as f64);
-    let (planned, seen) = (rate(survey.queries, survey.last_ns)?, rate(pacing.sent, last_ns - first_ns)?);
+    let (planned, seen) =
+        (rate(survey.queries, survey.last_ns - survey.first_ns)?, rate(pacing.sent, last_ns - first_ns)?);
     Some((seen / planned - 1.0).abs())
 }
 

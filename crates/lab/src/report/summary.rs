@@ -1,8 +1,9 @@
 //! `summary.json`: a run in figures.
 
-use super::{Limit, LimitSide, ReplayFigures, Rules, Validity, judge};
+use super::{AgentFigures, Limit, LimitSide, ReplayFigures, Rules, Validity, judge};
 use crate::answers::WrongAnswer;
 use crate::engine::{Account, Outcome, Pace, Plan, Transport};
+use crate::limits::START_LATE_MAX;
 use crate::measure::{Checked, ConnectionSecond, Quantiles, Row, Second};
 use crate::per_query::Written;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,12 @@ pub struct Summary {
     pub wrong_answers: Vec<WrongAnswer>,
     /// Machines that took part.
     pub hosts: Vec<String>,
+    /// Each agent, of a run over several hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentFigures>,
+    /// An agent was lost, and nothing of it is in here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// What stands in `queries.parquet`, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_query: Option<Written>,
@@ -133,7 +140,7 @@ impl Summary {
         let planned_seconds = plan.pace.duration().as_secs_f64();
         let duration_seconds = duration_seconds(planned_seconds, outcome);
         let offered_rate = match &plan.pace {
-            Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count() / planned_seconds,
+            Pace::Open(schedule) if !outcome.is_interrupted => schedule.query_count_of(plan.part) / planned_seconds,
             Pace::Traced(replay) if !outcome.is_interrupted && planned_seconds > 0.0 => {
                 replay.survey().queries as f64 / planned_seconds
             }
@@ -152,8 +159,25 @@ impl Summary {
             limit,
             wrong_answers: outcome.wrong_answers.clone(),
             hosts: vec![super::manifest::host_name()],
+            agents: Vec::new(),
+            partial: false,
             per_query: None,
         }
+    }
+
+    /// Takes in what each agent showed: of one that was lost nothing else is in here.
+    pub fn note_agents(&mut self, agents: Vec<AgentFigures>) {
+        for agent in agents.iter().filter(|agent| agent.lost.is_some()) {
+            self.partial = true;
+            self.validity.reasons.extend(agent.validity.reasons.iter().cloned());
+        }
+        let limit_us = START_LATE_MAX.as_secs_f64() * 1e6;
+        for late in agents.iter().filter(|agent| agent.start_late_us > limit_us) {
+            let (name, late) = (&late.name, late.start_late_us / 1e3);
+            self.validity.reasons.push(format!("agent {name} began {late:.0} ms later than the others"));
+        }
+        self.validity.valid = self.validity.reasons.is_empty();
+        self.agents = agents;
     }
 
     /// Takes in what the same plan showed against an echo in this process: what the tool cannot do is no server's

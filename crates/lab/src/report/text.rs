@@ -1,6 +1,6 @@
 //! The outline of a run for the terminal.
 
-use super::{LimitSide, Quantiles, Summary};
+use super::{LimitSide, Quantiles, Summary, TransportSummary};
 use crate::measure::Checked;
 use crate::per_query::Written;
 use std::fmt::Write;
@@ -49,19 +49,7 @@ pub fn outline(summary: &Summary) -> String {
         format!("{} ({:.3} %), {:.1} a second", total.answered, share(total.answered), summary.achieved_rate),
     );
     line("timed out", format!("{} ({:.3} %)", total.timed_out, share(total.timed_out)));
-    let others = [
-        ("late", total.late),
-        ("duplicate", total.duplicate),
-        ("mismatched", total.mismatched),
-        ("stray", total.stray),
-        ("from another address", total.other_address),
-        ("unexpected RCODE", total.unexpected),
-        ("truncated", total.truncated),
-        ("interrupted", total.interrupted),
-        ("connection lost", total.connection_lost),
-    ];
-    let others: Vec<_> =
-        others.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    let others = others(total);
     if !others.is_empty() {
         line("besides", others.join(", "));
     }
@@ -86,6 +74,7 @@ pub fn outline(summary: &Summary) -> String {
     if let Some(replay) = &summary.replay {
         replay.lines(&mut out, microseconds);
     }
+    summary.agents.iter().for_each(|agent| agent.line(&mut out, microseconds));
     let mut line = |label: &str, text: String| {
         // Writing into a string cannot fail.
         let _written = writeln!(out, "{label:<10} {text}");
@@ -104,6 +93,22 @@ pub fn outline(summary: &Summary) -> String {
         false => line("INVALID", summary.validity.reasons.join("; ")),
     }
     out
+}
+
+/// What came, or did not, beside right answers and time-outs.
+fn others(total: &TransportSummary) -> Vec<String> {
+    let others = [
+        ("late", total.late),
+        ("duplicate", total.duplicate),
+        ("mismatched", total.mismatched),
+        ("stray", total.stray),
+        ("from another address", total.other_address),
+        ("unexpected RCODE", total.unexpected),
+        ("truncated", total.truncated),
+        ("interrupted", total.interrupted),
+        ("connection lost", total.connection_lost),
+    ];
+    others.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect()
 }
 
 fn checked(checked: &Checked) -> String {

@@ -166,7 +166,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
 fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String> {
     let (planned, least) = match &plan.pace {
         Pace::Open(schedule) => {
-            let planned = schedule.query_count();
+            let planned = schedule.query_count_of(plan.part);
             // A Poisson process of mean n varies by the root of n; four of these are chance once in 30,000 runs.
             (planned, planned * rules.sent_share_min - 4.0 * planned.sqrt())
         }
@@ -267,7 +267,8 @@ fn other_address(outcome: &Outcome) -> Option<String> {
 }
 
 /// Share of the run's time that the busiest worker worked; waiting in a spin is no work.
-fn busiest(outcome: &Outcome) -> f64 {
+#[must_use]
+pub fn busiest(outcome: &Outcome) -> f64 {
     let share = |worker: &Tail| {
         let work = worker.cpu.saturating_sub(worker.spun).as_secs_f64();
         work / worker.wall.as_secs_f64().max(1e-9)

@@ -95,6 +95,8 @@ fn summary(recording: &Recording) -> Summary {
         limit: Limit { side: LimitSide::Server, evidence: vec!["none".into()] },
         wrong_answers: Vec::new(),
         hosts: vec!["host".into()],
+        agents: Vec::new(),
+        partial: false,
         per_query: None,
     }
 }

@@ -45,6 +45,8 @@ fn run(label: &str, offset_ms: u64, seconds: &[&[u64]]) -> Run {
         limit: Limit { side: LimitSide::Server, evidence: vec!["seen".into()] },
         wrong_answers: Vec::new(),
         hosts: vec!["here".into()],
+        agents: Vec::new(),
+        partial: false,
         per_query: None,
     };
     let total = recording.total();

@@ -123,6 +123,8 @@ mod tests {
             limit: Limit { side: LimitSide::Server, evidence: Vec::new() },
             wrong_answers: Vec::new(),
             hosts: Vec::new(),
+            agents: Vec::new(),
+            partial: false,
             per_query: None,
         };
         let recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));

@@ -58,6 +58,8 @@ fn run(is_valid: bool) -> Run {
         limit: Limit { side: LimitSide::Server, evidence: Vec::new() },
         wrong_answers: Vec::new(),
         hosts: Vec::new(),
+        agents: Vec::new(),
+        partial: false,
         per_query: None,
     };
     Run {

@@ -1,0 +1,105 @@
+//! `catlab agent`: this host as one of many that carry out a run.
+
+use crate::agent::Desk;
+use clap::Args;
+use lab::fleet::{Bus, BusError, Presence};
+use lab::limits::AGENT_NAME_OCTETS_MAX;
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Ends the examples of `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  nats-server -js                                                    (once, somewhere)
+  catlab agent --nats nats://192.168.1.5:4222 --name east            (on each host)
+  catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run
+
+It takes part in one run after the other, and carries out nothing but the two plans load and replay. Whoever may
+publish on the NATS server commands it: let nobody else in (docs/agents.md). Targets are held against the rules of this
+host: outside loopback, private ranges and CATLAB_ALLOW nothing is sent without --i-own-this-target here, whatever the
+controller says.
+Exit code 0: it was told to end; 2: it has no NATS server.";
+
+/// How often a NATS server is looked for at the start, a second apart.
+const CONNECT_TRIES_MAX: u32 = 60;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The NATS server, with JetStream: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or tls://.
+    #[arg(long, value_name = "URL")]
+    nats: String,
+    /// Authorities of the NATS server that are trusted besides the system's, PEM.
+    #[arg(long, value_name = "FILE")]
+    nats_ca: Option<PathBuf>,
+    /// What it is called in reports; the name of the machine otherwise. Of a trace it decides which sources it has.
+    #[arg(long, value_parser = parse_agent_name)]
+    name: Option<String>,
+    /// Where shares and run folders are kept during a run; the system's temporary folder otherwise.
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+    /// End after one run, as a job does.
+    #[arg(long)]
+    once: bool,
+    /// The targets are mine, though they are neither on loopback nor in a private range.
+    #[arg(long)]
+    i_own_this_target: bool,
+}
+
+/// Takes part in runs; `stops` says how often the user has asked to stop.
+pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
+    match serve(arguments, stops) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("catlab agent: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Error>> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let name = arguments.name.clone().unwrap_or_else(|| host.clone());
+    let id = format!("{:016x}", rand::random::<u64>());
+    let presence = Presence { id, name: name.clone(), host, version: env!("CARGO_PKG_VERSION").to_owned() };
+    let spool = arguments.spool.clone().unwrap_or_else(std::env::temp_dir);
+    // The connection has a thread of its own, so that signs of life come whatever else goes on.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        let bus = connect(arguments, stops).await?;
+        let mut desk = Desk::new(bus, presence, spool, arguments.i_own_this_target);
+        let ready = || {
+            println!("agent {name} waits for runs");
+            // Whoever reads it learns it otherwise late.
+            let _flushed = std::io::stdout().flush();
+        };
+        desk.serve(arguments.once.then_some(1), stops, ready).await
+    })?;
+    // A run that is being broken off ends by itself, and its folder with it.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    Ok(())
+}
+
+/// A server may come up after its agents; one that refuses does not change its mind.
+async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, BusError> {
+    let mut tries = 0;
+    loop {
+        match Bus::connect(&arguments.nats, arguments.nats_ca.as_deref()).await {
+            Err(BusError::Connect(address, reason)) if tries < CONNECT_TRIES_MAX && stops() == 0 => {
+                if tries == 0 {
+                    eprintln!("NATS at {address}: {reason}; it is tried again each second");
+                }
+                tries += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
+fn parse_agent_name(text: &str) -> Result<String, String> {
+    let is_name = (1..=AGENT_NAME_OCTETS_MAX).contains(&text.len())
+        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet));
+    if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is no name; write letters, digits, - and _")) }
+}

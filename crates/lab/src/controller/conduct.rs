@@ -1,0 +1,386 @@
+//! One run over agents, step by step.
+
+use super::FleetArguments;
+use super::hired::{Crew, Hired, gather};
+use lab::fleet::{Bus, BusError, Command, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
+use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
+use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents, outline};
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// What agents are to do.
+pub(crate) struct Task {
+    pub(crate) kind: Kind,
+    /// Options of the plan.
+    pub(crate) words: Vec<String>,
+    /// Of a trace: the time of it at which the run begins.
+    pub(crate) origin_ns: u64,
+    /// Of each agent the file that it needs, and how many queries are in its share.
+    pub(crate) shares: Vec<(Option<PathBuf>, Option<u64>)>,
+}
+
+/// What they measured, as one run, and how each part of it came about.
+type Conducted = (Recording, Summary, Vec<Manifest>);
+
+/// A folder of this process that goes with it.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Has agents carry a task out, which is made once it is known who they are; with a folder each one's own run is kept
+/// in it, below `agents`.
+///
+/// # Errors
+/// It did not take place, or nothing of it came back.
+pub(crate) fn conduct(
+    arguments: &FleetArguments,
+    out: Option<&Path>,
+    is_quiet: bool,
+    task: impl FnOnce(&[String], &Path) -> Result<Task, Box<dyn Error>>,
+    stops: &dyn Fn() -> u8,
+) -> Result<Conducted, Box<dyn Error>> {
+    let run = format!("{:016x}", rand::random::<u64>());
+    let scratch = Scratch(std::env::temp_dir().join(format!("catlab-{run}")));
+    std::fs::create_dir(&scratch.0)?;
+    let runs = out.map_or_else(|| scratch.0.join("agents"), |out| out.join("agents"));
+    if runs.exists() {
+        return Err(format!("{}: it is there; name a new folder", runs.display()).into());
+    }
+    // The connection has a thread of its own: dividing a trace takes long.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        let url = arguments.nats.as_deref().unwrap_or_default();
+        let bus = Bus::connect(url, arguments.nats_ca.as_deref()).await?;
+        let found = gather(&bus, arguments.agents, arguments.agents_wait, stops).await?;
+        let names: Vec<String> = found.iter().map(|presence| presence.name.clone()).collect();
+        tell(is_quiet, || format!("agents: {}", names.join(", ")));
+        let task = task(&names, &scratch.0)?;
+        let silence = arguments.agent_silence;
+        let crew = Crew::new(bus.clone(), run.clone(), found, silence).await?;
+        let ids: Vec<_> = crew.agents.iter().map(|agent| agent.presence.id.clone()).collect();
+        let pulse = pulse(bus.clone(), run.clone(), ids.clone());
+        let mut conductor =
+            Conductor { bus, run, crew, task, silence, is_quiet, stops, scratch: &scratch.0, runs: &runs };
+        let conducted = conductor.carry_out().await;
+        pulse.abort();
+        conductor.end(&ids).await;
+        conducted
+    })
+}
+
+/// Tells agents that this controller lives.
+fn pulse(bus: Bus, run: String, ids: Vec<String>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let envelope = Envelope { run, command: Command::Pulse };
+        loop {
+            for id in &ids {
+                // Without a connection nobody hears it; that is what it is for.
+                let _said = bus.say(subjects::commands(id), &envelope).await;
+            }
+            tokio::time::sleep(BEAT_INTERVAL).await;
+        }
+    })
+}
+
+fn tell(is_quiet: bool, what: impl FnOnce() -> String) {
+    if !is_quiet {
+        eprintln!("{}", what());
+    }
+}
+
+struct Conductor<'a> {
+    bus: Bus,
+    run: String,
+    crew: Crew,
+    task: Task,
+    silence: Duration,
+    is_quiet: bool,
+    stops: &'a dyn Fn() -> u8,
+    scratch: &'a Path,
+    runs: &'a Path,
+}
+
+impl Conductor<'_> {
+    async fn carry_out(&mut self) -> Result<Conducted, Box<dyn Error>> {
+        self.leave_out_the_idle();
+        self.bus.open_stream(&self.run).await?;
+        self.enlist().await?;
+        self.ship().await?;
+        self.until_ready().await?;
+        self.crew.compare_clocks().await?;
+        self.start().await?;
+        self.until_ended().await?;
+        self.collect().await
+    }
+
+    /// Agents without a single source have nothing to do.
+    fn leave_out_the_idle(&mut self) {
+        for (agent, (_, queries)) in self.crew.agents.iter_mut().zip(&self.task.shares) {
+            agent.planned = *queries;
+            if *queries == Some(0) {
+                agent.phase = Phase::Finished { octets: 0, cpu_share: 0.0, start_late_us: 0.0 };
+            }
+        }
+    }
+
+    /// The numbers of those that have something to do and are not lost.
+    fn at_work(&self) -> Vec<usize> {
+        let is_at_work = |agent: &Hired| agent.planned != Some(0) && agent.lost.is_none();
+        let all = self.crew.agents.iter().enumerate();
+        all.filter(|(_, agent)| is_at_work(agent)).map(|(index, _)| index).collect()
+    }
+
+    async fn enlist(&mut self) -> Result<(), Box<dyn Error>> {
+        let count = self.crew.agents.len();
+        for index in self.at_work() {
+            let parcel = match &self.task.shares[index].0 {
+                Some(path) => Some(parcel(path)?),
+                None => None,
+            };
+            let order = Order {
+                kind: self.task.kind,
+                words: self.task.words.clone(),
+                index,
+                count,
+                origin_ns: self.task.origin_ns,
+                parcel,
+                silence_ms: self.silence.as_millis() as u64,
+            };
+            self.crew.command(index, Command::Enlist(Box::new(order))).await?;
+        }
+        Ok(())
+    }
+
+    /// One after the other: the stream has room for a part of one share.
+    async fn ship(&mut self) -> Result<(), Box<dyn Error>> {
+        for index in self.at_work() {
+            let Some(path) = self.task.shares[index].0.clone() else { continue };
+            let subject = subjects::down(&self.run, &self.crew.agents[index].presence.id);
+            let sent = {
+                let send = self.bus.send_file(&subject, &path);
+                tokio::pin!(send);
+                // What agents say meanwhile is taken in, so that one that gives up is known at once.
+                loop {
+                    tokio::select! {
+                        sent = &mut send => break sent,
+                        heard = self.crew.listen() => heard?,
+                    }
+                    if let Some((name, reason)) = self.crew.first_lost() {
+                        return Err(Broken::Refused(name, reason).into());
+                    }
+                    self.go_on()?;
+                }
+            };
+            sent?;
+        }
+        Ok(())
+    }
+
+    fn go_on(&self) -> Result<(), Broken> {
+        if (self.stops)() > 0 { Err(Broken::Stopped) } else { Ok(()) }
+    }
+
+    async fn until_ready(&mut self) -> Result<(), Box<dyn Error>> {
+        loop {
+            if let Some((name, reason)) = self.crew.first_lost() {
+                return Err(Broken::Refused(name, reason).into());
+            }
+            if self.crew.agents.iter().all(|agent| agent.has_ended() || matches!(agent.phase, Phase::Ready { .. })) {
+                return Ok(());
+            }
+            self.go_on()?;
+            self.crew.listen().await?;
+        }
+    }
+
+    async fn start(&mut self) -> Result<(), Box<dyn Error>> {
+        let at_work = self.at_work();
+        tell(self.is_quiet, || format!("{} agents are ready; they start in {} s", at_work.len(), START_LEAD.as_secs()));
+        let at_ns = wall_ns() + START_LEAD.as_nanos() as u64;
+        for index in at_work {
+            let at_ns = self.crew.agents[index].clock.there(at_ns);
+            self.crew.command(index, Command::Start { at_ns }).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all; one that is lost on the way does not stop the others.
+    async fn until_ended(&mut self) -> Result<(), Box<dyn Error>> {
+        let (mut stopped, mut told) = (0, Vec::new());
+        while !self.crew.agents.iter().all(Hired::has_ended) {
+            self.crew.listen().await?;
+            for agent in self.crew.agents.iter().filter(|agent| agent.lost.is_some()) {
+                let name = &agent.presence.name;
+                if !told.contains(name) {
+                    told.push(name.clone());
+                    tell(self.is_quiet, || format!("agent {name}: {}", agent.lost.as_deref().unwrap_or_default()));
+                }
+            }
+            while stopped < (self.stops)() {
+                stopped += 1;
+                for index in self.at_work() {
+                    // One that does not hear it will be lost.
+                    let _stopped = self.crew.command(index, Command::Stop).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn collect(&mut self) -> Result<Conducted, Box<dyn Error>> {
+        let mut runs = Vec::new();
+        let mut figures = Vec::new();
+        for index in 0..self.crew.agents.len() {
+            let fetched = match self.crew.agents[index].planned {
+                Some(0) => None,
+                _ => self.fetch(index).await,
+            };
+            let agent = &self.crew.agents[index];
+            let own = AgentFigures::new(&agent.presence.name, &agent.presence.host, agent.planned, agent.clock);
+            figures.push(match (fetched, &agent.phase) {
+                (Some(Ok(run)), &Phase::Finished { cpu_share, start_late_us, .. }) => {
+                    let own = AgentFigures { cpu_share, start_late_us, ..own };
+                    let own = run.summary.as_ref().map_or_else(|| own.clone(), |summary| own.clone().with(summary));
+                    runs.push(run);
+                    own
+                }
+                (Some(Err(reason)), _) => own.lost(agent.sent, reason),
+                (Some(Ok(_)), _) | (None, _) => own,
+            });
+        }
+        if runs.is_empty() {
+            let lost = figures.into_iter().filter_map(|agent| Some(format!("{}: {}", agent.name, agent.lost?)));
+            return Err(Broken::Nothing(lost.collect::<Vec<_>>().join("; ")).into());
+        }
+        let (recording, mut summary) = merge_agents(&runs)?;
+        summary.note_agents(figures);
+        Ok((recording, summary, runs.into_iter().filter_map(|run| run.manifest).collect()))
+    }
+
+    /// The run of an agent, on our clock; why there is none, if so.
+    async fn fetch(&mut self, index: usize) -> Option<Result<Run, String>> {
+        let agent = &self.crew.agents[index];
+        if let Some(reason) = &agent.lost {
+            return Some(Err(reason.clone()));
+        }
+        let Phase::Finished { octets, .. } = agent.phase else { return None };
+        let (id, name, clock) = (agent.presence.id.clone(), agent.presence.name.clone(), agent.clock);
+        let (file, own) = (self.scratch.join(format!("{id}.bundle")), self.runs.join(&name));
+        if octets > SPOOL_OCTETS_MAX {
+            return Some(Err(format!("its run folder has {octets} octets")));
+        }
+        if let Err(error) = self.crew.command(index, Command::Collect).await {
+            return Some(Err(error.to_string()));
+        }
+        let subject = subjects::up(&self.run, &id);
+        let taken = self.bus.take_file(&self.run, &subject, octets, &file, PIECE_PATIENCE).await;
+        let read = taken.map_err(|error| error.to_string()).and_then(|()| {
+            unpack(&file, &own).map_err(|error| error.to_string())?;
+            let run = Run::read(&own).map_err(|error| error.to_string())?;
+            let recording = Recording { started: clock.here(run.recording.started), ..run.recording };
+            Ok(Run { label: name, recording, ..run })
+        });
+        Some(read.map_err(|error| format!("its run folder did not come: {error}")))
+    }
+
+    /// Lets agents go, and removes what was made in the server.
+    async fn end(&mut self, ids: &[String]) {
+        let envelope = Envelope { run: self.run.clone(), command: Command::Release };
+        for id in ids {
+            // Whoever does not hear it lets go by itself when no sign of life comes any more.
+            let _said = self.bus.say(subjects::commands(id), &envelope).await;
+        }
+        // It may not have been made.
+        let _gone = self.bus.delete_stream(&self.run).await;
+        let _flushed = self.bus.flush().await;
+    }
+}
+
+fn parcel(path: &Path) -> Result<Parcel, Box<dyn Error>> {
+    let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let octets = metadata.len();
+    if octets > SPOOL_OCTETS_MAX {
+        return Err(format!("{}: {octets} octets are more than an agent takes", path.display()).into());
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("txt").to_owned();
+    Ok(Parcel { octets, extension })
+}
+
+/// Prints a run and writes its folder; what is not valid is told by the exit code.
+///
+/// # Errors
+/// The folder cannot be written.
+pub(crate) fn leave(
+    out: Option<&Path>,
+    recording: &Recording,
+    summary: &Summary,
+    merged: Vec<Manifest>,
+    seed: u64,
+) -> Result<ExitCode, Box<dyn Error>> {
+    print!("{}", outline(summary));
+    if let Some(out) = out {
+        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let manifest = Manifest { merged, ..Manifest::new(recording.started, seed) };
+        folder::write(out, recording, summary, &manifest)?;
+    }
+    Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Why a run over agents did not take place.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The NATS server.
+    Bus(BusError),
+    /// It is gone.
+    Gone,
+    /// So many agents of so many answered, these, in that time.
+    Agents(usize, usize, String, Duration),
+    /// This agent is of another version.
+    Version(String, String),
+    /// This agent does not take part, for this reason.
+    Refused(String, String),
+    /// The user has asked to stop.
+    Stopped,
+    /// Nothing came back.
+    Nothing(String),
+}
+
+impl From<BusError> for Broken {
+    fn from(error: BusError) -> Self {
+        Self::Bus(error)
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bus(error) => error.fmt(f),
+            Self::Gone => f.write_str("the NATS server is gone"),
+            Self::Agents(found, wanted, names, wait) => {
+                let names = if names.is_empty() { String::new() } else { format!(" ({names})") };
+                write!(
+                    f,
+                    "{found} of {wanted} agents answered within {} s{names}; `catlab agent --nats` makes a host one",
+                    wait.as_secs()
+                )
+            }
+            Self::Version(name, version) => {
+                write!(f, "agent {name} is of version {version}, this is {}", env!("CARGO_PKG_VERSION"))
+            }
+            Self::Refused(name, reason) => write!(f, "agent {name}: {reason}"),
+            Self::Stopped => f.write_str("stopped before the start"),
+            Self::Nothing(reasons) => write!(f, "nothing came back from any agent: {reasons}"),
+        }
+    }
+}
+
+impl Error for Broken {}

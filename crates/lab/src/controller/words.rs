@@ -1,0 +1,193 @@
+//! Which part of the command line goes to agents: options that name no file and no address of their own, nothing else.
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, CommandFactory};
+use lab::fleet::Kind;
+use lab::limits::ORDER_WORDS_MAX;
+
+/// Options of both plans.
+const BOTH: &[&str] = &[
+    "server",
+    "transport",
+    "timeout",
+    "workers",
+    "sockets",
+    "lag-limit",
+    "pipeline",
+    "queries-per-connection",
+    "idle-timeout",
+    "handshake-timeout",
+    "tls-name",
+    "insecure",
+    "resumption",
+    "early-data",
+    "doh-path",
+    "doh-get",
+];
+/// Options of a load.
+const LOAD: &[&str] = &[
+    "connections",
+    "expect-rcode",
+    "rate",
+    "poisson",
+    "closed-loop",
+    "in-flight",
+    "duration",
+    "dialect",
+    "name",
+    "names",
+    "popularity",
+    "types",
+    "nxdomain",
+    "edns",
+    "dnssec-ok",
+    "cookie",
+    "subnet",
+    "padding",
+    "no-recurse",
+    "seed",
+];
+/// Options of a replay.
+const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
+/// What the controller does itself.
+const KEPT: &[&str] =
+    &["nats", "agents", "agents-wait", "agent-silence", "nats-ca", "out", "quiet", "i-own-this-target"];
+/// The same of a load: its queries go as a file.
+const KEPT_OF_LOAD: &[&str] = &["queries", "dnsperf-text"];
+/// The same of a replay: it is done before the trace is divided.
+const KEPT_OF_REPLAY: &[&str] = &["trace", "speed", "rules", "limit", "from", "until", "format", "trace-port"];
+
+fn is_for_agents(kind: Kind, option: &str) -> bool {
+    let own = if kind == Kind::Load { LOAD } else { REPLAY };
+    BOTH.contains(&option) || own.contains(&option)
+}
+
+/// The words of this process's command line that agents are told.
+///
+/// # Errors
+/// An option among them does not go with agents.
+pub(crate) fn words(kind: Kind) -> Result<Vec<String>, String> {
+    words_of(kind, std::env::args_os())
+}
+
+fn words_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
+    kind: Kind,
+    line: I,
+) -> Result<Vec<String>, String> {
+    let command = crate::Cli::command();
+    let matches = command.clone().try_get_matches_from(line).map_err(|error| error.to_string())?;
+    let (name, given) = matches.subcommand().ok_or("no plan")?;
+    let plan = command.find_subcommand(name).ok_or("no plan")?;
+    let kept = if kind == Kind::Load { KEPT_OF_LOAD } else { KEPT_OF_REPLAY };
+    let mut words = Vec::new();
+    for argument in plan.get_arguments() {
+        let id = argument.get_id().as_str();
+        let option = argument.get_long().unwrap_or(id);
+        let is_given = given.value_source(id) == Some(ValueSource::CommandLine);
+        if !is_given || KEPT.contains(&option) || kept.contains(&option) {
+            continue;
+        }
+        if !is_for_agents(kind, option) {
+            return Err(format!("--{option} does not go with --nats: it is about this machine alone (docs/agents.md)"));
+        }
+        if matches!(argument.get_action(), ArgAction::SetTrue) {
+            words.push(format!("--{option}"));
+            continue;
+        }
+        for value in given.get_raw(id).into_iter().flatten() {
+            let value = value.to_str().ok_or_else(|| format!("--{option}: no text"))?;
+            words.push(format!("--{option}={value}"));
+        }
+    }
+    Ok(words)
+}
+
+/// Whether words are such as an agent takes, whoever sent them.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) fn check(kind: Kind, words: &[String]) -> Result<(), String> {
+    if words.len() > ORDER_WORDS_MAX {
+        return Err(format!("{} words are too many", words.len()));
+    }
+    let is_right = |word: &String| {
+        let option = word.strip_prefix("--").map(|word| word.split_once('=').map_or(word, |(option, _)| option));
+        option.is_some_and(|option| is_for_agents(kind, option))
+    };
+    match words.iter().find(|word| !is_right(word)) {
+        Some(word) => Err(format!("{word} is no option that an agent takes")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(kind: Kind, line: &str) -> Result<Vec<String>, String> {
+        words_of(kind, line.split(' '))
+    }
+
+    #[test]
+    fn agents_are_told_the_plan_and_no_file() {
+        let line = "catlab load --server 10.0.0.1,10.0.0.2:5300 --queries q.txt --rate 100,200 --poisson --nats x://h \
+                    --agents 3 --out run --i-own-this-target -q";
+        let words = told(Kind::Load, line).unwrap();
+        let mut sorted = words.clone();
+        sorted.sort();
+        assert_eq!(sorted, ["--poisson", "--rate=100,200", "--server=10.0.0.1", "--server=10.0.0.2:5300"]);
+        check(Kind::Load, &words).unwrap();
+        let line = "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --dependent --nats nats://h";
+        let words = told(Kind::Replay, line).unwrap();
+        check(Kind::Replay, &words).unwrap();
+        let mut sorted = words.clone();
+        sorted.sort();
+        assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
+    }
+
+    #[test]
+    fn what_is_of_this_machine_alone_is_refused() {
+        for option in
+            ["--tsig k:c2VjcmV0", "--ca f.pem", "--source 10.0.0.1", "--monitor pid:1 --out x", "--self-check"]
+        {
+            let line = format!("catlab load --server 10.0.0.1 --name x{{n}} --nats nats://h {option}");
+            let refused = told(Kind::Load, &line).unwrap_err();
+            assert!(refused.contains("does not go with --nats"), "{refused}");
+        }
+        let refused = told(Kind::Replay, "catlab replay t --server 10.0.0.1 --nats nats://h --out r --parquet");
+        assert!(refused.unwrap_err().starts_with("--parquet does not go"));
+    }
+
+    #[test]
+    fn an_agent_takes_no_other_word() {
+        let refused = [
+            "--i-own-this-target",
+            "--out=/etc",
+            "--queries=/etc/passwd",
+            "--record-answers=/x",
+            "--nats=nats://h",
+            "-q",
+            "/etc/passwd",
+            "",
+            "--",
+            "--rate x",
+        ];
+        for word in refused {
+            assert!(check(Kind::Load, &[word.to_owned()]).is_err(), "{word}");
+        }
+        assert!(check(Kind::Replay, &["--rate=5".to_owned()]).is_err());
+        assert!(check(Kind::Load, &vec!["--poisson".to_owned(); ORDER_WORDS_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn every_option_that_goes_exists() {
+        let command = crate::Cli::command();
+        for (name, kind, own) in [("load", Kind::Load, LOAD), ("replay", Kind::Replay, REPLAY)] {
+            let plan = command.find_subcommand(name).unwrap();
+            let known: Vec<_> = plan.get_arguments().filter_map(clap::Arg::get_long).collect();
+            for option in BOTH.iter().chain(own) {
+                assert!(known.contains(option) && is_for_agents(kind, option), "{name} --{option}");
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A run folder as one file, and back: of each file the length of its name, the name, its length, its octets.
+
+use crate::limits::BUNDLE_FILES_MAX;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+/// Writes the files of a folder, not what is in folders below it, into one; gives its length.
+///
+/// # Errors
+/// One of them cannot be read, or the one cannot be written.
+pub fn pack(folder: &Path, into: &Path) -> io::Result<u64> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort_unstable();
+    let mut out = BufWriter::new(File::create(into)?);
+    for name in names.iter().filter(|name| is_plain(name)) {
+        let file = File::open(folder.join(name))?;
+        let octets = file.metadata()?.len();
+        out.write_all(&[name.len() as u8])?;
+        out.write_all(name.as_bytes())?;
+        out.write_all(&octets.to_be_bytes())?;
+        if io::copy(&mut file.take(octets), &mut out)? != octets {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{name} has become shorter")));
+        }
+    }
+    out.into_inner()?.metadata().map(|metadata| metadata.len())
+}
+
+/// Writes the files that are in one into a folder, which is made.
+///
+/// # Errors
+/// What is in it is no folder, or a file cannot be written.
+pub fn unpack(from: &Path, folder: &Path) -> io::Result<()> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("what an agent sent: {what}"));
+    std::fs::create_dir_all(folder)?;
+    let mut input = BufReader::new(File::open(from)?);
+    for _ in 0..BUNDLE_FILES_MAX {
+        let mut length = [0; 1];
+        if input.read(&mut length)? == 0 {
+            return Ok(());
+        }
+        let mut name = vec![0; usize::from(length[0])];
+        input.read_exact(&mut name)?;
+        let name = String::from_utf8(name).ok().filter(|name| is_plain(name));
+        let name = name.ok_or_else(|| invalid("a name that is none of a file"))?;
+        let mut octets = [0; 8];
+        input.read_exact(&mut octets)?;
+        let octets = u64::from_be_bytes(octets);
+        let mut out = BufWriter::new(File::create_new(folder.join(&name))?);
+        if io::copy(&mut input.by_ref().take(octets), &mut out)? != octets {
+            return Err(invalid("a file is not whole"));
+        }
+        out.flush()?;
+    }
+    if input.read(&mut [0])? == 0 { Ok(()) } else { Err(invalid("too many files")) }
+}
+
+/// Whether a name is one of a file in this folder, and no way out of it.
+fn is_plain(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_comes_out_as_it_went_in() {
+        let root = std::env::temp_dir().join(format!("catlab-bundle-{}", std::process::id()));
+        let (one, other, file) = (root.join("one"), root.join("other"), root.join("file"));
+        std::fs::create_dir_all(one.join("below")).unwrap();
+        std::fs::write(one.join("a.json"), "{}").unwrap();
+        std::fs::write(one.join("empty"), "").unwrap();
+        std::fs::write(one.join("b_c-d.hlog"), vec![7; 100_000]).unwrap();
+        let octets = pack(&one, &file).unwrap();
+        assert_eq!(octets, 3 * 9 + 21 + 2 + 100_000);
+        unpack(&file, &other).unwrap();
+        for name in ["a.json", "empty", "b_c-d.hlog"] {
+            assert_eq!(std::fs::read(one.join(name)).unwrap(), std::fs::read(other.join(name)).unwrap(), "{name}");
+        }
+        assert_eq!(std::fs::read_dir(&other).unwrap().count(), 3);
+        // Once more into the same folder would write over what is there.
+        assert!(unpack(&file, &other).is_err());
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        assert!(unpack(&file, &root.join("cut")).is_err());
+        for name in ["..", "../x", "a/b", ".hidden", ""] {
+            let octets = [&[name.len() as u8][..], name.as_bytes(), &0_u64.to_be_bytes()].concat();
+            std::fs::write(&file, octets).unwrap();
+            assert!(unpack(&file, &root.join("out")).is_err(), "{name}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,347 @@
+//! NATS: commands and signs of life on core subjects, files in pieces through a stream in the server's memory.
+
+use super::pieces::{Joining, PieceError, Pieces};
+use crate::limits::{
+    COMMAND_OCTETS_MAX, PIECE_OCTETS_MAX, PIECE_PATIENCE, PIECES_PULLED_MAX, PULLED_OCTETS_MAX, STREAM_OCTETS_MAX,
+};
+use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions, Message, ServerAddr, Subscriber};
+use futures_core::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+/// What is left of a run whose controller has died goes after so long.
+const PIECE_AGE_MAX: Duration = Duration::from_secs(86_400);
+/// How long the server keeps a request for pieces.
+const PULL_EXPIRES: Duration = Duration::from_secs(2);
+/// Before room in the stream is looked for again.
+const ROOM_WAIT: Duration = Duration::from_millis(20);
+/// Signs of life that wait to be read.
+const MESSAGES_WAITING_MAX: usize = 16 << 10;
+
+/// What is said on which subject.
+pub mod subjects {
+    /// Who is there?
+    pub const HAIL: &str = "catlab.hail";
+
+    /// Commands to an agent.
+    #[must_use]
+    pub fn commands(agent: &str) -> String {
+        format!("catlab.agents.{agent}")
+    }
+
+    /// Signs of life of a run's agents.
+    #[must_use]
+    pub fn beats(run: &str) -> String {
+        format!("catlab.beats.{run}")
+    }
+
+    /// Pieces on their way to an agent.
+    #[must_use]
+    pub fn down(run: &str, agent: &str) -> String {
+        format!("catlab.pieces.{run}.down.{agent}")
+    }
+
+    /// Pieces on their way from one.
+    #[must_use]
+    pub fn up(run: &str, agent: &str) -> String {
+        format!("catlab.pieces.{run}.up.{agent}")
+    }
+
+    /// All pieces of a run.
+    pub(super) fn pieces(run: &str) -> String {
+        format!("catlab.pieces.{run}.>")
+    }
+
+    /// Its stream.
+    pub(super) fn stream(run: &str) -> String {
+        format!("catlab-{run}")
+    }
+}
+
+/// A connection to a NATS server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    client: Client,
+    jetstream: Context,
+}
+
+impl Bus {
+    /// Connects: `nats://`, or `tls://`, with `USER:PASSWORD@` or `TOKEN@` where the server wants it; `ca` is a PEM
+    /// file of authorities that are trusted besides the system's.
+    ///
+    /// # Errors
+    /// There is no such server, it does not let us in, or takes no messages that are long enough.
+    pub async fn connect(url: &str, ca: Option<&Path>) -> Result<Self, BusError> {
+        let address: ServerAddr = url.parse().map_err(|error: io::Error| BusError::Url(error.to_string()))?;
+        let told = format!("{}:{}", address.host(), address.port());
+        let options = match (address.username(), address.password()) {
+            (Some(user), Some(password)) => {
+                ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+            }
+            (Some(token), None) => ConnectOptions::with_token(token.to_owned()),
+            (None, _) => ConnectOptions::new(),
+        };
+        let options = options.name("catlab").subscription_capacity(MESSAGES_WAITING_MAX);
+        let options = match ca {
+            Some(ca) => options.add_root_certificates(ca.to_owned()),
+            None => options,
+        };
+        let client = options.connect(address).await.map_err(|error| BusError::Connect(told, error.to_string()))?;
+        if client.max_payload() < PIECE_OCTETS_MAX {
+            return Err(BusError::Payload(client.max_payload()));
+        }
+        Ok(Self { jetstream: jetstream::new(client.clone()), client })
+    }
+
+    /// What is said on a subject from now on.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn subscribe(&self, subject: String) -> Result<Subscriber, BusError> {
+        let subscriber = self.client.subscribe(subject).await.map_err(|error| lost("to listen", &error))?;
+        // Whatever is said once this has returned is heard.
+        self.flush().await?;
+        Ok(subscriber)
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn say<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
+        let octets = written(what)?;
+        self.client.publish(subject, octets.into()).await.map_err(|error| lost("to speak", &error))
+    }
+
+    /// Says something, for answers that come to a subject.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn ask_all(&self, subject: &str, answers: &str) -> Result<(), BusError> {
+        let asked = self.client.publish_with_reply(subject.to_owned(), answers.to_owned(), Vec::new().into());
+        asked.await.map_err(|error| lost("to speak", &error))
+    }
+
+    /// A subject of one's own.
+    #[must_use]
+    pub fn inbox(&self) -> String {
+        self.client.new_inbox()
+    }
+
+    /// Says something, and waits for the answer.
+    ///
+    /// # Errors
+    /// Nobody is there, or does not answer in time, or not in a way that is understood.
+    pub async fn ask<T: Serialize + Sync, R: DeserializeOwned>(
+        &self,
+        subject: String,
+        what: &T,
+    ) -> Result<R, BusError> {
+        let octets = written(what)?;
+        let answer = self.client.request(subject, octets.into()).await;
+        let answer = answer.map_err(|error| lost("an answer", &error))?;
+        serde_json::from_slice(&answer.payload).map_err(|error| lost("an answer", &error))
+    }
+
+    /// Answers a message that wants to be answered.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn answer<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
+        let Some(reply) = &message.reply else { return Ok(()) };
+        let octets = written(what)?;
+        self.client.publish(reply.clone(), octets.into()).await.map_err(|error| lost("to answer", &error))
+    }
+
+    /// Waits until the server has all that was said.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn flush(&self) -> Result<(), BusError> {
+        self.client.flush().await.map_err(|error| lost("to speak", &error))
+    }
+
+    /// Makes the stream of a run: in memory, with room for so much; a piece goes as soon as it has been taken.
+    ///
+    /// # Errors
+    /// The server has no JetStream, or no room.
+    pub async fn open_stream(&self, run: &str) -> Result<(), BusError> {
+        let config = stream::Config {
+            name: subjects::stream(run),
+            subjects: vec![subjects::pieces(run)],
+            max_bytes: STREAM_OCTETS_MAX,
+            max_age: PIECE_AGE_MAX,
+            discard: DiscardPolicy::New,
+            retention: RetentionPolicy::WorkQueue,
+            storage: StorageType::Memory,
+            num_replicas: 1,
+            ..stream::Config::default()
+        };
+        let made = self.jetstream.create_stream(config).await;
+        made.map(|_| ())
+            .map_err(|error| lost("a stream (does the server run with JetStream, nats-server -js?)", &error))
+    }
+
+    /// Removes the stream of a run with all that is in it.
+    ///
+    /// # Errors
+    /// The connection is gone, or the stream.
+    pub async fn delete_stream(&self, run: &str) -> Result<(), BusError> {
+        let gone = self.jetstream.delete_stream(subjects::stream(run)).await;
+        gone.map(|_| ()).map_err(|error| lost("to remove the stream", &error))
+    }
+
+    /// Sends a file in pieces, each once the server has the one before; waits where the stream is full.
+    ///
+    /// # Errors
+    /// The file cannot be read, or nobody takes it.
+    pub async fn send_file(&self, subject: &str, file: &Path) -> Result<(), BusError> {
+        let file = File::open(file)?;
+        let octets = file.metadata()?.len();
+        let mut pieces = Pieces::new(BufReader::new(file), octets)?;
+        while let Some(piece) = pieces.cut()? {
+            self.send_piece(subject, piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_piece(&self, subject: &str, piece: Vec<u8>) -> Result<(), BusError> {
+        let (piece, began) = (bytes::Bytes::from(piece), Instant::now());
+        loop {
+            let stored = match self.jetstream.publish(subject.to_owned(), piece.clone()).await {
+                Ok(stored) => stored.await.map(|_| ()),
+                Err(error) => Err(error),
+            };
+            match stored {
+                Ok(()) => return Ok(()),
+                Err(error) if began.elapsed() > PIECE_PATIENCE => return Err(lost("to send a piece", &error)),
+                // There is no room now; or it is not known whether the piece is there, and it may come twice.
+                Err(error) if matches!(error.kind(), PublishErrorKind::Other | PublishErrorKind::TimedOut) => {
+                    tokio::time::sleep(ROOM_WAIT).await;
+                }
+                Err(error) => return Err(lost("to send a piece", &error)),
+            }
+        }
+    }
+
+    /// Takes a file in pieces that is so long, a few of them at a time; the first is waited for as long as is said.
+    ///
+    /// # Errors
+    /// It does not come, or not whole, or cannot be written.
+    pub async fn take_file(
+        &self,
+        run: &str,
+        subject: &str,
+        octets: u64,
+        into: &Path,
+        first: Duration,
+    ) -> Result<(), BusError> {
+        let config = pull::Config {
+            filter_subject: subject.to_owned(),
+            inactive_threshold: PIECE_PATIENCE,
+            ..pull::Config::default()
+        };
+        let stream = subjects::stream(run);
+        let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
+        let consumer = consumer.map_err(|error| lost("to take pieces", &error))?;
+        let mut joining = Joining::new(BufWriter::new(File::create(into)?), octets)?;
+        let (mut is_whole, mut heard, mut patience) = (false, Instant::now(), first);
+        while !is_whole {
+            if heard.elapsed() > patience {
+                return Err(BusError::Stalled);
+            }
+            let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_OCTETS_MAX);
+            let batch = pull.expires(PULL_EXPIRES).messages().await;
+            let mut batch = batch.map_err(|error| lost("to take pieces", &error))?;
+            // A batch that ends early, because its octets are used up or none came in time, is followed by another.
+            while let Some(Ok(message)) = next(&mut batch).await {
+                (heard, patience) = (Instant::now(), PIECE_PATIENCE);
+                is_whole = joining.take(&message.payload)?;
+                message.ack().await.map_err(|error| lost("to take pieces", &error))?;
+                if is_whole {
+                    break;
+                }
+            }
+        }
+        self.flush().await?;
+        let name = consumer.cached_info().name.clone();
+        let gone = self.jetstream.delete_consumer_from_stream(name, &stream).await;
+        gone.map(|_| ()).map_err(|error| lost("to end taking pieces", &error))
+    }
+}
+
+/// The next item of what comes one by one.
+pub async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
+}
+
+fn written<T: Serialize>(what: &T) -> Result<Vec<u8>, BusError> {
+    let octets = serde_json::to_vec(what).map_err(|error| lost("to speak", &error))?;
+    if octets.len() > COMMAND_OCTETS_MAX { Err(BusError::Long(octets.len())) } else { Ok(octets) }
+}
+
+fn lost(what: &'static str, error: &dyn fmt::Display) -> BusError {
+    BusError::Lost(what, error.to_string())
+}
+
+/// Why something could not be said, sent or taken.
+#[derive(Debug)]
+pub enum BusError {
+    /// No address of a NATS server.
+    Url(String),
+    /// There is no server at this address, or it refused.
+    Connect(String, String),
+    /// It takes no messages that are longer than this.
+    Payload(usize),
+    /// What was wanted of it, and what it said.
+    Lost(&'static str, String),
+    /// A command of so many octets.
+    Long(usize),
+    /// Pieces of a file are no file.
+    Piece(PieceError),
+    /// Nothing has come for long.
+    Stalled,
+    /// A file of this machine.
+    File(io::Error),
+}
+
+impl From<io::Error> for BusError {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<PieceError> for BusError {
+    fn from(error: PieceError) -> Self {
+        Self::Piece(error)
+    }
+}
+
+impl fmt::Display for BusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(reason) => write!(f, "--nats: {reason}; write nats://192.168.1.5:4222"),
+            Self::Connect(address, reason) => write!(f, "NATS at {address}: {reason}"),
+            Self::Payload(octets) => {
+                write!(f, "the NATS server takes messages of {octets} octets; max_payload must be {PIECE_OCTETS_MAX}")
+            }
+            Self::Lost(what, reason) => write!(f, "NATS: {what}: {reason}"),
+            Self::Long(octets) => write!(f, "a plan of {octets} octets is too long to be sent"),
+            Self::Piece(error) => error.fmt(f),
+            Self::Stalled => write!(f, "no piece of the file came for {} s", PIECE_PATIENCE.as_secs()),
+            Self::File(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BusError {}

@@ -1,0 +1,184 @@
+//! What a controller and its agents say to one another, as JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// Hexadecimal digits of the name of a run, and of an agent.
+const ID_DIGITS: usize = 16;
+
+/// An agent that may be hired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Its own, drawn when it starts.
+    pub id: String,
+    /// What its user calls it.
+    pub name: String,
+    /// The name of its machine.
+    pub host: String,
+    /// The version of its program.
+    pub version: String,
+}
+
+/// Which of the two plans there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Queries at a rate.
+    Load,
+    /// A trace.
+    Replay,
+}
+
+/// A file that comes in pieces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parcel {
+    /// How long it is.
+    pub octets: u64,
+    /// The ending of its name, which may say how it is packed.
+    pub extension: String,
+}
+
+/// What an agent is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// Which plan.
+    pub kind: Kind,
+    /// Its options, each a word `--option` or `--option=value`.
+    pub words: Vec<String>,
+    /// Which of the agents it is, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Of a trace: the time of it at which the run begins.
+    pub origin_ns: u64,
+    /// Its share of the trace, or the queries.
+    pub parcel: Option<Parcel>,
+    /// After so long without a sign of life of the controller the agent lets go of the run.
+    pub silence_ms: u64,
+}
+
+/// What a controller wants of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Command {
+    /// Take part.
+    Enlist(Box<Order>),
+    /// The controller lives.
+    Pulse,
+    /// Say what time it is.
+    Clock,
+    /// Begin, at this time of your own clock.
+    Start {
+        /// Nanoseconds since 1970.
+        at_ns: u64,
+    },
+    /// Send nothing more.
+    Stop,
+    /// Send the run folder.
+    Collect,
+    /// Forget the run.
+    Release,
+}
+
+/// A command, and in which run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The name of the run.
+    pub run: String,
+    /// The command.
+    pub command: Command,
+}
+
+/// What an agent says to a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// It is done, or has begun.
+    Accepted,
+    /// Its time.
+    Clock {
+        /// Nanoseconds since 1970.
+        now_ns: u64,
+    },
+    /// It is not.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How far an agent is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It takes its share in and reads it.
+    Spooling,
+    /// It has all that it needs.
+    Ready {
+        /// Queries that it will send, where that is known.
+        queries: Option<u64>,
+    },
+    /// It sends, or waits for the start.
+    Running,
+    /// It has ended.
+    Finished {
+        /// Octets of its run folder.
+        octets: u64,
+        /// Share of the run's time that its busiest worker worked.
+        cpu_share: f64,
+        /// How much later than agreed it began; microseconds.
+        start_late_us: f64,
+    },
+    /// It could not go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Of which agent.
+    pub id: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// Queries that it has sent, by whole seconds.
+    pub sent: u64,
+}
+
+/// Whether a text is the name of a run or an agent: it becomes part of subjects and paths.
+#[must_use]
+pub fn is_run(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_runs_are_digits_alone() {
+        assert!(is_run("0123456789abcdef"));
+        for wrong in ["", "0123456789abcde", "0123456789ABCDEF", "0123456789abcd.>", "../../../etc/pass"] {
+            assert!(!is_run(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let order = Order {
+            kind: Kind::Replay,
+            words: vec!["--fast".into()],
+            index: 1,
+            count: 4,
+            origin_ns: 0,
+            parcel: Some(Parcel { octets: 7, extension: "catrace".into() }),
+            silence_ms: 10_000,
+        };
+        for command in [Command::Enlist(Box::new(order)), Command::Pulse, Command::Start { at_ns: u64::MAX }] {
+            let envelope = Envelope { run: "0123456789abcdef".into(), command };
+            let text = serde_json::to_vec(&envelope).unwrap();
+            assert_eq!(serde_json::from_slice::<Envelope>(&text).unwrap(), envelope);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Many machines that carry one run out together.
+//!
+//! ```text
+//!   controller                         NATS                              agent (one a host)
+//!   hail ------------------------------core-----------------------------> presence
+//!   order (plan as words, its part) ---core-----------------------------> accepted
+//!   share --> pieces --> stream (memory, bounded) --> pieces (pulled) --> spool --> first reading --> ready
+//!   clock, so many times --------------core-----------------------------> its time
+//!   start, at a time on its clock -----core-----------------------------> run: nothing is fetched or acknowledged
+//!   collect ---------------------------core-----------------------------> run folder --> pieces --> stream
+//!   run folder of each <-- pieces (pulled) <-- stream;  report::merge
+//! ```
+//!
+//! Each agent gives a sign of life twice a second, and so does the controller: whoever hears none for long enough takes
+//! the other for lost. Here are the parts that both ends have in common; the two ends are the program's.
+
+// What is said.
+mod message;
+pub use message::{Beat, Command, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run};
+// A file on its way: cut, put together; a folder as a file.
+mod bundle;
+mod pieces;
+pub use bundle::{pack, unpack};
+pub use pieces::{Joining, PieceError, Pieces};
+// How far a clock is from ours.
+mod offset;
+pub use offset::{Offset, Round, wall_ns};
+// What carries it.
+mod bus;
+pub use bus::{Bus, BusError, next, subjects};

@@ -1,0 +1,122 @@
+//! What each of several hosts that carried a run out together did: whether its share can be trusted.
+
+use super::{Summary, Validity};
+use crate::fleet::Offset;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// One host, or one of several agents on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentFigures {
+    /// What its user calls it.
+    pub name: String,
+    /// The name of its machine.
+    pub host: String,
+    /// Queries that it was to send, where that is known before.
+    pub planned: Option<u64>,
+    /// Queries that it sent; of one that was lost as far as its last sign of life tells.
+    pub sent: u64,
+    /// Of these, answered in time.
+    pub answered: u64,
+    /// Time from the planned time of a query to its sending that one in a hundred exceeds; microseconds.
+    pub send_lag_p99_us: f64,
+    /// How far its clock was ahead of the controller's; microseconds.
+    pub clock_offset_us: f64,
+    /// Give or take.
+    pub clock_uncertainty_us: f64,
+    /// How much later than agreed it began; microseconds.
+    pub start_late_us: f64,
+    /// Share of the run's time that its busiest worker worked.
+    pub cpu_share: f64,
+    /// Whether its figures mean what they say.
+    pub validity: Validity,
+    /// Why nothing of it is in the run, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+}
+
+impl AgentFigures {
+    /// Of one whose clock is so far from ours, before anything is known of its run.
+    #[must_use]
+    pub fn new(name: &str, host: &str, planned: Option<u64>, clock: Offset) -> Self {
+        Self {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            planned,
+            sent: 0,
+            answered: 0,
+            send_lag_p99_us: 0.0,
+            clock_offset_us: clock.ahead_ns as f64 / 1e3,
+            clock_uncertainty_us: clock.uncertainty_ns as f64 / 1e3,
+            start_late_us: 0.0,
+            cpu_share: 0.0,
+            validity: Validity { valid: true, reasons: Vec::new() },
+            lost: None,
+        }
+    }
+
+    /// The same with what its run showed.
+    #[must_use]
+    pub fn with(self, summary: &Summary) -> Self {
+        Self {
+            sent: summary.total.sent,
+            answered: summary.total.answered,
+            send_lag_p99_us: summary.total.send_lag_us.p99,
+            validity: summary.validity.clone(),
+            ..self
+        }
+    }
+
+    /// The same of one that went, after it had sent so many.
+    #[must_use]
+    pub fn lost(self, sent: u64, reason: String) -> Self {
+        let validity = Validity { valid: false, reasons: vec![self.loss(sent, &reason)] };
+        Self { sent, validity, lost: Some(reason), ..self }
+    }
+
+    fn loss(&self, sent: u64, reason: &str) -> String {
+        let unsent = match self.planned {
+            Some(planned) => {
+                format!("of its {planned} queries it had sent {sent}, {} were not sent", planned.saturating_sub(sent))
+            }
+            None => format!("it had sent {sent} queries"),
+        };
+        format!("agent {} was lost ({reason}): as far as it told {unsent}; nothing of it is in the figures", self.name)
+    }
+
+    /// A line for the terminal.
+    pub(super) fn line(&self, out: &mut String, microseconds: impl Fn(f64) -> String) {
+        let Self { name, host, sent, answered, .. } = self;
+        let planned = self.planned.map_or_else(String::new, |planned| format!(" of {planned}"));
+        let [lag, late, uncertainty] =
+            [self.send_lag_p99_us, self.start_late_us, self.clock_uncertainty_us].map(&microseconds);
+        let sign = if self.clock_offset_us < 0.0 { '-' } else { '+' };
+        let clock = format!("{sign}{} +- {uncertainty}", microseconds(self.clock_offset_us.abs()));
+        let end = if self.lost.is_some() { "LOST".to_owned() } else { self.validity.to_string() };
+        // Writing into a string cannot fail.
+        let _written = writeln!(
+            out,
+            "{:<10} {name} ({host}): {sent} sent{planned}, {answered} answered, send lag p99 {lag}, clock {clock}, \
+             began {late} late, CPU {:.0} %, {end}",
+            "agent",
+            100.0 * self.cpu_share
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_is_said() {
+        let clock = Offset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
+        let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no sign of life".into());
+        let reason = &lost.validity.reasons[0];
+        assert!(reason.contains("it had sent 250, 750 were not sent") && !lost.validity.valid, "{reason}");
+        let mut line = String::new();
+        lost.line(&mut line, |us| format!("{us:.1} us"));
+        assert!(line.starts_with("agent      east (host1): 250 sent of 1000, 0 answered"), "{line}");
+        assert!(line.contains("clock -1.5 us +- 40.0 us") && line.ends_with("LOST\n"), "{line}");
+    }
+}
