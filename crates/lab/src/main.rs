@@ -11,6 +11,7 @@ mod command_doctor;
 mod command_echo;
 mod command_load;
 mod command_merge;
+mod command_net;
 mod command_profile;
 mod command_replay;
 mod command_report;
@@ -87,6 +88,9 @@ enum Command {
     /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
+    /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
+    #[command(subcommand, after_help = command_net::EXAMPLES)]
+    Net(command_net::NetCommand),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
@@ -128,6 +132,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
+        Command::Net(command) => command_net::main(&command, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
 }

@@ -1,10 +1,14 @@
 //! System calls that std has no name for.
-#![expect(unsafe_code, reason = "setns has no safe form in std")]
+#![expect(unsafe_code, reason = "system calls; every block argues its safety")]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 /// Puts the calling thread into a network namespace.
 pub(crate) fn enter(name: &str) -> io::Result<()> {
@@ -13,5 +17,66 @@ pub(crate) fn enter(name: &str) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("the namespace {}: {error}", path.display())))?;
     // SAFETY: setns reads two integers; the descriptor is open until the end of this function.
     let result = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Opens an interface of the calling thread's namespace whose packets this process reads and writes, without waiting;
+/// it goes with the file. Packets come as they are: no head before them, no work left to hardware.
+pub(crate) fn open_tun(name: &str) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    // SAFETY: an ifreq is integers and octets, for which all zero octets are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+    // SAFETY: the descriptor is open, and this request reads and writes one ifreq, which is live.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
+}
+
+/// Waits until one of the files can be read, or for `at_most`; without it, for as long as it takes.
+pub(crate) fn wait_readable(files: [RawFd; 3], at_most: Option<Duration>) {
+    let mut waited = files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    let timeout = at_most.map(|at_most| libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), |timeout| &raw const *timeout);
+    // SAFETY: the table is live with its true length, the timeout is live or null; no signal mask. What it returns is
+    // not needed: files are read without waiting afterwards.
+    unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, std::ptr::null()) };
+}
+
+/// Lets this thread's timers be on time, and the thread go before others where it may: a link that is late is a longer
+/// one.
+pub(crate) fn be_on_time() {
+    const NICE: libc::c_int = -15;
+    // SAFETY: this operation takes one integer and no pointer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // SAFETY: it takes three integers; zero is the calling thread (setpriority(2), NOTES).
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
+/// Lets a program end with the thread that starts it, however that ends.
+pub(crate) fn ends_with_this_thread(command: &mut Command) {
+    let parent = std::process::id();
+    let in_child = move || {
+        // SAFETY: both take integers and may be called between fork and exec (signal-safety(7)).
+        let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // SAFETY: it takes nothing.
+        let is_orphan = unsafe { libc::getppid() } as u32 != parent;
+        if result < 0 || is_orphan { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Asks a process to end.
+pub(crate) fn terminate(pid: u32) -> io::Result<()> {
+    let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 1);
+    let pid = pid.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has this number"))?;
+    // SAFETY: kill takes two integers.
+    let result = unsafe { libc::kill(pid, libc::SIGTERM) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,0 +1,112 @@
+//! A net out of a file or of options.
+
+use clap::Args;
+use links::delay::{Loss, Rate, Rtt, Shape};
+use links::limits::QUEUE_OCTETS;
+use links::plan::{GroupPlan, Mechanism, NetPlan};
+use links::units::{read_duration, read_network, read_rate, read_share};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// One group of clients without a file.
+#[derive(Args)]
+pub(super) struct Simple {
+    /// The round trip.
+    #[arg(long, value_parser = read_duration, value_name = "TIME")]
+    rtt: Option<Duration>,
+    /// The most that is added to a round trip, evenly; packets of a client keep their order.
+    #[arg(long, value_parser = read_duration, value_name = "TIME", default_value = "0s")]
+    jitter: Duration,
+    /// The share of packets that each direction loses, such as 0.1%.
+    #[arg(long, value_parser = read_share, value_name = "SHARE", default_value = "0")]
+    loss: f64,
+    /// How many are lost in a row on average.
+    #[arg(long, value_name = "PACKETS", default_value_t = 1.0)]
+    burst: f64,
+    /// The rate of each direction, such as 100mbit.
+    #[arg(long, value_parser = read_rate, value_name = "RATE")]
+    rate: Option<u64>,
+    /// Octets that may wait for the rate.
+    #[arg(long, value_name = "OCTETS", requires = "rate", default_value_t = QUEUE_OCTETS)]
+    queue_octets: u64,
+    /// Lets jitter change the order of packets.
+    #[arg(long)]
+    reorder: bool,
+    /// A network whose addresses are the clients' as well, such as 10.0.0.0/8; as often as wanted.
+    #[arg(long = "network", value_parser = read_network, value_name = "NETWORK")]
+    networks: Vec<(IpAddr, u8)>,
+    /// Decides what is lost.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What carries the packets: auto, netem or relay.
+    #[arg(long, default_value = "auto")]
+    mechanism: Mechanism,
+    /// How long before a packet is due the relay ceases to sleep: nearer to the time, for more of a core.
+    #[arg(long, value_parser = read_duration, value_name = "TIME", default_value = "0s")]
+    spin: Duration,
+}
+
+/// A file, or options.
+pub(super) struct Asked<'a> {
+    pub(super) file: Option<&'a Path>,
+    pub(super) simple: &'a Simple,
+}
+
+impl Asked<'_> {
+    pub(super) fn plan(&self) -> Result<NetPlan, String> {
+        match (self.file, self.simple.rtt) {
+            (Some(path), _) => NetPlan::read(path),
+            (None, Some(rtt)) => self.simple.plan(rtt),
+            (None, None) => Err("a file, or --rtt 20ms".into()),
+        }
+    }
+}
+
+impl Simple {
+    fn plan(&self, rtt: Duration) -> Result<NetPlan, String> {
+        let rate = self.rate.map(|bits| Rate { bits, queue_octets: self.queue_octets });
+        let shape = Shape {
+            rtt: Rtt::Constant(rtt),
+            jitter: self.jitter,
+            loss: Loss { share: self.loss, burst: self.burst },
+            rate,
+            reorder: self.reorder,
+        };
+        let group = GroupPlan { name: "clients".into(), shape, networks: self.networks.clone() };
+        let plan = NetPlan {
+            name: name_of(std::process::id()),
+            seed: self.seed,
+            mechanism: self.mechanism,
+            spin: self.spin,
+            groups: vec![group],
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+/// A name for the net of a process that gave it none: its number, in few letters.
+fn name_of(pid: u32) -> String {
+    let mut rest = pid;
+    let mut letters = Vec::new();
+    while rest > 0 {
+        letters.push(b"0123456789abcdefghijklmnopqrstuvwxyz"[rest as usize % 36]);
+        rest /= 36;
+    }
+    letters.push(b'n');
+    letters.iter().rev().map(|letter| char::from(*letter)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_number_of_a_process_still_makes_a_name() {
+        // The kernel's PID_MAX_LIMIT.
+        assert!(name_of(1 << 22).len() <= links::limits::NET_NAME_OCTETS_MAX);
+        assert_eq!(name_of(36), "n10");
+        assert_ne!(name_of(36), name_of(37));
+    }
+}

@@ -1,0 +1,250 @@
+//! One direction of a link, without clock, socket or thread: packets go in with the time of their arrival, and come out
+//! when they are due.
+
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use shape::{Loss, Rate, Rtt, Shape};
+
+use crate::limits::{HELD_OCTETS_MAX, HELD_PACKETS_MAX, SPARE_BUFFERS_MAX};
+use crate::random::{Random, mixed};
+use shape::key_of;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Which end of a packet is the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the clients to the hub: the source.
+    Up,
+    /// From the hub to the clients: the destination.
+    Down,
+}
+
+/// What became of packets.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Packets that came in.
+    pub packets: u64,
+    /// Their octets, from the head of IP on.
+    pub octets: u64,
+    /// Packets that went out.
+    pub delivered: u64,
+    /// Packets that were lost as asked.
+    pub lost: u64,
+    /// Packets that found the queue of the limited rate full.
+    pub dropped_by_rate: u64,
+    /// Packets for which the link itself had no room.
+    pub dropped_by_room: u64,
+    /// Packets that are held now.
+    pub held: u64,
+    /// The most packets that were held at once.
+    pub held_max: u64,
+}
+
+/// A packet that is due.
+#[derive(Debug)]
+pub struct Due {
+    /// When it was to go out, in ns.
+    pub at_ns: u64,
+    /// The packet. Give it back to [`Line::recycle`].
+    pub octets: Vec<u8>,
+}
+
+/// One direction of a link.
+///
+/// ```text
+///   handle_packet -> loss -> rate, with its queue -> delay of the client, jitter, order -> poll_due
+/// ```
+#[derive(Debug)]
+pub struct Line {
+    shape: Shape,
+    direction: Direction,
+    seed: u64,
+    random: Random,
+    /// Whether Gilbert's state is the one that loses.
+    loses: bool,
+    /// When the limited rate has passed on all that it has accepted.
+    free_at_ns: u64,
+    /// When it goes out, in the order of arrival among equals, and where its octets are.
+    due: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    held: Vec<Held>,
+    vacant: Vec<usize>,
+    spare: Vec<Vec<u8>>,
+    octets_held: usize,
+    arrivals: u64,
+    /// Of each client with packets here: how many, and when the last goes out.
+    clients: HashMap<u64, (u32, u64)>,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Held {
+    client: u64,
+    octets: Vec<u8>,
+}
+
+impl Line {
+    /// A direction that holds nothing. The seed of round trips is the same for both directions, that of losses is not.
+    #[must_use]
+    pub fn new(shape: Shape, direction: Direction, seed: u64) -> Self {
+        let random = Random::new(mixed(seed ^ (0xD1 + direction as u64)));
+        Self {
+            shape,
+            direction,
+            seed,
+            random,
+            loses: false,
+            free_at_ns: 0,
+            due: BinaryHeap::new(),
+            held: Vec::new(),
+            vacant: Vec::new(),
+            spare: Vec::new(),
+            octets_held: 0,
+            arrivals: 0,
+            clients: HashMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What became of packets so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts { held: self.due.len() as u64, ..self.counts }
+    }
+
+    /// Takes a packet that arrived, and decides what becomes of it.
+    pub fn handle_packet(&mut self, octets: &[u8], now_ns: u64) {
+        self.counts.packets += 1;
+        self.counts.octets += octets.len() as u64;
+        if self.is_lost() {
+            self.counts.lost += 1;
+            return;
+        }
+        let full = self.due.len() >= HELD_PACKETS_MAX || self.octets_held + octets.len() > HELD_OCTETS_MAX;
+        if full {
+            self.counts.dropped_by_room += 1;
+            return;
+        }
+        let Some(sent_ns) = self.pass_rate(octets.len() as u64, now_ns) else {
+            self.counts.dropped_by_rate += 1;
+            return;
+        };
+        // What is no IP has no client: it takes the way of the address of zeroes.
+        let client = client_of(octets, self.direction).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let one_way = self.shape.rtt.of(client, self.seed).as_nanos() as u64 / 2;
+        let jitter = (self.shape.jitter.as_nanos() as u64 / 2) as f64;
+        let added = if jitter > 0.0 { (self.random.share() * jitter) as u64 } else { 0 };
+        self.hold(key_of(client), octets, sent_ns + one_way + added);
+    }
+
+    /// The next packet that is due, if one is.
+    pub fn poll_due(&mut self, now_ns: u64) -> Option<Due> {
+        let &Reverse((at_ns, _, place)) = self.due.peek()?;
+        if at_ns > now_ns {
+            return None;
+        }
+        self.due.pop();
+        let held = &mut self.held[place];
+        let (client, octets) = (held.client, std::mem::take(&mut held.octets));
+        self.vacant.push(place);
+        self.octets_held -= octets.len();
+        if let Some((count, _)) = self.clients.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.clients.remove(&client);
+            }
+        }
+        self.counts.delivered += 1;
+        Some(Due { at_ns, octets })
+    }
+
+    /// When the next packet is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((at_ns, ..))| *at_ns)
+    }
+
+    /// Takes back the buffer of a packet that has gone out.
+    pub fn recycle(&mut self, due: Due) {
+        if self.spare.len() < SPARE_BUFFERS_MAX {
+            self.spare.push(due.octets);
+        }
+    }
+
+    /// Whether the next packet is one that is lost.
+    fn is_lost(&mut self) -> bool {
+        let Loss { share, burst } = self.shape.loss;
+        if share <= 0.0 {
+            return false;
+        }
+        if burst <= 1.0 || share >= 1.0 {
+            return self.random.share() < share;
+        }
+        // Gilbert, 1960: a burst ends after 1 / burst packets, and begins as often as the share wants it.
+        let ends = 1.0 / burst;
+        let begins = (ends * share / (1.0 - share)).min(1.0);
+        let draw = self.random.share();
+        self.loses = if self.loses { draw >= ends } else { draw < begins };
+        self.loses
+    }
+
+    /// When a limited rate has passed a packet on: its last bit. `None` if the queue is full.
+    fn pass_rate(&mut self, octets: u64, now_ns: u64) -> Option<u64> {
+        let Some(Rate { bits, queue_octets }) = self.shape.rate else { return Some(now_ns) };
+        let takes = |octets: u64| (u128::from(octets) * 8 * 1_000_000_000 / u128::from(bits)) as u64;
+        let begins = self.free_at_ns.max(now_ns);
+        // One packet always fits, whatever the queue: the one that is being sent is not in it.
+        if begins > now_ns && begins - now_ns > takes(queue_octets) {
+            return None;
+        }
+        self.free_at_ns = begins + takes(octets);
+        Some(self.free_at_ns)
+    }
+
+    fn hold(&mut self, client: u64, octets: &[u8], mut at_ns: u64) {
+        let (count, last_ns) = self.clients.entry(client).or_insert((0, 0));
+        if !self.shape.reorder {
+            at_ns = at_ns.max(*last_ns);
+        }
+        *count += 1;
+        *last_ns = at_ns;
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.clear();
+        kept.extend_from_slice(octets);
+        let held = Held { client, octets: kept };
+        let place = self.vacant.pop();
+        let place = match place {
+            Some(place) => {
+                self.held[place] = held;
+                place
+            }
+            None => {
+                self.held.push(held);
+                self.held.len() - 1
+            }
+        };
+        self.due.push(Reverse((at_ns, self.arrivals, place)));
+        self.arrivals += 1;
+        self.octets_held += octets.len();
+        self.counts.held_max = self.counts.held_max.max(self.due.len() as u64);
+    }
+}
+
+/// The client of a packet (RFC 791 3.1, RFC 8200 3).
+fn client_of(packet: &[u8], direction: Direction) -> Option<IpAddr> {
+    let is_up = direction == Direction::Up;
+    match packet.first()? >> 4 {
+        4 => {
+            let octets = packet.get(if is_up { 12..16 } else { 16..20 })?;
+            Some(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).into())
+        }
+        6 => {
+            let octets = packet.get(if is_up { 8..24 } else { 24..40 })?;
+            Some(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).into())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! `netem`, the kernel's own delay, where the kernel has it.
+
+use crate::Namespace;
+use crate::delay::{Loss, Rate, Rtt, Shape};
+use crate::limits::{HELD_PACKETS_MAX, MTU};
+use std::io;
+use std::process::{Command, Stdio};
+
+/// Whether this kernel has it: by trying, in a namespace that is made for it and goes.
+pub(crate) fn is_there(scratch: &Namespace) -> bool {
+    // What sends to nobody is enough to try it on.
+    scratch.ip("link add probe type veth peer name other").is_ok() && {
+        let is_there = shape(scratch, "probe", "delay 1ms").is_ok();
+        let _gone = scratch.ip("link del probe");
+        is_there
+    }
+}
+
+/// Whether it does exactly what a shape asks: it draws losses without our seed, and its jitter is earlier as well as
+/// later and changes the order.
+pub(crate) fn is_exact(shape: &Shape) -> bool {
+    shape.rtt.is_constant() && shape.jitter.is_zero() && shape.loss.share == 0.0
+}
+
+/// The words for one direction of a shape (tc-netem(8)), or what it cannot do.
+pub(crate) fn words(shape: &Shape) -> Result<String, String> {
+    let Rtt::Constant(rtt) = shape.rtt else {
+        return Err("netem has one delay for all clients of a group; the relay one for each".into());
+    };
+    if !shape.jitter.is_zero() {
+        return Err("netem's jitter also comes early and changes the order; the relay's does not".into());
+    }
+    let mut words = format!("delay {}us", rtt.as_micros() / 2);
+    let Loss { share, burst } = shape.loss;
+    if share > 0.0 && burst > 1.0 && share < 1.0 {
+        // p and r of Gilbert's states, in per cent.
+        let ends = 1.0 / burst;
+        words += &format!(" loss gemodel {:.6}% {:.6}%", 100.0 * ends * share / (1.0 - share), 100.0 * ends);
+    } else if share > 0.0 {
+        words += &format!(" loss {:.6}%", 100.0 * share);
+    }
+    let mut limit = HELD_PACKETS_MAX as u64;
+    if let Some(Rate { bits, queue_octets }) = shape.rate {
+        // Its bound counts the packets that are delayed as well as those that wait.
+        let delayed = bits / 8 * rtt.as_micros() as u64 / 2 / 1_000_000;
+        limit = limit.min((queue_octets + delayed) / MTU as u64 + 1);
+        words += &format!(" rate {bits}bit");
+    }
+    Ok(format!("{words} limit {limit}"))
+}
+
+/// Gives what an interface sends to netem.
+pub(crate) fn shape(namespace: &Namespace, interface: &str, words: &str) -> io::Result<()> {
+    let line = format!("-n {} qdisc replace dev {interface} root netem {words}", namespace.name());
+    let output = Command::new("tc")
+        .args(line.split(' '))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("tc, of iproute2, cannot be run: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("tc {line}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn constant() -> Shape {
+        let rtt = Rtt::Constant(Duration::from_millis(20));
+        Shape { rtt, jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false }
+    }
+
+    #[test]
+    fn a_direction_has_half_of_the_round_trip() {
+        assert_eq!(words(&constant()).unwrap(), "delay 10000us limit 150000");
+        assert!(is_exact(&constant()));
+    }
+
+    #[test]
+    fn losses_and_rates_are_told_in_its_words() {
+        let rate = Some(Rate { bits: 8_000_000, queue_octets: 15_000 });
+        let lossy = Shape { loss: Loss { share: 0.01, burst: 1.0 }, rate, ..constant() };
+        assert_eq!(words(&lossy).unwrap(), "delay 10000us loss 1.000000% rate 8000000bit limit 17");
+        assert!(!is_exact(&lossy));
+        let bursts = Shape { loss: Loss { share: 0.2, burst: 4.0 }, ..constant() };
+        assert_eq!(words(&bursts).unwrap(), "delay 10000us loss gemodel 6.250000% 25.000000% limit 150000");
+    }
+
+    #[test]
+    fn what_it_would_do_otherwise_is_not_left_to_it() {
+        assert!(words(&Shape { jitter: Duration::from_millis(1), ..constant() }).is_err());
+        assert!(words(&Shape { rtt: Rtt::List(vec![Duration::ZERO]), ..constant() }).is_err());
+    }
+}

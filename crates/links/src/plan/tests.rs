@@ -1,0 +1,83 @@
+//! What is read of a description, and what is refused with which words.
+
+use super::*;
+use crate::delay::{Loss, Rate};
+
+fn parse(text: &str) -> Result<NetPlan, String> {
+    NetPlan::parse(text, &std::env::temp_dir())
+}
+
+#[test]
+fn all_that_can_be_said_is_read() {
+    let plan = parse(
+        r#"
+        name = "lab"
+        seed = 9
+        mechanism = "relay"
+        spin = "60us"
+        [[group]]
+        name = "near"
+        rtt = "20ms"
+        jitter = "1ms"
+        loss = "0.1%"
+        burst = 4.0
+        rate = "100mbit"
+        queue_octets = 100000
+        reorder = true
+        networks = ["10.0.0.0/8", "2001:db8::/32"]
+        [[group]]
+        name = "far"
+        rtt = { lognormal = { median = "80ms", sigma = 0.5 } }
+        [[group]]
+        name = "list"
+        rtt = ["10ms", "200ms"]
+        "#,
+    )
+    .unwrap();
+    assert_eq!((plan.name.as_str(), plan.seed, plan.mechanism), ("lab", 9, Mechanism::Relay));
+    let near = &plan.groups[0];
+    assert_eq!(near.shape.loss, Loss { share: 0.001, burst: 4.0 });
+    assert_eq!(near.shape.rate, Some(Rate { bits: 100_000_000, queue_octets: 100_000 }));
+    assert!(near.shape.reorder && near.networks.len() == 2);
+    assert_eq!(plan.groups[1].shape.rtt, Rtt::Lognormal { median: Duration::from_millis(80), sigma: 0.5 });
+    assert_eq!(plan.groups[1].shape.loss, Loss::NONE);
+    assert_eq!(plan.groups[2].shape.rtt, Rtt::List(vec![Duration::from_millis(10), Duration::from_millis(200)]));
+    assert_eq!((plan.hub(), plan.namespace_of(near)), ("lab.hub".into(), "lab.near".into()));
+}
+
+#[test]
+fn samples_come_from_a_file_beside_it() {
+    let path = std::env::temp_dir().join(format!("links-samples-{}", std::process::id()));
+    let name = path.file_name().unwrap().to_str().unwrap();
+    std::fs::write(&path, "# measured\n10ms\n\n 30ms\n").unwrap();
+    let text = format!("name = 'lab'\n[[group]]\nname = 'a'\nrtt = {{ file = '{name}' }}\n");
+    let rtt = parse(&text).unwrap().groups.remove(0).shape.rtt;
+    assert_eq!(rtt, Rtt::List(vec![Duration::from_millis(10), Duration::from_millis(30)]));
+    std::fs::write(&path, "10ms\nsoon\n").unwrap();
+    assert!(parse(&text).unwrap_err().contains(":2: \"soon\""), "{:?}", parse(&text));
+    std::fs::remove_file(&path).unwrap();
+    assert!(parse(&text).unwrap_err().contains(name));
+}
+
+#[test]
+fn what_cannot_be_made_is_refused() {
+    let group = |more: &str| format!("name = 'lab'\n[[group]]\nname = 'a'\nrtt = '1ms'\n{more}\n");
+    for (text, word) in [
+        (group("los = '1%'"), "unknown field"),
+        (group("loss = 'much'"), "much"),
+        (group("burst = 0.5"), "burst"),
+        (group("queue_octets = 5"), "without a rate"),
+        (group("rate = '1mbit'\nqueue_octets = 1000000000"), "queue_octets"),
+        (group("networks = ['10.100.0.0/16']"), "two groups"),
+        (group("[[group]]\nname = 'a'\nrtt = '1ms'"), "taken"),
+        (group("[[group]]\nname = 'hub'\nrtt = '1ms'"), "taken"),
+        (group("[[group]]\nname = 'muchtoolong'\nrtt = '1ms'"), "cannot name"),
+        (group("[[group]]\nname = 'b'\nrtt = []"), "round trips"),
+        (group("[[group]]\nname = 'b'\nrtt = { pareto = { least = '1ms', shape = 0.0 } }"), "pareto"),
+        (group("").replace("lab", "../x"), "cannot name"),
+        ("name = 'lab'\ngroup = []".into(), "groups"),
+    ] {
+        let error = parse(&text).unwrap_err();
+        assert!(error.contains(word), "{text}: {error}");
+    }
+}
