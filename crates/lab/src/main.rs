@@ -20,6 +20,7 @@ mod command_trace_synth;
 mod command_updates;
 mod controller;
 mod self_check;
+mod watched;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;

@@ -174,6 +174,11 @@ impl Plan {
         }
     }
 
+    /// The place of a worker of this process among those of all, and how many places there are.
+    pub(crate) const fn place(&self, worker: usize) -> (usize, usize) {
+        self.part.worker(worker, self.worker_count)
+    }
+
     /// How many queries this process is to send; `None` where that depends on answers or on chance alone.
     #[must_use]
     pub fn query_count(&self) -> Option<f64> {
