@@ -4,6 +4,13 @@
 
 pub mod limits;
 
+// Whose addresses are known to everybody.
+pub mod roots;
+// Zones that nobody has.
+pub mod synth;
+// Every server of them.
+pub mod serve;
+
 mod folder;
 
 pub use folder::{Folder, ZoneEntry, file_name};
