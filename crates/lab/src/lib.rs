@@ -27,6 +27,8 @@ pub mod answers;
 mod octet_hash;
 // What it is tried against.
 pub mod echo;
+// The servers of a hierarchy.
+pub mod emulation;
 // Each query on its own.
 pub mod per_query;
 // Many machines as one.

@@ -9,6 +9,7 @@ mod command_capacity;
 mod command_compare_runs;
 mod command_doctor;
 mod command_echo;
+mod command_hierarchy;
 mod command_load;
 mod command_merge;
 mod command_net;
@@ -18,6 +19,7 @@ mod command_report;
 mod command_trace;
 mod command_trace_synth;
 mod command_updates;
+mod command_zones_synth;
 mod controller;
 mod self_check;
 
@@ -88,12 +90,25 @@ enum Command {
     /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
+    /// Zones for a hierarchy of DNS servers.
+    #[command(subcommand)]
+    Zones(Zones),
+    /// All servers of a hierarchy on this machine, for a resolver to walk.
+    #[command(subcommand, after_help = command_hierarchy::EXAMPLES)]
+    Hierarchy(command_hierarchy::HierarchyCommand),
     /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
     /// Answers each query with the query, over any transport: what load runs are tried against.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
+}
+
+#[derive(Subcommand)]
+enum Zones {
+    /// Makes a hierarchy up, as large as wanted.
+    #[command(after_help = command_zones_synth::EXAMPLES)]
+    Synth(command_zones_synth::Arguments),
 }
 
 #[derive(Args)]
@@ -132,6 +147,8 @@ fn main() -> ExitCode {
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Net(command) => command_net::main(&command, &stops()),
+        Command::Zones(Zones::Synth(arguments)) => command_zones_synth::main(&arguments),
+        Command::Hierarchy(command) => command_hierarchy::main(&command, &stops()),
         Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
