@@ -81,6 +81,9 @@ struct Settings {
     /// is validated.
     #[arg(long, value_name = "FILE")]
     anchor: Option<PathBuf>,
+    /// Takes signatures whose time is over, as those of recorded zones are (Unbound and BIND).
+    #[arg(long, requires = "anchor")]
+    expired: bool,
     /// QNAME minimisation (RFC 9156); as the resolver has it without this.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     minimisation: Option<bool>,

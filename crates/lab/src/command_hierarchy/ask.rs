@@ -44,6 +44,8 @@ pub(super) struct Answered {
     rcode: String,
     /// Records in the answer section.
     answers: u16,
+    /// AD: the resolver has validated it (RFC 6840 5.8).
+    authenticated: bool,
     latency_ms: f64,
     /// Queries to the servers of the hierarchy from the question on, until the resolver was silent again.
     upstream: u64,
@@ -132,31 +134,43 @@ fn ask(
     directory: &Directory,
 ) -> Result<Answered, Box<dyn Error>> {
     let Question { name, rtype } = question;
-    let query = MessageBuilder::query(id, name.as_ref(), *rtype).header(|header| header.rd = true);
+    // AD in a query asks for AD in the answer (RFC 6840 5.7).
+    let query = MessageBuilder::query(id, name.as_ref(), *rtype).header(|header| {
+        header.rd = true;
+        header.ad = true;
+    });
     let before = emulated.query_count();
     let start = Instant::now();
     socket.send(&query.edns(PAYLOAD_OCTETS, false).build())?;
-    let (rcode, answers) = receive(socket, id, start)?;
+    let Received { rcode, answers, authenticated } = receive(socket, id, start)?;
     let latency_ms = start.elapsed().as_secs_f64() * 1e3;
     settle(emulated);
     Ok(Answered {
         question: format!("{name} {rtype:?}"),
         rcode,
         answers,
+        authenticated,
         latency_ms,
         upstream: emulated.query_count() - before,
         cuts: directory.zones_above(name.as_ref()).saturating_sub(1),
     })
 }
 
-/// The RCODE of the answer, and how many records it has.
-fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<(String, u16), Box<dyn Error>> {
+/// An answer, or why there is none.
+struct Received {
+    rcode: String,
+    answers: u16,
+    authenticated: bool,
+}
+
+fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<dyn Error>> {
+    let none = |why: &str| Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false });
     let mut octets = vec![0; usize::from(u16::MAX)];
     while start.elapsed() < PATIENCE {
         let count = match socket.recv(&mut octets) {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(("port closed".into(), 0)),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return none("port closed"),
             Err(error) => return Err(error.into()),
         };
         // An answer to a question before this one comes late.
@@ -164,10 +178,11 @@ fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<(String, u16),
         if message.header().id == id {
             let Rcode(number) = message.rcode();
             let rcode = Rcode(number).mnemonic().map_or_else(|| number.to_string(), str::to_owned);
-            return Ok((rcode, message.header().counts[Section::Answer as usize]));
+            let answers = message.header().counts[Section::Answer as usize];
+            return Ok(Received { rcode, answers, authenticated: message.header().ad });
         }
     }
-    Ok(("no answer".into(), 0))
+    none("no answer")
 }
 
 /// Waits until the resolver asks nothing any more.

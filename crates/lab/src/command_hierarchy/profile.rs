@@ -38,6 +38,7 @@ pub(super) struct Profile {
     resolver: Resolver,
     folder: PathBuf,
     anchor: Option<Vec<Key>>,
+    expired: bool,
     minimisation: Option<bool>,
     ipv4_only: bool,
     own_hints: bool,
@@ -52,11 +53,14 @@ struct Key {
 
 impl Profile {
     pub(super) fn new(resolver: Resolver, settings: &Settings, folder: &Path) -> Result<Self, Box<dyn Error>> {
+        if settings.expired && !matches!(resolver, Resolver::Unbound | Resolver::Bind) {
+            return Err("--expired: Unbound and BIND can be told so, this resolver cannot".into());
+        }
         let anchor = settings.anchor.as_deref().map(read_anchor).transpose()?;
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-        let Settings { minimisation, ipv4_only, own_hints, .. } = *settings;
-        Ok(Self { resolver, folder, anchor, minimisation, ipv4_only, own_hints })
+        let Settings { expired, minimisation, ipv4_only, own_hints, .. } = *settings;
+        Ok(Self { resolver, folder, anchor, expired, minimisation, ipv4_only, own_hints })
     }
 
     /// Writes configuration and root hints.
@@ -128,6 +132,10 @@ impl Profile {
         if self.ipv4_only {
             line("do-ip6: no".to_owned());
         }
+        if self.expired {
+            // A date of its own for what is validated; this one is none, and all times are right.
+            line("val-override-date: -1".to_owned());
+        }
         for key in self.anchor.iter().flatten() {
             line(format!("trust-anchor: \". {:?} {}\"", key.rtype, key.words.join(" ")));
         }
@@ -144,6 +152,9 @@ impl Profile {
         );
         if let Some(on) = self.minimisation {
             let _written = writeln!(text, "  qname-minimization {};", if on { "relaxed" } else { "off" });
+        }
+        if self.expired {
+            text.push_str("  dnssec-accept-expired yes;\n");
         }
         text.push_str("};\ncontrols { };\n");
         if let Some(hints) = self.hints_file() {

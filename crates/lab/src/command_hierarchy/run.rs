@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
 }
 
 fn check(arguments: &RunArguments) -> Result<(), String> {
-    let Settings { anchor, minimisation, ipv4_only, own_hints } = &arguments.settings;
+    let Settings { anchor, minimisation, ipv4_only, own_hints, .. } = &arguments.settings;
     let has_settings = anchor.is_some() || minimisation.is_some() || *ipv4_only || *own_hints;
     if arguments.resolver.is_none() && has_settings {
         return Err(

@@ -86,7 +86,7 @@ impl Streams {
         if self.serve_one(&mut connection, event, emulator, at_ns).is_ok_and(|end| end == End::Open) {
             self.connections[slot] = Some(connection);
         } else {
-            self.free(slot, connection, registry);
+            self.free(slot, *connection, registry);
         }
     }
 
@@ -126,12 +126,12 @@ impl Streams {
         for slot in 0..self.connections.len() {
             let held = &mut self.connections[slot];
             if let Some(connection) = held.take_if(|connection| connection.heard.elapsed() > EMULATED_IDLE_MAX) {
-                self.free(slot, connection, registry);
+                self.free(slot, *connection, registry);
             }
         }
     }
 
-    fn free(&mut self, slot: usize, mut connection: Box<Connection>, registry: &Registry) {
+    fn free(&mut self, slot: usize, mut connection: Connection, registry: &Registry) {
         // It closes when it goes; the kernel then forgets it here too.
         let _gone = registry.deregister(connection.link.socket());
         self.free.push(slot);

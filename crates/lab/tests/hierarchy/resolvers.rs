@@ -1,8 +1,9 @@
 //! Real resolvers, as they are installed, walk a hierarchy.
 
-use crate::support::Folder;
+use crate::support::{Folder, data, root_zone};
 use crate::{can_make, catlab, ended, has_program, leaf, synthesized};
 use hierarchy::synth::{Families, SynthPlan};
+use hierarchy::{Folder as Hierarchy, ZoneEntry};
 use serde_json::Value;
 use std::path::Path;
 
@@ -87,6 +88,43 @@ fn powerdns_recursor_walks_a_hierarchy_over_either_family() {
 fn knot_resolver_walks_a_hierarchy_over_either_family() {
     let (resolver, program) = RESOLVERS[3];
     walks(resolver, program);
+}
+
+/// The root as it was signed in August 2017, with the keys that it had then.
+#[test]
+fn a_recorded_root_is_validated_although_its_signatures_have_expired() {
+    let Some(zone) = data("zones/root-20170821.zone.xz") else { return };
+    if !can_make() {
+        return;
+    }
+    let folder = Folder::new("hierarchy-signed");
+    let file = root_zone(&folder, &zone).remove(0).file;
+    let text = std::fs::read_to_string(&file).unwrap();
+    let is_key = |line: &&str| line.split_whitespace().skip(2).take(3).eq(["IN", "DNSKEY", "257"]);
+    let keys: String = text.lines().filter(is_key).map(|line| format!("{line}\n")).collect();
+    assert!(keys.lines().count() >= 1, "the root has keys that sign keys");
+    let (anchor, questions) = (folder.path().join("anchor"), folder.path().join("questions.txt"));
+    std::fs::write(&anchor, keys).unwrap();
+    std::fs::write(&questions, ". SOA\ncom DS\nnone.such.tld-that-is-not A\n").unwrap();
+    let servers = vec!["198.41.0.4".parse().unwrap()];
+    let root = ZoneEntry { name: ".".into(), file: file.file_name().unwrap().into(), servers };
+    Hierarchy::new(vec![root]).write(folder.path()).unwrap();
+    for (resolver, program) in RESOLVERS.into_iter().take(2).filter(|(_, program)| has_program(program)) {
+        for (expired, rcodes) in [(true, ["NOERROR", "NOERROR", "NXDOMAIN"]), (false, ["SERVFAIL"; 3])] {
+            let output = catlab(&["hierarchy", "run", folder.path().to_str().unwrap(), "--resolver", resolver])
+                .args(["--anchor", anchor.to_str().unwrap(), "--ask", questions.to_str().unwrap(), "--json", "-"])
+                .args(expired.then_some("--expired"))
+                .output()
+                .unwrap();
+            let (code, text, error) = ended(&output);
+            assert_eq!(code, 0, "{program}: {error}");
+            let report: Value = serde_json::from_str(&text).unwrap();
+            let all = report["asked"]["all"].as_array().unwrap();
+            let found: Vec<_> = all.iter().map(|asked| asked["rcode"].as_str().unwrap()).collect();
+            assert_eq!(found, rcodes, "{program}, --expired {expired}: {report:#}");
+            assert!(all.iter().all(|asked| asked["authenticated"] == expired), "{program}: {report:#}");
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn profile(name: &str, resolver: Resolver, settings: &Settings) -> (Profile, Pat
 }
 
 fn settings() -> Settings {
-    Settings { anchor: None, minimisation: None, ipv4_only: false, own_hints: false }
+    Settings { anchor: None, expired: false, minimisation: None, ipv4_only: false, own_hints: false }
 }
 
 #[test]
@@ -55,6 +55,20 @@ fn hints_have_all_letters_in_both_families_or_are_left_to_the_resolver() {
         assert_eq!(profile.command()[..3], ["named", "-g", "-c"]);
         fs::remove_dir_all(&folder).unwrap();
     }
+}
+
+#[test]
+fn signatures_out_of_time_are_taken_by_those_that_can_be_told_so() {
+    for (resolver, file, words) in [
+        (Resolver::Unbound, "unbound.conf", "val-override-date: -1"),
+        (Resolver::Bind, "named.conf", "dnssec-accept-expired yes"),
+    ] {
+        let (_, folder) = profile(words, resolver, &Settings { expired: true, ..settings() });
+        assert!(fs::read_to_string(folder.join(file)).unwrap().contains(words));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let folder = std::env::temp_dir().join("catlab-profile-never");
+    assert!(Profile::new(Resolver::Knot, &Settings { expired: true, ..settings() }, &folder).is_err());
 }
 
 #[test]
