@@ -16,20 +16,22 @@ fn settings() -> Settings {
 #[test]
 fn each_resolver_is_told_what_was_asked_in_its_own_words() {
     let anchor = std::env::temp_dir().join(format!("catlab-anchor-{}", std::process::id()));
-    fs::write(&anchor, ". IN DS 20326 8 2 00ff\nother. IN DS 1 8 2 aa\n. 60 IN DNSKEY 257 3 8 AAEC\n").unwrap();
+    let digest = "00FF".repeat(10);
+    let records = format!(". IN DS 20326 8 1 {digest}\nother. IN DS 1 8 1 {digest}\n. 60 IN DNSKEY 257 3 8 AAEC\n");
+    fs::write(&anchor, records).unwrap();
     for (resolver, file, expected) in [
         (
             Resolver::Unbound,
             "unbound.conf",
-            &["validator iterator", "qname-minimisation: no", "do-ip6: no", "\". DS 20326 8 2 00FF\""][..],
+            &["validator iterator", "qname-minimisation: no", "do-ip6: no", "\". DS 20326 8 1 00FF"][..],
         ),
         (
             Resolver::Bind,
             "named.conf",
-            &["dnssec-validation yes", "qname-minimization off", "static-ds 20326 8 2 \"00FF\"", "static-key 257 3 8"],
+            &["dnssec-validation yes", "qname-minimization off", "static-ds 20326 8 1 \"00FF", "static-key 257 3 8"],
         ),
         (Resolver::Pdns, "recursor.conf", &["dnssec=validate", "qname-minimization=no", "address=0.0.0.0\n"]),
-        (Resolver::Pdns, "recursor.lua", &["addTA('.', \"20326 8 2 00FF\")"]),
+        (Resolver::Pdns, "recursor.lua", &["addTA('.', \"20326 8 1 00FF"]),
         (Resolver::Knot, "kresd.conf", &["NO_MINIMIZE", "net.ipv6 = false", "'. IN DNSKEY 257 3 8 AAEC'"]),
     ] {
         let asked = Settings { anchor: Some(anchor.clone()), minimisation: Some(false), ipv4_only: true, ..settings() };
@@ -74,7 +76,9 @@ fn signatures_out_of_time_are_taken_by_those_that_can_be_told_so() {
 #[test]
 fn an_anchor_without_a_key_of_the_root_is_refused() {
     let path = std::env::temp_dir().join(format!("catlab-no-anchor-{}", std::process::id()));
-    for (text, wrong) in [("other. IN DS 1 8 2 aa\n", "no DS or DNSKEY"), (". IN DS x\n", "line"), ("", "no DS")] {
+    for (text, wrong) in
+        [("other. IN DNSKEY 257 3 8 AAEC\n", "no DS or DNSKEY"), (". IN DS x\n", "line"), ("", "no DS")]
+    {
         fs::write(&path, text).unwrap();
         let error = read_anchor(&path).err().unwrap().to_string();
         assert!(error.contains(wrong) || error.contains(":1:"), "{error}");
