@@ -4,6 +4,11 @@
 
 pub mod limits;
 
+// Whose addresses are known to everybody.
+pub mod roots;
+// Zones out of traffic.
+pub mod construct;
+
 mod folder;
 
 pub use folder::{Folder, ZoneEntry, file_name};

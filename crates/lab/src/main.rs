@@ -18,6 +18,7 @@ mod command_report;
 mod command_trace;
 mod command_trace_synth;
 mod command_updates;
+mod command_zones;
 mod controller;
 mod self_check;
 
@@ -88,6 +89,9 @@ enum Command {
     /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
+    /// Zones for servers under test: rebuilt from recorded traffic.
+    #[command(subcommand)]
+    Zones(command_zones::Zones),
     /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
@@ -132,6 +136,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Net(command) => command_net::main(&command, &stops()),
+        Command::Zones(zones) => command_zones::main(&zones),
         Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }
