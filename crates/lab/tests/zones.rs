@@ -97,6 +97,18 @@ fn are_taken(zones: &[ServedZone], folder: &Path, port: u16) {
     assert!(peer.is_running());
 }
 
+/// Signatures and denial of every zone are right and whole by BIND's rules.
+fn are_validated(zones: &[ServedZone]) {
+    for zone in zones {
+        let file = zone.file.to_str().unwrap();
+        let Some(output) = alone("dnssec-verify", &["-z", "-o", &zone.apex, file]) else {
+            return println!("skipped: dnssec-verify is not installed");
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", zone.apex);
+    }
+}
+
 fn names(zones: &[ServedZone]) -> Vec<&str> {
     zones.iter().map(|zone| zone.apex.as_str()).collect()
 }
@@ -105,10 +117,14 @@ fn names(zones: &[ServedZone]) -> Vec<&str> {
 fn the_zones_of_the_root_capture_are_loaded_by_others() {
     let Some(trace) = data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
     let folder = Folder::new("root");
-    for (mode, port) in [("keep", 24_700), ("off", 24_704)] {
+    for (mode, port) in [("keep", 24_700), ("off", 24_704), ("resign", 24_708)] {
         let out = folder.0.join(mode);
         let (text, zones, report) = build(&trace, &out, &["--dnssec", mode]);
         println!("{text}");
+        assert_eq!(out.join("anchors.key").exists(), mode == "resign");
+        if mode == "resign" {
+            are_validated(&zones);
+        }
         assert!(names(&zones).contains(&".") && names(&zones).contains(&"root-servers.net."), "{:?}", names(&zones));
         assert_eq!(report["left_out"]["query"], 8_267);
         are_taken(&zones, &out, port);
@@ -129,7 +145,9 @@ fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
         let out = folder.0.join(number.to_string());
         let (text, zones, _) = build(&trace, &out, &[]);
         println!("{}\n{text}", trace.display());
-        are_taken(&zones, &out, 24_710 + 4 * number as u16);
+        are_taken(&zones, &out, 24_712 + 4 * number as u16);
+        let (_, zones, _) = build(&trace, &folder.0.join(format!("signed-{number}")), &["--resign"]);
+        are_validated(&zones);
     }
 }
 

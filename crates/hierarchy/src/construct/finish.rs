@@ -120,6 +120,7 @@ fn close(apex: Name, draft: Draft, map: &Map, report: &mut Report) -> BuiltZone 
     let place = map.places.get(&apex);
     let servers = servers_of(&apex, &draft, map, report);
     let is_signed = draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);
+    let signatures_hold = signatures_hold(&draft);
     let (missing_proofs, missing_glue) = (missing_proofs(&draft), missing_glue(&apex, &draft));
     let mut records = Vec::new();
     let is_soa = |key: &(Name, Kind)| key.0 == apex && key.1.rtype == Rtype::SOA;
@@ -138,6 +139,7 @@ fn close(apex: Name, draft: Draft, map: &Map, report: &mut Report) -> BuiltZone 
         records: records.len(),
         servers: servers.clone(),
         is_signed,
+        signatures_hold,
         missing_proofs,
         missing_glue,
         is_made: place.is_some_and(|place| place.is_made),
@@ -158,6 +160,28 @@ fn servers_of(apex: &Name, draft: &Draft, map: &Map, report: &mut Report) -> Vec
     report.over_bound += servers.len().saturating_sub(SERVERS_OF_ZONE_MAX) as u64;
     servers.truncate(SERVERS_OF_ZONE_MAX);
     servers
+}
+
+/// From when until when all signatures hold.
+fn signatures_hold(draft: &Draft) -> Option<[String; 2]> {
+    let signatures = draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::RRSIG);
+    let mut hold: Option<[String; 2]> = None;
+    let mut text = String::new();
+    for rdata in signatures.flat_map(|(_, held)| &held.rdatas) {
+        text.clear();
+        zone::text::print_rdata(Rtype::RRSIG, rdata, &mut text);
+        // Type, algorithm, labels, TTL, expiration, inception (RFC 4034 3.2); such times compare as text.
+        let mut words = text.split(' ').skip(4);
+        let (Some(until), Some(from)) = (words.next(), words.next()) else { continue };
+        let [latest, earliest] = hold.get_or_insert_with(|| [from.to_owned(), until.to_owned()]);
+        if from > latest.as_str() {
+            from.clone_into(latest);
+        }
+        if until < earliest.as_str() {
+            until.clone_into(earliest);
+        }
+    }
+    hold
 }
 
 /// NSEC records whose next name has none.

@@ -1,11 +1,12 @@
 //! What a zone needs to be one, and what it cannot hold.
 
+use super::bitmap;
 use super::draft::Draft;
 use super::map::Map;
 use super::report::{Dropped, Report};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
@@ -217,7 +218,7 @@ impl Repair<'_> {
     /// that it is glue and no data of this zone.
     pub(super) fn complete_cuts(&mut self) {
         let nsec = self.draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::NSEC);
-        let is_cut = |rdata: &[u8]| bitmap_has(rdata, Rtype::NS) && !bitmap_has(rdata, Rtype::SOA);
+        let is_cut = |rdata: &[u8]| bitmap::has(rdata, Rtype::NS) && !bitmap::has(rdata, Rtype::SOA);
         let cuts = nsec
             .filter(|(_, held)| held.rdatas.iter().any(|rdata| is_cut(rdata)))
             .map(|((owner, _), held)| (owner, held.ttl));
@@ -257,7 +258,7 @@ impl Repair<'_> {
             }
         }
         let mut rdata = next.octets().to_vec();
-        push_bitmap(&types, &mut rdata);
+        bitmap::push(&types, &mut rdata);
         let ttl = self.draft.get(self.apex, Rtype::SOA).map_or(MADE_TTL, |soa| soa.ttl);
         let why = "the zone is signed, and the NSEC of its apex was not seen";
         self.make(self.apex, Rtype::NSEC, ttl, vec![rdata.into()], why);
@@ -299,35 +300,4 @@ fn below(apex: &Name, label: &[u8]) -> Name {
     octets.extend_from_slice(label);
     octets.extend_from_slice(apex.octets());
     NameRef::from_octets(&octets).unwrap_or(apex.as_ref()).to_name()
-}
-
-/// Appends the types of an NSEC (RFC 4034 4.1.2).
-fn push_bitmap(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
-    let mut windows: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
-    for Rtype(number) in types {
-        let [window, low] = number.to_be_bytes();
-        let bits = windows.entry(window).or_default();
-        let at = usize::from(low / 8);
-        bits.resize(bits.len().max(at + 1), 0);
-        bits[at] |= 0x80 >> (low % 8);
-    }
-    for (window, bits) in windows {
-        // A window has 32 octets at most.
-        rdata.extend([window, bits.len() as u8]);
-        rdata.extend(bits);
-    }
-}
-
-/// Whether an NSEC says that its owner has a type.
-fn bitmap_has(rdata: &[u8], rtype: Rtype) -> bool {
-    let [wanted, low] = rtype.0.to_be_bytes();
-    let mut rest = NameRef::split_from(rdata).map_or(&[][..], |(_, bitmap)| bitmap);
-    while let [window, len, behind @ ..] = rest {
-        let Some((bits, next)) = behind.split_at_checked(usize::from(*len)) else { return false };
-        if *window == wanted {
-            return bits.get(usize::from(low / 8)).is_some_and(|octet| octet & 0x80 >> (low % 8) != 0);
-        }
-        rest = next;
-    }
-    false
 }

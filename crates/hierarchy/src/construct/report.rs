@@ -42,6 +42,9 @@ pub struct ZoneReport {
     pub servers: Vec<IpAddr>,
     /// Whether it has signatures.
     pub is_signed: bool,
+    /// When all its signatures hold: from the latest inception to the earliest expiration, as RRSIG has them
+    /// (`20161006040000`, UTC).
+    pub signatures_hold: Option<[String; 2]>,
     /// Proofs that were never seen: NSEC records whose next name has none, of a zone that has some.
     pub missing_proofs: usize,
     /// Delegations to name servers below them that have no address here: a resolver cannot follow those.

@@ -3,7 +3,7 @@
 use super::{fetch, told};
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
-use hierarchy::construct::{Assembly, Built, BuiltZone, Dnssec, Survey};
+use hierarchy::construct::{Assembly, Built, BuiltZone, Dnssec, LabKey, Survey};
 use hierarchy::{Folder, ZoneEntry, file_name};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -11,11 +11,14 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use zone::Record;
 
 /// Ends `--help`.
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones build upstream.pcap.xz --out zones
   catlab zones build monday.pcap tuesday.dnstap --out zones --dnssec off
+  catlab zones build upstream.pcap.xz --out zones --resign
   catlab zones build root-server.pcap.xz --out zones && named-checkzone . zones/zones/root.zone
 
 The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones) and report.json (what
@@ -36,9 +39,12 @@ pub(crate) struct BuildArguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// What becomes of signatures: keep leaves them as they were captured (valid then, not now), off leaves out all
-    /// that only signed zones have.
+    /// that only signed zones have, resign signs every zone with a new key, whose trust anchor is in anchors.key.
     #[arg(long, value_name = "MODE", default_value = "keep")]
     dnssec: Mode,
+    /// As --dnssec resign.
+    #[arg(long, conflicts_with = "dnssec")]
+    resign: bool,
     /// Asks this resolver, once each, for name servers that nobody named and for their addresses. Nothing is asked
     /// otherwise.
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -51,6 +57,7 @@ pub(crate) struct BuildArguments {
 enum Mode {
     Keep,
     Off,
+    Resign,
 }
 
 /// Builds them; false when a trace was damaged.
@@ -62,21 +69,23 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     refuse_hierarchy(out)?;
     let mut survey = Survey::default();
     let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
-    let dnssec = match arguments.dnssec {
+    let mode = if arguments.resign { Mode::Resign } else { arguments.dnssec };
+    let dnssec = match mode {
         Mode::Keep => Dnssec::Keep,
-        Mode::Off => Dnssec::Off,
+        Mode::Off | Mode::Resign => Dnssec::Off,
     };
     let mut assembly = Assembly::new(survey.finish(), dnssec);
     each_message(traces, read, false, |server, octets| assembly.add(server, octets))?;
     if let Some(resolver) = arguments.fetch_from {
         fetch::fetch(&mut assembly, resolver)?;
     }
-    let built = assembly.finish();
+    let mut built = assembly.finish();
     if built.zones.is_empty() {
         told::print(&built.report, true);
         return Err("no zone: none of the responses tells of one (see above what became of them)".into());
     }
-    write_folder(out, &built)?;
+    let anchors = if matches!(mode, Mode::Resign) { sign(&mut built)? } else { Vec::new() };
+    write_folder(out, &built, &anchors)?;
     told::print(&built.report, true);
     Ok(is_whole)
 }
@@ -117,8 +126,17 @@ fn each_message(
     Ok(are_whole)
 }
 
+/// Signs every zone with a new key; gives the trust anchors.
+pub(super) fn sign(built: &mut Built) -> Result<Vec<Record>, Box<dyn Error>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let no_random = |_| "the system gives no random octets, which a key is made of";
+    let key = LabKey::generate().map_err(no_random)?;
+    // RFC 4034 3.1.5: times of signatures count modulo 2^32.
+    Ok(built.resign(&key, now as u32).map_err(no_random)?)
+}
+
 /// Writes zone files and report, and the index when they are there.
-pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Error>> {
+pub(super) fn write_folder(out: &Path, built: &Built, anchors: &[Record]) -> Result<(), Box<dyn Error>> {
     let named = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(out.join("zones")).map_err(|error| named(out, error))?;
     let mut entries = Vec::new();
@@ -128,6 +146,15 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
         let path = out.join(&file);
         write_zone(&path, zone).map_err(|error| named(&path, error))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
+    }
+    if !anchors.is_empty() {
+        let mut text = String::new();
+        for anchor in anchors {
+            zone::text::print_record(anchor, &mut text);
+            text.push('\n');
+        }
+        let path = out.join("anchors.key");
+        fs::write(&path, text).map_err(|error| named(&path, error))?;
     }
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";

@@ -1,6 +1,6 @@
 //! `catlab zones merge`: folders of zones in, one folder out.
 
-use super::build::{refuse_hierarchy, write_folder};
+use super::build::{refuse_hierarchy, sign, write_folder};
 use super::told;
 use clap::Args;
 use hierarchy::Folder;
@@ -25,6 +25,10 @@ pub(crate) struct MergeArguments {
     /// The folder for all of them; it is made, and must not hold a hierarchy.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Signs every zone with a new key, whose trust anchor is in anchors.key. Signatures of folders that were signed
+    /// so before are left out in any case.
+    #[arg(long)]
+    resign: bool,
 }
 
 /// Merges them.
@@ -38,8 +42,9 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));
         }
     }
-    let built = merge.finish();
-    write_folder(&arguments.out, &built)?;
+    let mut built = merge.finish();
+    let anchors = if arguments.resign { sign(&mut built)? } else { Vec::new() };
+    write_folder(&arguments.out, &built, &anchors)?;
     told::print(&built.report, false);
     Ok(true)
 }

@@ -59,6 +59,12 @@ fn print_zones(zones: &[ZoneReport]) {
         println!("{line}");
     }
     more(zones.len() as u64, ZONES_SHOWN_COUNT);
+    let hold = || zones.iter().filter_map(|zone| zone.signatures_hold.as_ref());
+    let (from, until) = (hold().map(|[from, _]| from).max(), hold().map(|[_, until]| until).min());
+    if let (Some(from), Some(until)) = (from, until) {
+        let told = if from <= until { "" } else { ": there is no time at which all do" };
+        println!("  signatures hold from {from} until {until} (UTC){told}");
+    }
 }
 
 /// The first findings of each reason.
