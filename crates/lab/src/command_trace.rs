@@ -13,7 +13,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::{Format, Message, Options, Reader, Summary, Tally, Transport, Writer};
+use trace::{Format, Message, Options, Reader, Summary, Tally, TraceError, Transport, Writer};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -30,9 +30,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
 Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
-dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text; packed with gzip, xz,
-zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's
-query files; packed when the name ends in .gz or .lz4.
+dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
+(.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
+from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
 
 /// What can be done with a trace.
@@ -58,7 +58,7 @@ pub(crate) enum Trace {
 }
 
 #[derive(Args)]
-struct ReadArguments {
+pub(crate) struct ReadArguments {
     /// Format of what is read; otherwise its first octets tell.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
@@ -148,6 +148,8 @@ impl ValueEnum for Named {
                 Named(Format::Dnsperf),
                 Named(Format::Zeek),
                 Named(Format::Fsdb),
+                Named(Format::Rpl),
+                Named(Format::Dnsviz),
             ]
         }
     }
@@ -192,13 +194,33 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
     }
 }
 
-fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
-    let options = Options { format: arguments.format.map(|named| named.0), ports: arguments.ports.clone() };
-    Ok(trace::open(path, &options).map_err(|error| format!("{}: {error}", path.display()))?)
+/// Opens a trace.
+pub(crate) fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    open_as(path, &arguments.options())
+}
+
+fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
+    Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
+pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let options = arguments.options();
+    match trace::open(path, &options) {
+        Err(TraceError::Unknown) => open_as(path, &Options { format: Some(Format::Dnsperf), ..options }),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+        Ok(reader) => Ok(reader),
+    }
+}
+
+impl ReadArguments {
+    fn options(&self) -> Options {
+        Options { format: self.format.map(|named| named.0), ports: self.ports.clone() }
+    }
 }
 
 /// Shows each message to `each`, until that has seen enough; false when the trace is damaged, which is told.
-fn read(
+pub(crate) fn read(
     path: &Path,
     reader: &mut Reader,
     mut each: impl FnMut(&Message<'_>) -> Result<bool, Box<dyn Error>>,
@@ -387,7 +409,8 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
     Ok(is_whole)
 }
 
-fn tell_lost(path: &Path, reader: &Reader) {
+/// Says what of a trace could not be read.
+pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
     for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.is_loss()) {
         eprintln!("{}: lost: {count} {}", path.display(), reason.meaning());
     }

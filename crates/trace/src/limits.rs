@@ -34,6 +34,13 @@ pub const FRAME_OCTETS_MAX: usize = 256 << 10;
 /// Octets of a line of text.
 pub const LINE_OCTETS_MAX: usize = 256 << 10;
 
+/// Addresses that answer in one range of a replay scenario.
+pub const RPL_ADDRESSES_MAX: usize = 1_024;
+/// Octets of the lines of one entry of a replay scenario.
+pub const RPL_ENTRY_OCTETS_MAX: usize = 256 << 10;
+/// Octets of a file in JSON, which is read whole.
+pub const JSON_OCTETS_MAX: u64 = 256 << 20;
+
 /// Octets of one block of C-DNS.
 pub const CDNS_BLOCK_OCTETS_MAX: usize = 64 << 20;
 /// Items of one table of a block of C-DNS.

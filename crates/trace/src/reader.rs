@@ -5,10 +5,12 @@ use crate::capture::CaptureReader;
 use crate::cdns::{CdnsReader, is_cdns};
 use crate::dnsperf::DnsperfReader;
 use crate::dnstap::{DnstapReader, is_dnstap};
+use crate::dnsviz::DnsvizReader;
 use crate::error::TraceError;
 use crate::fsdb::FsdbReader;
 use crate::held::Held;
 use crate::message::Message;
+use crate::rpl::RplReader;
 use crate::tally::Tally;
 use crate::text::{MAGIC, TextReader};
 use crate::unpack;
@@ -37,12 +39,26 @@ pub enum Format {
     Zeek,
     /// LDplayer's text.
     Fsdb,
+    /// A replay scenario.
+    Rpl,
+    /// What DNSViz probed.
+    Dnsviz,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Capture, Self::Dnstap, Self::Cdns, Self::Text, Self::Binary, Self::Dnsperf, Self::Zeek, Self::Fsdb];
+    pub const ALL: [Self; 10] = [
+        Self::Capture,
+        Self::Dnstap,
+        Self::Cdns,
+        Self::Text,
+        Self::Binary,
+        Self::Dnsperf,
+        Self::Zeek,
+        Self::Fsdb,
+        Self::Rpl,
+        Self::Dnsviz,
+    ];
 
     /// Its name on command lines.
     #[must_use]
@@ -56,6 +72,8 @@ impl Format {
             Self::Dnsperf => "dnsperf",
             Self::Zeek => "zeek",
             Self::Fsdb => "fsdb",
+            Self::Rpl => "rpl",
+            Self::Dnsviz => "dnsviz",
         }
     }
 }
@@ -93,6 +111,8 @@ enum Source {
     Dnsperf(DnsperfReader),
     Zeek(ZeekReader),
     Fsdb(FsdbReader),
+    Rpl(Box<RplReader>),
+    Dnsviz(DnsvizReader),
 }
 
 /// So many octets tell a format.
@@ -118,6 +138,8 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
         Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(octets)),
         Format::Zeek => Source::Zeek(ZeekReader::new(octets)),
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
+        Format::Rpl => Source::Rpl(Box::new(RplReader::new(octets))),
+        Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)),
     };
     Ok(Reader { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 })
 }
@@ -171,7 +193,14 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
         [(MAGIC, Format::Text), ("#fsdb", Format::Fsdb), ("#separator", Format::Zeek), ("#fields", Format::Zeek)];
     let named = begins.into_iter().find(|(word, _)| first.starts_with(word.as_bytes())).map(|(_, format)| format);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    named.or_else(|| name.contains(".dnsperf").then_some(Format::Dnsperf))
+    // Of formats in JSON this is the only one that is known.
+    let is_json = first.trim_ascii_start().starts_with(b"{");
+    let by_name = || match &name {
+        name if name.contains(".dnsperf") => Some(Format::Dnsperf),
+        name if name.contains(".rpl") => Some(Format::Rpl),
+        _ => None,
+    };
+    named.or(is_json.then_some(Format::Dnsviz)).or_else(by_name)
 }
 
 impl Reader {
@@ -224,6 +253,8 @@ impl Reader {
                 Source::Dnsperf(source) => source.advance(held, tally)?,
                 Source::Zeek(source) => source.advance(held, tally)?,
                 Source::Fsdb(source) => source.advance(held, tally)?,
+                Source::Rpl(source) => source.advance(held, tally)?,
+                Source::Dnsviz(source) => source.advance(held, tally)?,
             };
             if !goes_on {
                 break;

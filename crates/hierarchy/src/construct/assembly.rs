@@ -1,0 +1,213 @@
+//! The second look at traffic: every record into the zone that it belongs to.
+
+use super::draft::{Differs, Draft, Rank, wildcard};
+use super::map::Map;
+use super::report::Report;
+use super::response::{LeftOut, Response, Shape, is_below};
+use super::rrset::{Kind, Rrset};
+use super::{Built, Dnssec};
+use crate::limits::{REBUILT_OCTETS_MAX, SURVEYED_NAMES_MAX};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use wire::parse::Section;
+
+/// Puts records into zones. To be shown the same messages as the survey, in the same order.
+pub struct Assembly {
+    pub(super) map: Map,
+    pub(super) dnssec: Dnssec,
+    pub(super) drafts: BTreeMap<Name, Draft>,
+    pub(super) report: Report,
+    /// How often an RRset was sent in another way than it is kept: zone, owner, type.
+    pub(super) conflicts: BTreeMap<(Name, Name, Kind), (Differs, u64)>,
+    /// Octets that all drafts take.
+    octets: usize,
+}
+
+impl Assembly {
+    /// Of the zones that a survey found.
+    #[must_use]
+    pub fn new(map: Map, dnssec: Dnssec) -> Self {
+        let report = Report { over_bound: map.over_bound, ..Report::default() };
+        Self { map, dnssec, drafts: BTreeMap::new(), report, conflicts: BTreeMap::new(), octets: 0 }
+    }
+
+    /// Takes what a message that `server` sent holds.
+    pub fn add(&mut self, server: IpAddr, octets: &[u8]) {
+        self.report.messages += 1;
+        let taken = Response::read(octets).and_then(|response| {
+            self.report.malformed_records += response.malformed_count;
+            self.take(server, &response)
+        });
+        match taken {
+            Ok(()) => self.report.used += 1,
+            Err(why) => *self.report.left_out.entry(why).or_default() += 1,
+        }
+    }
+
+    /// The zones, and what is to be told of them.
+    #[must_use]
+    pub fn finish(self) -> Built {
+        super::finish::finish(self)
+    }
+
+    fn take(&mut self, server: IpAddr, response: &Response) -> Result<(), LeftOut> {
+        let cap = if response.truncated { Rank::Partial } else { Rank::Answer };
+        let home = match &response.shape {
+            Shape::Referral(cut) => self.take_referral(server, response, cut, cap)?,
+            Shape::Authoritative | Shape::Plain => self.take_answer(response, cap),
+        };
+        self.report.truncated += u64::from(response.truncated);
+        for rrset in response.rrsets(Section::Additional) {
+            self.put_additional(home.as_ref(), response, rrset, cap);
+        }
+        Ok(())
+    }
+
+    /// A referral is the zone's above; gives that zone.
+    fn take_referral(
+        &mut self,
+        server: IpAddr,
+        response: &Response,
+        cut: &Name,
+        cap: Rank,
+    ) -> Result<Option<Name>, LeftOut> {
+        let is_of_zone = response.authoritative && self.map.has_answered(cut, server);
+        if !is_of_zone && self.map.is_upward(cut, server) {
+            return Err(LeftOut::UpwardReferral);
+        }
+        let home = if is_of_zone { Some(cut.clone()) } else { self.map.above(cut).cloned() };
+        let apex = home.clone().ok_or(LeftOut::Empty)?;
+        for rrset in response.rrsets(Section::Authority) {
+            self.put(&apex, &rrset.owner, rrset, Rank::Authority.min(cap));
+        }
+        Ok(home)
+    }
+
+    /// An answer or a denial; gives the zone that it is from.
+    fn take_answer(&mut self, response: &Response, cap: Rank) -> Option<Name> {
+        let answer = response.rrsets(Section::Answer);
+        let chain = response.chain();
+        let rank = if response.shape == Shape::Authoritative { Rank::Answer } else { Rank::Authority };
+        let mut home = None;
+        for rrset in answer {
+            if is_synthesised(rrset, answer) {
+                continue;
+            }
+            let Some(apex) = self.zone_of(response, Section::Answer, rrset) else { continue };
+            if rrset.kind.covered == Rtype(0) && Some(&&rrset.owner) == chain.last() || home.is_none() {
+                home = Some(apex.clone());
+            }
+            let owner = self.source_of(response, rrset);
+            self.put(&apex, &owner, rrset, rank.min(cap));
+        }
+        let soa = response.find(Section::Authority, Rtype::SOA).map(|soa| soa.owner.clone());
+        let rank = Rank::Authority;
+        for rrset in response.rrsets(Section::Authority) {
+            let apex = match (&soa, rrset.kind.rtype) {
+                (Some(soa), _) => Some(soa.clone()),
+                (None, Rtype::NS) if response.is_own_zone(&rrset.owner) => Some(rrset.owner.clone()),
+                (None, Rtype::NS) => self.map.above(&rrset.owner).cloned(),
+                (None, _) => self.zone_of(response, Section::Authority, rrset).or_else(|| home.clone()),
+            };
+            if let Some(apex) = apex {
+                self.put(&apex, &rrset.owner, rrset, rank.min(cap));
+            }
+        }
+        if let (Some(soa), Some(last)) = (&soa, chain.last()) {
+            let has_answer = answer.iter().any(|rrset| rrset.owner == **last);
+            if is_below(last, soa) && !has_answer && !response.truncated {
+                let rtype = (response.rcode != Rcode::NXDOMAIN).then_some(response.qtype);
+                self.drafts.entry(soa.clone()).or_default().deny(last, rtype);
+            }
+        }
+        soa.or(home)
+    }
+
+    /// Addresses beside a response: glue of its zone, and perhaps of use to the zone that they are from.
+    fn put_additional(&mut self, home: Option<&Name>, response: &Response, rrset: &Rrset, cap: Rank) {
+        let own = self.zone_of(response, Section::Additional, rrset);
+        let is_glue = matches!(rrset.kind.rtype, Rtype::A | Rtype::AAAA);
+        let may_stay = |home: &&Name| is_below(&rrset.owner, home) && (is_glue || own.as_ref() == Some(*home));
+        if let Some(home) = home.filter(may_stay) {
+            self.put(home, &rrset.owner, rrset, Rank::Additional.min(cap));
+        }
+        if let Some(own) = own.filter(|own| Some(own) != home) {
+            self.put(&own, &rrset.owner, rrset, Rank::Elsewhere.min(cap));
+        }
+    }
+
+    /// The zone of an RRset: that of its signer, above the cut for what stands there, otherwise the nearest.
+    fn zone_of(&self, response: &Response, section: Section, rrset: &Rrset) -> Option<Name> {
+        let signer = response.signer(section, rrset).map(|signer| signer.to_canonical());
+        let is_zone = |signer: &Name| is_below(&rrset.owner, signer) && self.map.places.contains_key(signer);
+        if let Some(signer) = signer.filter(is_zone) {
+            return Some(signer);
+        }
+        let is_above = rrset.kind.rtype == Rtype::DS || rrset.kind.covered == Rtype::DS;
+        let above = || self.map.above(&rrset.owner);
+        if is_above { above().cloned() } else { self.map.at_or_above(&rrset.owner).cloned() }
+    }
+
+    /// The owner that an answer's RRset has in its zone: a wildcard, when its signatures say so (RFC 4034 3.1.3).
+    fn source_of(&self, response: &Response, rrset: &Rrset) -> Name {
+        let wanted = if rrset.kind.rtype == Rtype::RRSIG { rrset.kind } else { Kind::signatures(rrset.kind.rtype) };
+        let answer = response.rrsets(Section::Answer);
+        let signatures = answer.iter().find(|other| other.kind == wanted && other.owner == rrset.owner);
+        let labels = rrset.owner.as_ref().label_count();
+        let signed = signatures.and_then(Rrset::signed_labels).filter(|signed| *signed < labels);
+        let source = signed.filter(|_| !rrset.owner.as_ref().is_wildcard()).and_then(|signed| {
+            let encloser = rrset.owner.as_ref().strip(labels - signed)?;
+            wildcard(&encloser.to_name())
+        });
+        source.unwrap_or_else(|| rrset.owner.clone())
+    }
+
+    pub(super) fn put(&mut self, apex: &Name, owner: &Name, rrset: &Rrset, rank: Rank) {
+        if !is_below(owner, apex) || self.dnssec == Dnssec::Off && is_dnssec(rrset.kind.rtype) {
+            return;
+        }
+        if self.is_full() {
+            self.report.over_bound += 1;
+            return;
+        }
+        let draft = self.drafts.entry(apex.clone()).or_default();
+        let before = draft.octets();
+        let differs = draft.put(owner, rrset, rank);
+        self.octets = self.octets + draft.octets() - before;
+        if let Some(differs) = differs.filter(|_| self.conflicts.len() < SURVEYED_NAMES_MAX) {
+            let (what, count) = self.conflicts.entry((apex.clone(), owner.clone(), rrset.kind)).or_insert((differs, 0));
+            *what = differs.min(*what);
+            *count += 1;
+        }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.octets >= REBUILT_OCTETS_MAX
+    }
+}
+
+/// Whether a CNAME is there only because of a DNAME above it (RFC 6672 3.1).
+fn is_synthesised(rrset: &Rrset, answer: &[Rrset]) -> bool {
+    let is_above = |other: &&Rrset| {
+        other.kind.rtype == Rtype::DNAME && other.owner != rrset.owner && is_below(&rrset.owner, &other.owner)
+    };
+    rrset.kind.rtype == Rtype::CNAME && answer.iter().any(|other| is_above(&other))
+}
+
+/// Types that only signed zones have.
+pub(super) const fn is_dnssec(rtype: Rtype) -> bool {
+    matches!(
+        rtype,
+        Rtype::RRSIG
+            | Rtype::NSEC
+            | Rtype::NSEC3
+            | Rtype::NSEC3PARAM
+            | Rtype::DNSKEY
+            | Rtype::DS
+            | Rtype::CDS
+            | Rtype::CDNSKEY
+            | Rtype::DLV
+    )
+}

@@ -1,0 +1,176 @@
+//! A zone that is being rebuilt: RRsets as they were first seen in their best place.
+
+use super::rrset::{Kind, Rrset};
+use crate::limits::DENIED_NAMES_MAX;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::name::Name;
+use wire::number::Rtype;
+
+/// How good a place an RRset was seen in (RFC 2181 5.4.1); what comes from a better one replaces the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Rank {
+    /// In a truncated response, so perhaps not whole.
+    Partial,
+    /// In the additional section of another zone's response.
+    Elsewhere,
+    /// In the additional section.
+    Additional,
+    /// In the authority section: of a denial, of an answer, or of a referral from the zone above; in an answer without
+    /// AA, too.
+    Authority,
+    /// In the answer section.
+    Answer,
+}
+
+/// An RRset that is kept.
+pub(super) struct Held {
+    pub(super) rank: Rank,
+    pub(super) ttl: u32,
+    pub(super) rdatas: Vec<Box<[u8]>>,
+    /// Why it is there although nobody sent it.
+    pub(super) made: Option<&'static str>,
+}
+
+/// What an RRset that came later is to the one that is kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Differs {
+    /// In its records.
+    Records,
+    /// In its TTL alone.
+    Ttl,
+}
+
+/// A zone that is being rebuilt.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) rrsets: BTreeMap<(Name, Kind), Held>,
+    /// Names that exist and do not have these types.
+    pub(super) nodata: BTreeMap<Name, BTreeSet<Rtype>>,
+    /// Names that do not exist.
+    pub(super) nxdomain: BTreeSet<Name>,
+    /// Denials that were not remembered for want of room.
+    pub(super) denials_over_bound: u64,
+    octets: usize,
+}
+
+/// What an RRset takes beside its data: the entry, and an allocation for each record.
+const RRSET_OCTETS: usize = 160;
+const RDATA_OCTETS: usize = 32;
+
+impl Draft {
+    /// Keeps an RRset unless there is as good a one; says how a good one differs.
+    pub(super) fn put(&mut self, owner: &Name, rrset: &Rrset, rank: Rank) -> Option<Differs> {
+        let held = Held { rank, ttl: rrset.ttl, rdatas: rrset.rdatas.clone(), made: None };
+        let key = (owner.clone(), rrset.kind);
+        let Some(kept) = self.rrsets.get_mut(&key) else {
+            self.octets += octets_of(&key.0, &held);
+            self.rrsets.insert(key, held);
+            return None;
+        };
+        let differs = if !rrset.has_same_records(&kept.rdatas) {
+            Some(Differs::Records)
+        } else {
+            (rrset.ttl != kept.ttl).then_some(Differs::Ttl)
+        };
+        let is_usual = differs == Some(Differs::Ttl) && is_of_denial(rrset.kind, rank, kept.rank);
+        let is_worth_telling = rank.min(kept.rank) > Rank::Elsewhere && !is_usual;
+        if rank > kept.rank {
+            self.octets = self.octets + octets_of(&key.0, &held) - octets_of(&key.0, kept);
+            *kept = held;
+        }
+        differs.filter(|_| is_worth_telling)
+    }
+
+    /// Keeps an RRset that nobody sent.
+    pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: &'static str) {
+        let held = Held { rank: Rank::Partial, ttl, rdatas, made: Some(why) };
+        self.octets += octets_of(owner, &held);
+        self.rrsets.insert((owner.clone(), Kind::of(rtype)), held);
+    }
+
+    pub(super) fn get(&self, owner: &Name, rtype: Rtype) -> Option<&Held> {
+        self.rrsets.get(&(owner.clone(), Kind::of(rtype)))
+    }
+
+    pub(super) fn remove(&mut self, owner: &Name, kind: Kind) -> Option<Held> {
+        self.rrsets.remove(&(owner.clone(), kind))
+    }
+
+    /// Whether a name has records, or one below it has.
+    pub(super) fn exists(&self, name: &Name) -> bool {
+        let first = (name.clone(), Kind::of(Rtype(0)));
+        self.rrsets.range(first..).next().is_some_and(|((owner, _), _)| super::response::is_below(owner, name))
+    }
+
+    /// Whether a wildcard stands for a name that does not exist (RFC 4592 3.3.1).
+    pub(super) fn has_wildcard_for(&self, name: &Name) -> bool {
+        let mut next = name.as_ref().parent();
+        while let Some(encloser) = next {
+            let owner = encloser.to_name();
+            if self.exists(&owner) {
+                return wildcard(&owner).is_some_and(|wildcard| self.exists(&wildcard));
+            }
+            next = encloser.parent();
+        }
+        false
+    }
+
+    /// Whether there is a zone cut at a name or above it, below the apex.
+    pub(super) fn cut_above(&self, apex: &Name, name: &Name) -> Option<Name> {
+        let mut cut = None;
+        let mut next = Some(name.as_ref());
+        while let Some(name) = next.filter(|name| *name != apex.as_ref()) {
+            let owner = name.to_name();
+            if self.get(&owner, Rtype::NS).is_some() {
+                cut = Some(owner);
+            }
+            next = name.parent();
+        }
+        cut
+    }
+
+    /// Remembers that a name does not have a type, or, without one, that it does not exist.
+    pub(super) fn deny(&mut self, name: &Name, rtype: Option<Rtype>) {
+        if self.nodata.len() + self.nxdomain.len() >= DENIED_NAMES_MAX {
+            self.denials_over_bound += 1;
+            return;
+        }
+        match rtype {
+            Some(rtype) => {
+                self.nodata.entry(name.clone()).or_default().insert(rtype);
+            }
+            None => {
+                self.nxdomain.insert(name.clone());
+            }
+        }
+    }
+
+    /// Whether anybody answered for the zone: glue and guesses alone make none.
+    pub(super) fn is_zone(&self) -> bool {
+        self.rrsets.values().any(|held| held.rank >= Rank::Authority)
+    }
+
+    /// Octets that it takes.
+    pub(super) const fn octets(&self) -> usize {
+        self.octets
+    }
+}
+
+/// The name `*` below another; `None` when it would be too long.
+pub(super) fn wildcard(encloser: &Name) -> Option<Name> {
+    let mut octets = b"\x01*".to_vec();
+    octets.extend_from_slice(encloser.octets());
+    wire::name::NameRef::from_octets(&octets).ok().map(wire::name::NameRef::to_name)
+}
+
+/// Whether a TTL may differ because one place is a denial: there the TTL of the SOA is no more than its MINIMUM (RFC
+/// 2308 3).
+fn is_of_denial(kind: Kind, a: Rank, b: Rank) -> bool {
+    let is_soa = kind.rtype == Rtype::SOA || kind.covered == Rtype::SOA;
+    is_soa && (a == Rank::Authority) != (b == Rank::Authority)
+}
+
+fn octets_of(owner: &Name, held: &Held) -> usize {
+    let rdatas: usize = held.rdatas.iter().map(|rdata| rdata.len() + RDATA_OCTETS).sum();
+    RRSET_OCTETS + owner.octets().len() + rdatas
+}

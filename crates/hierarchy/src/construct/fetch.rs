@@ -1,0 +1,63 @@
+//! What traffic does not hold and a resolver could say: name servers of zones, and their addresses.
+
+use super::assembly::Assembly;
+use super::draft::Draft;
+use super::rrset::{collect, target_of};
+use super::survey::address;
+use crate::limits::FETCHED_MAX;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use wire::parse::{Message, Section};
+
+const FETCHED: &str = "fetched from a resolver";
+
+impl Assembly {
+    /// Zones whose name servers nobody named.
+    #[must_use]
+    pub fn wanted_name_servers(&self) -> Vec<(Name, Rtype)> {
+        let is_named = |apex: &Name| self.map.places.get(apex).is_some_and(|place| !place.name_servers.is_empty());
+        let wanted = self.zones().filter(|(apex, _)| !is_named(apex));
+        wanted.map(|(apex, _)| (apex.clone(), Rtype::NS)).take(FETCHED_MAX).collect()
+    }
+
+    /// Name servers of zones that have no address anywhere.
+    #[must_use]
+    pub fn wanted_addresses(&self) -> Vec<(Name, Rtype)> {
+        let mut wanted = BTreeSet::new();
+        for (apex, draft) in self.zones() {
+            let ns = draft.get(apex, Rtype::NS).into_iter().flat_map(|ns| &ns.rdatas);
+            wanted.extend(ns.filter_map(|rdata| target_of(Rtype::NS, rdata)));
+        }
+        let unknown = wanted.into_iter().filter(|name| !self.map.addresses.contains_key(name));
+        unknown.flat_map(|name| [(name.clone(), Rtype::A), (name, Rtype::AAAA)]).take(FETCHED_MAX).collect()
+    }
+
+    /// Takes what a resolver answered to one of these questions: name servers of a zone without any, addresses.
+    pub fn add_fetched(&mut self, octets: &[u8]) {
+        let Ok(message) = Message::parse(octets) else { return };
+        if message.rcode() != Rcode::NOERROR {
+            return;
+        }
+        for rrset in collect(&message, Section::Answer, &mut self.report.malformed_records) {
+            match rrset.kind.rtype {
+                Rtype::NS => {
+                    let Some(draft) = self.drafts.get_mut(&rrset.owner) else { continue };
+                    if draft.get(&rrset.owner, Rtype::NS).is_none() {
+                        draft.make(&rrset.owner, Rtype::NS, rrset.ttl, rrset.rdatas, FETCHED);
+                    }
+                }
+                Rtype::A | Rtype::AAAA => {
+                    let addresses: Vec<IpAddr> = rrset.rdatas.iter().filter_map(|rdata| address(rdata)).collect();
+                    self.map.addresses.entry(rrset.owner).or_default().extend(addresses);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn zones(&self) -> impl Iterator<Item = (&Name, &Draft)> {
+        self.drafts.iter().filter(|(_, draft)| draft.is_zone())
+    }
+}

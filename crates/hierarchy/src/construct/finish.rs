@@ -1,0 +1,204 @@
+//! From what was put together to zones that servers load.
+
+use super::assembly::Assembly;
+use super::draft::{Differs, Draft, Rank};
+use super::map::Map;
+use super::repair::{Repair, name_of};
+use super::report::{Conflict, Made, Report, ZoneReport};
+use super::response::is_below;
+use super::rrset::{Kind, target_of};
+use super::{Built, BuiltRecord, BuiltZone};
+use crate::limits::SERVERS_OF_ZONE_MAX;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use wire::name::Name;
+use wire::number::Rtype;
+use zone::Record;
+
+type Drafts = BTreeMap<Name, Draft>;
+
+pub(super) fn finish(assembly: Assembly) -> Built {
+    let Assembly { map, mut drafts, mut report, conflicts, .. } = assembly;
+    // Glue that nobody asked for is not worth a zone.
+    drafts.retain(|_, draft| draft.is_zone());
+    for ((zone, owner, kind), (differs, messages)) in conflicts {
+        if drafts.contains_key(&zone) {
+            let what = if differs == Differs::Records { "records" } else { "ttl" };
+            let rrset = name_of(&owner, kind);
+            report.conflicts.add(Conflict { zone: zone.to_string(), rrset, what, messages });
+        }
+    }
+    for held in drafts.values_mut().flat_map(|draft| draft.rrsets.values_mut()) {
+        if held.rank == Rank::Elsewhere {
+            held.made = Some("seen only beside answers of other zones");
+        }
+    }
+    each(&mut drafts, &mut report, |mut repair| repair.prune());
+    let delegations: BTreeMap<Name, _> =
+        drafts.keys().filter_map(|apex| Some((apex.clone(), delegation_of(&drafts, apex)?))).collect();
+    each(&mut drafts, &mut report, |mut repair| {
+        repair.complete_name_servers(&map, delegations.get(repair.apex).cloned());
+        repair.complete_soa();
+    });
+    connect(&mut drafts, &map, &mut report);
+    each(&mut drafts, &mut report, |mut repair| repair.complete_cuts());
+    each(&mut drafts, &mut report, |mut repair| {
+        repair.complete_addresses(&map);
+        repair.complete_nsec3();
+        repair.complete_nsec();
+        tell_contradictions(&mut repair);
+        repair.complete_denied();
+    });
+    let zones = drafts.into_iter().map(|(apex, draft)| close(apex, draft, &map, &mut report)).collect();
+    Built { zones, report }
+}
+
+fn each(drafts: &mut Drafts, report: &mut Report, mut work: impl FnMut(Repair<'_>)) {
+    for (apex, draft) in drafts {
+        work(Repair { apex, draft, report });
+    }
+}
+
+/// The nearest of the zones above one.
+fn above<'d>(drafts: &'d Drafts, apex: &Name) -> Option<&'d Name> {
+    let mut next = apex.as_ref().parent();
+    while let Some(name) = next {
+        if let Some((above, _)) = drafts.get_key_value(&name.to_name()) {
+            return Some(above);
+        }
+        next = name.parent();
+    }
+    None
+}
+
+/// TTL and name servers that the zone above has for a zone.
+fn delegation_of(drafts: &Drafts, apex: &Name) -> Option<(u32, Vec<Box<[u8]>>)> {
+    let held = drafts.get(above(drafts, apex)?)?.get(apex, Rtype::NS)?;
+    Some((held.ttl, held.rdatas.clone()))
+}
+
+/// Every zone is delegated from the one above it, so that a resolver that begins at the top finds it: where one server
+/// has both, no referral is ever sent.
+fn connect(drafts: &mut Drafts, map: &Map, report: &mut Report) {
+    let apexes: Vec<Name> = drafts.keys().cloned().collect();
+    for apex in apexes {
+        let Some(parent) = above(drafts, &apex).cloned() else { continue };
+        let Some(ns) = drafts.get(&apex).and_then(|child| child.get(&apex, Rtype::NS)) else { continue };
+        let (ttl, rdatas) = (ns.ttl, ns.rdatas.clone());
+        let Some(draft) = drafts.get_mut(&parent) else { continue };
+        if draft.cut_above(&parent, &apex).is_some() {
+            continue;
+        }
+        let targets: Vec<Name> = rdatas.iter().filter_map(|rdata| target_of(Rtype::NS, rdata)).collect();
+        let mut repair = Repair { apex: &parent, draft, report };
+        repair.make(&apex, Rtype::NS, ttl, rdatas, "no referral was seen; NS of the zone itself");
+        for target in targets.iter().filter(|target| is_below(target, &apex)) {
+            let has = |rtype| repair.draft.get(target, rtype).is_some();
+            let of_servers = || map.places.get(&apex).map(|place| &place.servers);
+            let addresses =
+                map.addresses.get(target).or_else(of_servers).filter(|_| !has(Rtype::A) && !has(Rtype::AAAA));
+            if let Some(addresses) = addresses {
+                repair.make_addresses(target, ttl, addresses, "glue of a referral that was not seen");
+            }
+        }
+    }
+}
+
+/// Names that were said not to exist, and have records.
+fn tell_contradictions(repair: &mut Repair<'_>) {
+    let denied = std::mem::take(&mut repair.draft.nxdomain);
+    for name in denied {
+        if repair.draft.exists(&name) {
+            let rrset = format!("{name} NXDOMAIN");
+            repair.report.conflicts.add(Conflict { zone: repair.apex.to_string(), rrset, what: "exists", messages: 1 });
+        }
+    }
+}
+
+fn close(apex: Name, draft: Draft, map: &Map, report: &mut Report) -> BuiltZone {
+    report.over_bound += draft.denials_over_bound;
+    let place = map.places.get(&apex);
+    let servers = servers_of(&apex, &draft, map, report);
+    let is_signed = draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);
+    let signatures_hold = signatures_hold(&draft);
+    let (missing_proofs, missing_glue) = (missing_proofs(&draft), missing_glue(&apex, &draft));
+    let mut records = Vec::new();
+    let is_soa = |key: &(Name, Kind)| key.0 == apex && key.1.rtype == Rtype::SOA;
+    let (soa, rest): (Vec<_>, Vec<_>) = draft.rrsets.into_iter().partition(|(key, _)| is_soa(key));
+    for ((owner, kind), held) in soa.into_iter().chain(rest) {
+        if let Some(why) = held.made {
+            report.made.add(Made { zone: apex.to_string(), rrset: name_of(&owner, kind), why });
+        }
+        for rdata in held.rdatas {
+            let record = Record { owner: owner.clone(), rtype: kind.rtype, ttl: held.ttl, rdata };
+            records.push(BuiltRecord { record, made: held.made });
+        }
+    }
+    report.zones.push(ZoneReport {
+        name: apex.to_string(),
+        records: records.len(),
+        servers: servers.clone(),
+        is_signed,
+        signatures_hold,
+        missing_proofs,
+        missing_glue,
+        is_made: place.is_some_and(|place| place.is_made),
+    });
+    BuiltZone { apex, records, servers }
+}
+
+/// The addresses of a zone: those that were seen to answer, then the others.
+fn servers_of(apex: &Name, draft: &Draft, map: &Map, report: &mut Report) -> Vec<IpAddr> {
+    let place = map.places.get(apex);
+    let mut servers: Vec<IpAddr> = place.into_iter().flat_map(|place| &place.answered).copied().collect();
+    let ns = draft.get(apex, Rtype::NS).into_iter().flat_map(|ns| &ns.rdatas);
+    let names = ns.filter_map(|rdata| target_of(Rtype::NS, rdata));
+    let mut others: BTreeSet<IpAddr> = names.filter_map(|name| map.addresses.get(&name)).flatten().copied().collect();
+    others.extend(place.into_iter().flat_map(|place| &place.servers));
+    let answered: BTreeSet<IpAddr> = servers.iter().copied().collect();
+    servers.extend(others.difference(&answered));
+    report.over_bound += servers.len().saturating_sub(SERVERS_OF_ZONE_MAX) as u64;
+    servers.truncate(SERVERS_OF_ZONE_MAX);
+    servers
+}
+
+/// From when until when all signatures hold.
+fn signatures_hold(draft: &Draft) -> Option<[String; 2]> {
+    let signatures = draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::RRSIG);
+    let mut hold: Option<[String; 2]> = None;
+    let mut text = String::new();
+    for rdata in signatures.flat_map(|(_, held)| &held.rdatas) {
+        text.clear();
+        zone::text::print_rdata(Rtype::RRSIG, rdata, &mut text);
+        // Type, algorithm, labels, TTL, expiration, inception (RFC 4034 3.2); such times compare as text.
+        let mut words = text.split(' ').skip(4);
+        let (Some(until), Some(from)) = (words.next(), words.next()) else { continue };
+        let [latest, earliest] = hold.get_or_insert_with(|| [from.to_owned(), until.to_owned()]);
+        if from > latest.as_str() {
+            from.clone_into(latest);
+        }
+        if until < earliest.as_str() {
+            until.clone_into(earliest);
+        }
+    }
+    hold
+}
+
+/// NSEC records whose next name has none.
+fn missing_proofs(draft: &Draft) -> usize {
+    let nsec = || draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::NSEC);
+    let owners: BTreeSet<&Name> = nsec().map(|((owner, _), _)| owner).collect();
+    let next = nsec().filter_map(|(_, held)| target_of(Rtype::NSEC, held.rdatas.first()?));
+    next.filter(|next| !owners.contains(next)).count()
+}
+
+/// Delegations that nobody can follow: each of their name servers is below them, and none has an address.
+fn missing_glue(apex: &Name, draft: &Draft) -> usize {
+    let cuts = draft.rrsets.iter().filter(|((owner, kind), _)| kind.rtype == Rtype::NS && owner != apex);
+    let has_address = |name: &Name| draft.get(name, Rtype::A).is_some() || draft.get(name, Rtype::AAAA).is_some();
+    let is_lost = |((owner, _), held): &(&(Name, Kind), &super::draft::Held)| {
+        let mut targets = held.rdatas.iter().filter_map(|rdata| target_of(Rtype::NS, rdata));
+        targets.all(|target| is_below(&target, owner) && !has_address(&target))
+    };
+    cuts.filter(is_lost).count()
+}

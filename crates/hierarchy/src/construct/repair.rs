@@ -1,0 +1,303 @@
+//! What a zone needs to be one, and what it cannot hold.
+
+use super::draft::Draft;
+use super::map::Map;
+use super::report::{Dropped, Report};
+use super::response::is_below;
+use super::rrset::{Kind, target_of};
+use crate::bitmap;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use wire::name::{Name, NameRef};
+use wire::number::Rtype;
+use zone::limits::NSEC3_ITERATIONS_MAX;
+
+/// TTL of what is made, where nothing says another.
+const MADE_TTL: u32 = 3_600;
+/// SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM of an SOA that is made.
+const MADE_SOA: [u32; 5] = [1, 7_200, 900, 1_209_600, 300];
+/// What may stand at a zone cut: its own side of it, and glue.
+const AT_CUT: [Rtype; 6] = [Rtype::NS, Rtype::DS, Rtype::NSEC, Rtype::RRSIG, Rtype::A, Rtype::AAAA];
+/// An address where none is known: one of those that are nobody's (RFC 5737).
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+/// A zone, and what is told of it.
+pub(super) struct Repair<'r> {
+    pub(super) apex: &'r Name,
+    pub(super) draft: &'r mut Draft,
+    pub(super) report: &'r mut Report,
+}
+
+impl Repair<'_> {
+    /// Takes out what no zone may hold.
+    pub(super) fn prune(&mut self) {
+        self.keep_one_each();
+        self.separate_aliases();
+        self.drop_below_cuts();
+        self.drop_costly_chains();
+        self.drop_lone_signatures();
+    }
+
+    /// One SOA, one CNAME and one DNAME at an owner (RFC 2181 10.1, RFC 6672 2.4); SOA at the apex only.
+    fn keep_one_each(&mut self) {
+        let mut misplaced = Vec::new();
+        for ((owner, kind), held) in &mut self.draft.rrsets {
+            if matches!(kind.rtype, Rtype::SOA | Rtype::CNAME | Rtype::DNAME) {
+                held.rdatas.truncate(1);
+            }
+            let is_apex = owner == self.apex;
+            if kind.rtype == Rtype::SOA && !is_apex || is_apex && matches!(kind.rtype, Rtype::CNAME | Rtype::DS) {
+                misplaced.push((owner.clone(), *kind));
+            }
+        }
+        self.drop_all(misplaced, "does not belong at this name of the zone");
+    }
+
+    /// Nothing stands beside a CNAME but what DNSSEC puts there (RFC 2181 10.1).
+    fn separate_aliases(&mut self) {
+        let aliases = self.draft.rrsets.keys().filter(|(_, kind)| kind.rtype == Rtype::CNAME);
+        let owners: Vec<Name> = aliases.map(|(owner, _)| owner.clone()).collect();
+        let mut dropped = Vec::new();
+        for owner in owners {
+            let first = (owner.clone(), Kind::of(Rtype(0)));
+            let there = self.draft.rrsets.range(first..).take_while(|((other, _), _)| *other == owner);
+            let is_beside = |kind: &Kind| !matches!(kind.rtype, Rtype::CNAME | Rtype::RRSIG | Rtype::NSEC);
+            let others = there.filter(|((_, kind), _)| is_beside(kind)).map(|(key, _)| key.clone());
+            dropped.extend(others);
+        }
+        self.drop_all(dropped, "stands beside a CNAME");
+    }
+
+    /// Below a zone cut there are addresses, as glue; below a DNAME there is nothing (RFC 6672 2.3).
+    fn drop_below_cuts(&mut self) {
+        let mut dropped = Vec::new();
+        let mut above: Option<(Name, Rtype)> = None;
+        let is_cut = |owner: &Name, above: &Option<(Name, Rtype)>| above.as_ref().is_some_and(|(cut, _)| cut == owner);
+        for (owner, kind) in self.draft.rrsets.keys() {
+            above = above.filter(|(above, _)| is_below(owner, above));
+            let may_stay: &[Rtype] = match &above {
+                Some((_, Rtype::DNAME)) if !is_cut(owner, &above) => &[],
+                Some((_, Rtype::NS)) if is_cut(owner, &above) => &AT_CUT,
+                Some((_, Rtype::NS)) => &[Rtype::A, Rtype::AAAA],
+                _ => &[kind.rtype],
+            };
+            if !may_stay.contains(&kind.rtype) {
+                dropped.push((owner.clone(), *kind));
+            }
+            let occludes = kind.rtype == Rtype::DNAME || kind.rtype == Rtype::NS && owner != self.apex;
+            if above.is_none() && occludes {
+                above = Some((owner.clone(), kind.rtype));
+            }
+        }
+        self.drop_all(dropped, "is at or below a zone cut or a DNAME, and no glue");
+    }
+
+    /// NSEC3 that hashes so often that servers refuse the zone (RFC 9276 3.2).
+    fn drop_costly_chains(&mut self) {
+        let is_costly = |rdata: &[u8]| {
+            let iterations = rdata.get(2..4).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]));
+            iterations > NSEC3_ITERATIONS_MAX
+        };
+        let chains = self.draft.rrsets.iter().filter(|((_, kind), held)| {
+            matches!(kind.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) && held.rdatas.iter().any(|rdata| is_costly(rdata))
+        });
+        let costly = chains.map(|(key, _)| key.clone()).collect();
+        self.drop_all(costly, "has more iterations than servers take");
+    }
+
+    /// Signatures without what they cover prove nothing.
+    fn drop_lone_signatures(&mut self) {
+        let alone = self
+            .draft
+            .rrsets
+            .keys()
+            .filter(|(owner, kind)| kind.rtype == Rtype::RRSIG && self.draft.get(owner, kind.covered).is_none());
+        let alone: Vec<_> = alone.cloned().collect();
+        self.drop_all(alone, "covers records that were not seen");
+    }
+
+    fn drop_all(&mut self, keys: Vec<(Name, Kind)>, why: &'static str) {
+        for (owner, kind) in keys {
+            self.draft.remove(&owner, kind);
+            let rrset = name_of(&owner, kind);
+            self.report.dropped.add(Dropped { zone: self.apex.to_string(), rrset, why });
+        }
+    }
+
+    /// Name servers of the apex: those that the zone above says, those that anything says, or one that is made.
+    pub(super) fn complete_name_servers(&mut self, map: &Map, delegation: Option<(u32, Vec<Box<[u8]>>)>) {
+        if self.draft.get(self.apex, Rtype::NS).is_some() {
+            return;
+        }
+        if let Some((ttl, rdatas)) = delegation {
+            return self.make(self.apex, Rtype::NS, ttl, rdatas, "no NS was seen; those of the zone above");
+        }
+        let known = map.places.get(self.apex).map(|place| &place.name_servers).filter(|names| !names.is_empty());
+        let (rdatas, why) = match known {
+            Some(names) => {
+                (names.iter().map(|name| name.octets().into()).collect(), "no NS was seen; those named elsewhere")
+            }
+            None => (vec![below(self.apex, b"catlab-ns").octets().into()], "no NS was seen"),
+        };
+        self.make(self.apex, Rtype::NS, MADE_TTL, rdatas, why);
+    }
+
+    /// SOA, once there are name servers.
+    pub(super) fn complete_soa(&mut self) {
+        if self.draft.get(self.apex, Rtype::SOA).is_some() {
+            return;
+        }
+        let first = self.draft.get(self.apex, Rtype::NS).and_then(|ns| ns.rdatas.first());
+        let mut rdata = first.map_or(vec![0], |name| name.to_vec());
+        rdata.extend_from_slice(below(self.apex, b"hostmaster").octets());
+        MADE_SOA.into_iter().for_each(|number| rdata.extend(number.to_be_bytes()));
+        self.make(self.apex, Rtype::SOA, MADE_TTL, vec![rdata.into()], "no SOA was seen");
+    }
+
+    /// Addresses of the zone's own name servers, and of what mail and services point to in it: without them no server
+    /// loads the zone.
+    pub(super) fn complete_addresses(&mut self, map: &Map) {
+        let mut wanted = BTreeSet::new();
+        for ((owner, kind), held) in &self.draft.rrsets {
+            let is_apex_ns = kind.rtype == Rtype::NS && owner == self.apex;
+            if is_apex_ns || matches!(kind.rtype, Rtype::MX | Rtype::SRV) {
+                let targets = held.rdatas.iter().filter_map(|rdata| target_of(kind.rtype, rdata));
+                wanted.extend(targets.map(|target| (target, is_apex_ns, held.ttl)));
+            }
+        }
+        for (target, is_name_server, ttl) in wanted {
+            let is_in_zone = !target.as_ref().is_root() && is_below(&target, self.apex);
+            let has = |rtype| self.draft.get(&target, rtype).is_some();
+            let is_elsewhere = !is_name_server && self.draft.cut_above(self.apex, &target).is_some();
+            let has_any = has(Rtype::A) || has(Rtype::AAAA) || has(Rtype::CNAME);
+            if !is_in_zone || is_elsewhere || has_any || self.draft.has_wildcard_for(&target) {
+                continue;
+            }
+            let seen = map.addresses.get(&target).filter(|seen| !seen.is_empty());
+            let own = map.places.get(self.apex).map(|place| &place.servers).filter(|_| is_name_server);
+            let (addresses, why) = match (seen, own.filter(|own| !own.is_empty())) {
+                (Some(seen), _) => (seen.clone(), "no address was seen in the zone; those seen elsewhere"),
+                (None, Some(own)) => (own.clone(), "no address was seen; those of the zone's servers"),
+                (None, None) => (BTreeSet::from([NOWHERE]), "no address was seen; one that is nobody's"),
+            };
+            self.make_addresses(&target, ttl, &addresses, why);
+        }
+    }
+
+    /// Names that exist without a type get a record of another type, so that they exist.
+    pub(super) fn complete_denied(&mut self) {
+        let denied = std::mem::take(&mut self.draft.nodata);
+        for (name, rtypes) in denied {
+            let is_cut = self.draft.cut_above(self.apex, &name).is_some();
+            if is_cut || self.draft.exists(&name) || self.draft.has_wildcard_for(&name) {
+                continue;
+            }
+            let rtype = if rtypes.contains(&Rtype::TXT) { Rtype::HINFO } else { Rtype::TXT };
+            let text: &[u8] = if rtype == Rtype::TXT { b"\x06catlab" } else { b"\x06catlab\x00" };
+            let why = "the name exists, and no record of it was seen";
+            self.make(&name, rtype, MADE_TTL, vec![text.into()], why);
+        }
+    }
+
+    /// The parameters of NSEC3, without which a server does not use the chain (RFC 5155 4).
+    pub(super) fn complete_nsec3(&mut self) {
+        if self.draft.get(self.apex, Rtype::NSEC3PARAM).is_some() {
+            return;
+        }
+        let chain = self.draft.rrsets.iter().find(|((_, kind), _)| kind.rtype == Rtype::NSEC3);
+        let Some((ttl, rdata)) = chain.and_then(|(_, held)| Some((held.ttl, held.rdatas.first()?))) else { return };
+        let salt_end = rdata.get(4).map_or(0, |len| 5 + usize::from(*len));
+        let Some(parameters) = rdata.get(..salt_end).filter(|parameters| parameters.len() >= 5) else { return };
+        let mut parameters: Box<[u8]> = parameters.into();
+        // RFC 5155 4.1.2: the flag of opt-out is not one of these.
+        parameters[1] = 0;
+        self.make(self.apex, Rtype::NSEC3PARAM, ttl, vec![parameters], "NSEC3 was seen, its parameters were not");
+    }
+
+    /// Delegations that only an NSEC tells of, and glue below them: their name servers are the names of that glue, so
+    /// that it is glue and no data of this zone.
+    pub(super) fn complete_cuts(&mut self) {
+        let nsec = self.draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::NSEC);
+        let is_cut = |rdata: &[u8]| bitmap::has(rdata, Rtype::NS) && !bitmap::has(rdata, Rtype::SOA);
+        let cuts = nsec
+            .filter(|(_, held)| held.rdatas.iter().any(|rdata| is_cut(rdata)))
+            .map(|((owner, _), held)| (owner, held.ttl));
+        let mut made = Vec::new();
+        for (cut, ttl) in cuts.filter(|(cut, _)| self.draft.get(cut, Rtype::NS).is_none()) {
+            let first = (cut.clone(), Kind::of(Rtype(0)));
+            let below = self.draft.rrsets.range(first..).take_while(|((owner, _), _)| is_below(owner, cut));
+            let glue = below.filter(|((_, kind), _)| matches!(kind.rtype, Rtype::A | Rtype::AAAA));
+            let names: BTreeSet<&Name> = glue.map(|((owner, _), _)| owner).collect();
+            let rdatas: Vec<Box<[u8]>> = names.into_iter().map(|name| name.octets().into()).collect();
+            if !rdatas.is_empty() {
+                made.push((cut.clone(), ttl, rdatas));
+            }
+        }
+        for (cut, ttl, rdatas) in made {
+            self.make(&cut, Rtype::NS, ttl, rdatas, "its NSEC says that it is delegated; the names of glue below it");
+        }
+    }
+
+    /// The NSEC of the apex, without which a server takes the zone for unsigned; it goes to the next name that there
+    /// is.
+    pub(super) fn complete_nsec(&mut self) {
+        let is_signed = self.draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);
+        let has = |rtype| self.draft.get(self.apex, rtype).is_some();
+        if !is_signed || has(Rtype::NSEC) || has(Rtype::NSEC3PARAM) {
+            return;
+        }
+        let mut types = BTreeSet::from([Rtype::NSEC, Rtype::RRSIG]);
+        let mut next = self.apex;
+        for (owner, kind) in self.draft.rrsets.keys() {
+            if owner == self.apex {
+                types.insert(kind.rtype);
+            } else if kind.rtype != Rtype::A && kind.rtype != Rtype::AAAA {
+                // Addresses may be glue, which has no NSEC.
+                next = owner;
+                break;
+            }
+        }
+        let mut rdata = next.octets().to_vec();
+        bitmap::push(&types, &mut rdata);
+        let ttl = self.draft.get(self.apex, Rtype::SOA).map_or(MADE_TTL, |soa| soa.ttl);
+        let why = "the zone is signed, and the NSEC of its apex was not seen";
+        self.make(self.apex, Rtype::NSEC, ttl, vec![rdata.into()], why);
+    }
+
+    pub(super) fn make_addresses(&mut self, owner: &Name, ttl: u32, addresses: &BTreeSet<IpAddr>, why: &'static str) {
+        let octets = |address: &IpAddr| match address {
+            IpAddr::V4(address) => (Rtype::A, address.octets().to_vec().into_boxed_slice()),
+            IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec().into_boxed_slice()),
+        };
+        for wanted in [Rtype::A, Rtype::AAAA] {
+            let of_family = addresses.iter().map(octets).filter(|(rtype, _)| *rtype == wanted);
+            let rdatas: Vec<Box<[u8]>> = of_family.map(|(_, rdata)| rdata).collect();
+            if !rdatas.is_empty() {
+                self.make(owner, wanted, ttl, rdatas, why);
+            }
+        }
+    }
+
+    pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: &'static str) {
+        self.draft.make(owner, rtype, ttl, rdatas, why);
+    }
+}
+
+/// Owner and type, for people.
+pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
+    let mut text = format!("{owner} ");
+    zone::text::print_rtype(kind.rtype, &mut text);
+    if kind.rtype == Rtype::RRSIG {
+        text.push_str(" of ");
+        zone::text::print_rtype(kind.covered, &mut text);
+    }
+    text
+}
+
+/// A name one label below another; the other one itself where that would be too long.
+fn below(apex: &Name, label: &[u8]) -> Name {
+    let mut octets = vec![label.len() as u8];
+    octets.extend_from_slice(label);
+    octets.extend_from_slice(apex.octets());
+    NameRef::from_octets(&octets).unwrap_or(apex.as_ref()).to_name()
+}

@@ -1,0 +1,130 @@
+//! Records of one owner and type, as a section of a response has them.
+
+use std::collections::BTreeMap;
+use wire::name::{Name, NameRef};
+use wire::number::{Class, Rtype};
+use wire::parse::{Message, Section};
+use wire::rdata::{rdata_eq, rdata_lowercase, rdata_names};
+
+/// The type of an RRset; signatures are told apart by what they cover.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Kind {
+    pub(super) rtype: Rtype,
+    /// Of RRSIG; zero otherwise.
+    pub(super) covered: Rtype,
+}
+
+impl Kind {
+    pub(super) const fn of(rtype: Rtype) -> Self {
+        Self { rtype, covered: Rtype(0) }
+    }
+
+    /// Of the signatures over a type.
+    pub(super) const fn signatures(covered: Rtype) -> Self {
+        Self { rtype: Rtype::RRSIG, covered }
+    }
+}
+
+/// Records of one owner and type.
+#[derive(Clone, Debug)]
+pub(super) struct Rrset {
+    /// In lower case: servers copy the case of the question.
+    pub(super) owner: Name,
+    pub(super) kind: Kind,
+    /// The lowest of its records (RFC 2181 5.2).
+    pub(super) ttl: u32,
+    /// Names decompressed, in an order that does not depend on case.
+    pub(super) rdatas: Vec<Box<[u8]>>,
+    /// The first name in the first rdata, in lower case: what a CNAME, DNAME or NS points to.
+    pub(super) target: Option<Name>,
+}
+
+/// Octets in front of the signer's name in RRSIG (RFC 4034 3.1).
+const SIGNER_AT: usize = 18;
+
+impl Rrset {
+    /// Who made these signatures.
+    pub(super) fn signer(&self) -> Option<NameRef<'_>> {
+        let rdata = self.rdatas.first().filter(|_| self.kind.rtype == Rtype::RRSIG)?;
+        NameRef::split_from(rdata.get(SIGNER_AT..)?).ok().map(|(signer, _)| signer)
+    }
+
+    /// How many labels these signatures say that the owner has that was signed (RFC 4034 3.1.3).
+    pub(super) fn signed_labels(&self) -> Option<usize> {
+        let rdata = self.rdatas.first().filter(|_| self.kind.rtype == Rtype::RRSIG)?;
+        rdata.get(3).map(|labels| usize::from(*labels))
+    }
+
+    /// Whether another one has the same records; TTLs do not count.
+    pub(super) fn has_same_records(&self, rdatas: &[Box<[u8]>]) -> bool {
+        let mut pairs = self.rdatas.iter().zip(rdatas);
+        self.rdatas.len() == rdatas.len() && pairs.all(|(a, b)| rdata_eq(self.kind.rtype, a, b))
+    }
+
+    /// The names that NS records point to, in lower case.
+    pub(super) fn targets(&self) -> impl Iterator<Item = Name> {
+        let rtype = self.kind.rtype;
+        self.rdatas.iter().filter_map(move |rdata| target_of(rtype, rdata))
+    }
+}
+
+/// The first name in rdata, in lower case.
+pub(super) fn target_of(rtype: Rtype, rdata: &[u8]) -> Option<Name> {
+    rdata_names(rtype, rdata).next().map(NameRef::to_canonical)
+}
+
+/// Records that become RRsets: those of one owner and type together, each once.
+#[derive(Default)]
+pub(super) struct Grouping(BTreeMap<(Name, Kind), (u32, Rdatas)>);
+
+/// The rdata in lower case, by which records are told apart and ordered, with the octets as they came.
+type Rdatas = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
+impl Grouping {
+    /// Takes a record, whose rdata fits its type.
+    pub(super) fn add(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) {
+        let covered = match rdata {
+            [high, low, ..] if rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([*high, *low])),
+            _ => Rtype(0),
+        };
+        // RFC 2181 8: with the first bit set a TTL counts as zero.
+        let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
+        let key = (owner.to_canonical(), Kind { rtype, covered });
+        let (least, rdatas) = self.0.entry(key).or_insert((ttl, Rdatas::new()));
+        *least = ttl.min(*least);
+        let mut lower: Box<[u8]> = rdata.into();
+        rdata_lowercase(rtype, &mut lower);
+        rdatas.entry(lower).or_insert_with(|| rdata.into());
+    }
+
+    /// The RRsets, in the order of their owners.
+    pub(super) fn finish(self) -> Vec<Rrset> {
+        let made = self.0.into_iter().map(|((owner, kind), (ttl, rdatas))| {
+            let rdatas: Vec<Box<[u8]>> = rdatas.into_values().collect();
+            let target = rdatas.first().and_then(|rdata| target_of(kind.rtype, rdata));
+            Rrset { owner, kind, ttl, rdatas, target }
+        });
+        made.collect()
+    }
+}
+
+/// The RRsets of a section; OPT and TSIG are no records of a zone.
+pub(super) fn collect(message: &Message<'_>, section: Section, malformed_count: &mut u64) -> Vec<Rrset> {
+    let (mut grouping, mut rdata) = (Grouping::default(), Vec::new());
+    for record in message.records(section) {
+        let Ok(record) = record else {
+            *malformed_count += 1;
+            break;
+        };
+        if record.rtype.is_meta() || record.class != Class::IN {
+            continue;
+        }
+        rdata.clear();
+        if record.rdata_canonical(&mut rdata).is_err() {
+            *malformed_count += 1;
+            continue;
+        }
+        grouping.add(record.owner.as_ref(), record.rtype, record.ttl, &rdata);
+    }
+    grouping.finish()
+}

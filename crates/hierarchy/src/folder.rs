@@ -1,0 +1,179 @@
+//! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
+
+use crate::limits::{INDEX_OCTETS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// The form of `hierarchy.json` that this program writes and reads.
+const FORM: u32 = 1;
+
+/// The name of the index in its folder.
+const INDEX: &str = "hierarchy.json";
+
+/// Octets of a file's name before it is cut and told apart by a number.
+const FILE_NAME_OCTETS_MAX: usize = 200;
+
+/// What `hierarchy.json` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Folder {
+    form: u32,
+    /// In no order that matters; no name twice.
+    pub zones: Vec<ZoneEntry>,
+}
+
+/// One zone of a hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneEntry {
+    /// Its apex in presentation format, absolute and in lower case: `example.com.`, or `.`.
+    pub name: String,
+    /// Its zone file, relative to the folder.
+    pub file: PathBuf,
+    /// Every address at which a server of it answers, of both families.
+    pub servers: Vec<IpAddr>,
+}
+
+impl Folder {
+    /// Of zones.
+    #[must_use]
+    pub fn new(zones: Vec<ZoneEntry>) -> Self {
+        Self { form: FORM, zones }
+    }
+
+    /// Reads the index of a folder.
+    ///
+    /// # Errors
+    /// It is not there, is no such index, or holds more than is allowed, a zone twice, or a file outside the folder.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(INDEX);
+        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
+        let read: Self = serde_json::from_reader(BufReader::new(file.take(INDEX_OCTETS_MAX)))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
+        read.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
+        Ok(read)
+    }
+
+    /// Writes the index into a folder, which is made if it is not there. One that is there is replaced in one step.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        self.check().map_err(io::Error::other)?;
+        fs::create_dir_all(folder)?;
+        let unfinished = folder.join(format!("{INDEX}.unfinished"));
+        let mut file = BufWriter::new(File::create(&unfinished)?);
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.write_all(b"\n")?;
+        file.flush()?;
+        fs::rename(unfinished, folder.join(INDEX))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.form != FORM {
+            return Err(format!("of form {}; this program reads form {FORM}", self.form));
+        }
+        if self.zones.len() > ZONES_MAX {
+            return Err(format!("{} zones; {ZONES_MAX} are allowed", self.zones.len()));
+        }
+        let mut names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("the zone {} is there twice", twice[0]));
+        }
+        for zone in &self.zones {
+            if !zone.name.ends_with('.') {
+                return Err(format!("the zone {} is not absolute: a final dot is missing", zone.name));
+            }
+            if zone.servers.len() > SERVERS_OF_ZONE_MAX {
+                let count = zone.servers.len();
+                return Err(format!("the zone {} has {count} servers; {SERVERS_OF_ZONE_MAX} are allowed", zone.name));
+            }
+            let is_inside = zone.file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+            if !is_inside || zone.file.as_os_str().is_empty() {
+                return Err(format!("the file {} of {} is outside the folder", zone.file.display(), zone.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file of a zone, relative to its folder: `zones/example.com.zone`, `zones/root.zone` of the root. What a file
+/// system or a shell would trip over is written as `%` and two digits; `number`, which no other zone of the folder may
+/// have, tells names apart that are too long for a file's name.
+#[must_use]
+pub fn file_name(zone: &str, number: usize) -> PathBuf {
+    let stem = zone.strip_suffix('.').unwrap_or(zone);
+    if stem.is_empty() {
+        return "zones/root.zone".into();
+    }
+    let mut name = String::with_capacity(stem.len() + 5);
+    for octet in stem.bytes() {
+        match octet {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(octet)),
+            b'.' if !name.is_empty() => name.push('.'),
+            _ => name.push_str(&format!("%{octet:02x}")),
+        }
+    }
+    if name == "root" {
+        // The top-level domain of that name is not the root.
+        name = "%72oot".to_owned();
+    }
+    if name.len() > FILE_NAME_OCTETS_MAX {
+        name.truncate(FILE_NAME_OCTETS_MAX);
+        name.push_str(&format!("%%{number}"));
+    }
+    Path::new("zones").join(format!("{name}.zone"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> ZoneEntry {
+        ZoneEntry { name: name.to_owned(), file: file_name(name, 0), servers: vec!["192.0.2.1".parse().unwrap()] }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let place = std::env::temp_dir().join(format!("catlab-folder-{}", std::process::id()));
+        let folder = Folder::new(vec![entry("."), entry("example.com.")]);
+        folder.write(&place).unwrap();
+        assert_eq!(Folder::read(&place).unwrap(), folder);
+        fs::write(place.join(INDEX), "{\"form\":2,\"zones\":[]}").unwrap();
+        assert!(Folder::read(&place).unwrap_err().to_string().contains("of form 2; this program reads form 1"));
+        fs::remove_dir_all(&place).unwrap();
+        assert_eq!(Folder::read(&place).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let refused = |zones: Vec<ZoneEntry>| Folder::new(zones).check().unwrap_err();
+        assert!(refused(vec![entry("a."), entry("a.")]).contains("twice"));
+        assert!(refused(vec![entry("a")]).contains("not absolute"));
+        for outside in ["../x", "/etc/passwd", ""] {
+            let zone = ZoneEntry { file: outside.into(), ..entry("a.") };
+            assert!(refused(vec![zone]).contains("outside"), "{outside}");
+        }
+        let many = ZoneEntry { servers: vec!["192.0.2.1".parse().unwrap(); SERVERS_OF_ZONE_MAX + 1], ..entry("a.") };
+        assert!(refused(vec![many]).contains("servers"));
+    }
+
+    #[test]
+    fn files_of_zones_differ_and_stay_in_the_folder() {
+        let names = [".", "root.", "example.com.", "a\\046b.", "a/b.", "%72oot.", "..", "-.", "\\.x."];
+        let mut files: Vec<_> = names.iter().map(|name| file_name(name, 0)).collect();
+        for file in &files {
+            assert_eq!(file.components().count(), 2, "{}", file.display());
+        }
+        files.sort();
+        files.dedup();
+        assert_eq!(files.len(), names.len());
+        let long = "a".repeat(60) + "." + &"b.".repeat(90);
+        assert_ne!(file_name(&long, 1), file_name(&long, 2));
+    }
+}

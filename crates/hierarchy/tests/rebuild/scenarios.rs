@@ -1,0 +1,231 @@
+//! What becomes of records, scenario by scenario: the responses of servers as text, and the zones that come of them.
+
+use crate::recorded::{build, read};
+use hierarchy::construct::{Built, Dnssec};
+
+/// A server, and the entries that it answers with; a blank line between entries. The first word of an entry is its
+/// flags, the second line its question; then records, each with the initial of its section.
+fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
+    let mut text = String::new();
+    for (address, entries) in ranges {
+        text += &format!("RANGE_BEGIN 0 9\nADDRESS {address}\n");
+        for entry in entries.split("\n\n") {
+            let mut lines = entry.lines().map(str::trim).filter(|line| !line.is_empty());
+            let (flags, question) = (lines.next().unwrap(), lines.next().unwrap());
+            text += &format!("ENTRY_BEGIN\nREPLY QR {flags}\nSECTION QUESTION\n{question}\n");
+            let mut last = "";
+            for line in lines {
+                let (section, record) = line.split_once(' ').unwrap();
+                let names = [("AN", "ANSWER"), ("AU", "AUTHORITY"), ("AD", "ADDITIONAL")];
+                if section != last {
+                    text += &format!("SECTION {}\n", names.iter().find(|(word, _)| *word == section).unwrap().1);
+                }
+                text += &format!("{record}\n");
+                last = section;
+            }
+            text += "ENTRY_END\n";
+        }
+        text += "RANGE_END\n";
+    }
+    let name = format!("catlab-scenario-{}-{:?}.rpl", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, text).unwrap();
+    let recorded = read(&path);
+    std::fs::remove_file(&path).unwrap();
+    build(recorded.messages.iter(), dnssec)
+}
+
+/// The records of a zone, those made up with a mark.
+fn records(built: &Built, apex: &str) -> Vec<String> {
+    let zone = built.zones.iter().find(|zone| zone.apex == apex.parse().unwrap());
+    let line = |built: &hierarchy::construct::BuiltRecord| {
+        let mut text = String::new();
+        zone::text::print_record(&built.record, &mut text);
+        let mark = if built.made.is_some() { " made" } else { "" };
+        text.replace("\tIN\t", " ").replace('\t', " ") + mark
+    };
+    zone.unwrap_or_else(|| panic!("no zone {apex}")).records.iter().map(line).collect()
+}
+
+const PARENT: &str = "NOERROR
+    www.child.example. IN A
+    AU child.example. 300 IN NS ns.child.example.
+    AU child.example. 300 IN NS ns.other.test.
+    AD ns.child.example. 300 IN A 192.0.2.53
+
+    AA NXDOMAIN
+    none.example. IN A
+    AU example. 900 IN SOA ns.example. h.example. 7 1 1 1 900";
+
+const CHILD: &str = "AA NOERROR
+    www.child.example. IN A
+    AN www.child.example. 60 IN A 192.0.2.80
+    AU child.example. 600 IN NS ns.child.example.
+    AD ns.child.example. 600 IN A 192.0.2.53";
+
+#[test]
+fn parent_and_child_have_their_own_side_of_a_zone_cut() {
+    let built = scenario(&[("192.0.2.1", PARENT), ("192.0.2.53", CHILD)], Dnssec::Keep);
+    let parent = records(&built, "example.");
+    assert!(parent.contains(&"child.example. 300 NS ns.other.test.".to_owned()), "{parent:?}");
+    assert!(parent.contains(&"ns.child.example. 300 A 192.0.2.53".to_owned()), "{parent:?}");
+    assert!(!parent.iter().any(|line| line.starts_with("www.")), "{parent:?}");
+    let child = records(&built, "child.example.");
+    assert!(child[0].starts_with("child.example. 3600 SOA ns.child.example. ") && child[0].ends_with(" made"));
+    assert!(child.contains(&"child.example. 600 NS ns.child.example.".to_owned()), "{child:?}");
+    assert!(child.contains(&"www.child.example. 60 A 192.0.2.80".to_owned()), "{child:?}");
+    let servers = |number: usize| built.zones[number].servers.clone();
+    assert_eq!(servers(0), ["192.0.2.1".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(servers(1), ["192.0.2.53".parse::<std::net::IpAddr>().unwrap()]);
+}
+
+#[test]
+fn a_zone_that_its_server_shares_with_the_one_above_is_delegated_all_the_same() {
+    let both = "AA NOERROR
+    www.sub.example. IN A
+    AN www.sub.example. 60 IN A 192.0.2.80
+    AU sub.example. 60 IN NS ns.sub.example.
+
+    AA NOERROR
+    example. IN SOA
+    AN example. 60 IN SOA ns.sub.example. h.example. 1 2 3 4 5
+    AU example. 60 IN NS ns.sub.example.";
+    let built = scenario(&[("192.0.2.1", both)], Dnssec::Keep);
+    let parent = records(&built, "example.");
+    assert!(parent.contains(&"sub.example. 60 NS ns.sub.example. made".to_owned()), "{parent:?}");
+    assert!(parent.contains(&"ns.sub.example. 60 A 192.0.2.1 made".to_owned()), "{parent:?}");
+}
+
+#[test]
+fn the_first_of_two_answers_is_kept_and_the_other_is_told() {
+    let one = "AA NOERROR
+    www.example. IN A
+    AN www.example. 60 IN A 192.0.2.80
+    AU example. 60 IN NS ns.example.
+
+    AA NOERROR
+    www.example. IN A
+    AN www.example. 60 IN A 192.0.2.81
+    AU example. 60 IN NS ns.example.
+
+    AA NOERROR
+    example. IN NS
+    AN example. 30 IN NS ns.example.";
+    let built = scenario(&[("192.0.2.1", one)], Dnssec::Keep);
+    assert!(records(&built, "example.").contains(&"www.example. 60 A 192.0.2.80".to_owned()));
+    let told: Vec<_> =
+        built.report.conflicts.first.iter().map(|conflict| (conflict.rrset.as_str(), conflict.what)).collect();
+    assert_eq!(told, [("example. NS", "ttl"), ("www.example. A", "records")]);
+}
+
+#[test]
+fn aliases_lead_each_record_to_its_own_zone() {
+    let chain = "AA NOERROR
+    www.one.example. IN A
+    AN www.one.example. 60 IN CNAME web.two.example.
+    AN web.two.example. 30 IN A 192.0.2.80
+
+    AA NOERROR
+    one.example. IN NS
+    AN one.example. 60 IN NS ns.test.
+
+    AA NOERROR
+    two.example. IN NS
+    AN two.example. 60 IN NS ns.test.";
+    let built = scenario(&[("192.0.2.1", chain)], Dnssec::Keep);
+    assert!(records(&built, "one.example.").contains(&"www.one.example. 60 CNAME web.two.example.".to_owned()));
+    assert!(records(&built, "two.example.").contains(&"web.two.example. 30 A 192.0.2.80".to_owned()));
+}
+
+const SIGNED: &str = "AA DO NOERROR
+    a.example. IN TXT
+    AN a.example. 60 IN TXT \"any\"
+    AN a.example. 60 IN RRSIG TXT 8 1 60 20300101000000 20200101000000 1 example. AAAA
+    AU example. 60 IN NS ns.test.
+
+    AA DO NOERROR
+    empty.example. IN A
+    AU example. 60 IN SOA ns.test. h.example. 1 2 3 4 5
+    AU empty.example. 5 IN NSEC z.example. RRSIG NSEC
+    AU empty.example. 5 IN RRSIG NSEC 8 2 5 20300101000000 20200101000000 1 example. AAAA
+
+    DO NOERROR
+    x.cut.example. IN A
+    AU cut.example. 60 IN NS ns.test.
+    AU cut.example. 60 IN DS 1 8 1 0123456789012345678901234567890123456789
+    AU cut.example. 60 IN RRSIG DS 8 2 60 20300101000000 20200101000000 1 example. AAAA";
+
+#[test]
+fn signatures_tell_of_wildcards_and_are_kept_or_left_out() {
+    let built = scenario(&[("192.0.2.1", SIGNED)], Dnssec::Keep);
+    let kept = records(&built, "example.");
+    assert!(kept.contains(&"*.example. 60 TXT \"any\"".to_owned()), "{kept:?}");
+    assert!(kept.iter().any(|line| line.starts_with("cut.example. 60 DS ")), "{kept:?}");
+    assert!(kept.iter().any(|line| line.starts_with("empty.example. 5 NSEC ")), "{kept:?}");
+    assert_eq!(built.report.zones[0].missing_proofs, 2);
+    let built = scenario(&[("192.0.2.1", SIGNED)], Dnssec::Off);
+    let off = records(&built, "example.");
+    let is_dnssec = |line: &String| [" RRSIG ", " DS ", " NSEC "].iter().any(|word| line.contains(word));
+    assert!(!off.iter().any(is_dnssec), "{off:?}");
+}
+
+#[test]
+fn a_name_without_records_exists() {
+    let denied = "AA NOERROR
+    mail.example. IN A
+    AU example. 60 IN SOA ns.test. h.example. 1 2 3 4 5
+
+    AA NOERROR
+    mail.example. IN TXT
+    AU example. 60 IN SOA ns.test. h.example. 1 2 3 4 5
+
+    AA NOERROR
+    up.example. IN A
+    AU example. 60 IN SOA ns.test. h.example. 1 2 3 4 5
+
+    AA NOERROR
+    below.up.example. IN A
+    AN below.up.example. 60 IN A 192.0.2.1";
+    let built = scenario(&[("192.0.2.1", denied)], Dnssec::Keep);
+    let all = records(&built, "example.");
+    assert!(all.contains(&"mail.example. 3600 HINFO \"catlab\" \"\" made".to_owned()), "{all:?}");
+    assert!(!all.iter().any(|line| line.starts_with("up.example.")), "{all:?}");
+}
+
+#[test]
+fn what_no_zone_can_hold_is_left_out_and_told() {
+    let mixed = "AA NOERROR
+    www.example. IN CNAME
+    AN www.example. 60 IN CNAME a.test.
+    AU example. 60 IN NS ns.test.
+
+    AA NOERROR
+    www.example. IN TXT
+    AN www.example. 60 IN TXT \"beside\"
+    AU example. 60 IN NS ns.test.";
+    let built = scenario(&[("192.0.2.1", mixed)], Dnssec::Keep);
+    assert!(!records(&built, "example.").iter().any(|line| line.contains("TXT")));
+    assert_eq!(built.report.dropped.count, 1);
+    assert_eq!(built.report.dropped.first[0].rrset, "www.example. TXT");
+}
+
+#[test]
+fn what_says_nothing_of_zones_is_counted_by_why() {
+    let none = "RA NOERROR
+    www.example. IN A
+    AN www.example. 60 IN A 192.0.2.1
+
+    REFUSED
+    www.example. IN A
+
+    NOERROR
+    www.example. IN A
+    AU . 60 IN NS a.root-servers.net.
+
+    AA NOERROR
+    version.bind. CH TXT";
+    let built = scenario(&[("192.0.2.1", none)], Dnssec::Keep);
+    assert!(built.zones.is_empty());
+    let counts: Vec<u64> = built.report.left_out.values().copied().collect();
+    assert_eq!((built.report.messages, counts), (4, vec![1, 1, 1, 1]), "{:?}", built.report.left_out);
+}

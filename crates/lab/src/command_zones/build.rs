@@ -1,0 +1,175 @@
+//! `catlab zones build`: traces in, a folder of zones out.
+
+use super::sign::{Signing, reason};
+use super::{fetch, told};
+use crate::command_trace::{ReadArguments, open, read, tell_lost};
+use clap::{Args, ValueEnum};
+use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
+use hierarchy::sign::ZoneRecords;
+use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
+use std::collections::HashMap;
+use std::error::Error;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use zone::Record;
+
+/// Ends `--help`.
+pub(super) const EXAMPLES: &str = "Examples:
+  catlab zones build upstream.pcap.xz --out zones
+  catlab zones build monday.pcap tuesday.dnstap --out zones --dnssec off
+  catlab zones build upstream.pcap --out zones --resign --key lab.key
+  catlab zones build root-server.pcap.xz --out zones && named-checkzone . zones/zones/root.zone
+
+The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones) and report.json (what
+was made up, left out, or answered in two ways). What nobody sent and a zone needs is made, and marked in its file.
+Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/zones.md says how
+zones are told apart, and what a rebuilt zone cannot know.
+Exit code 0: all was read; 1: a trace is damaged, and what came before that is used; 2: nothing was built.";
+
+#[derive(Args)]
+pub(crate) struct BuildArguments {
+    /// Traces with responses, as `catlab trace` reads them.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// The folder for zones and report; it is made, and must not hold a hierarchy.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// What becomes of signatures: keep leaves them as they were captured (valid then, not now), off leaves out all
+    /// that only signed zones have, resign signs every zone anew: --key, --days and --now say how, and OUT/anchors.txt
+    /// is what resolvers are to trust.
+    #[arg(long, value_name = "MODE", default_value = "keep")]
+    dnssec: Mode,
+    /// As --dnssec resign.
+    #[arg(long, conflicts_with = "dnssec")]
+    resign: bool,
+    /// Asks this resolver, once each, for name servers that nobody named and for their addresses. Nothing is asked
+    /// otherwise.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    fetch_from: Option<SocketAddr>,
+    #[command(flatten)]
+    signing: Signing,
+    #[command(flatten)]
+    read: ReadArguments,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    Keep,
+    Off,
+    Resign,
+}
+
+/// Builds them; false when a trace was damaged.
+pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> {
+    let BuildArguments { traces, out, read, .. } = arguments;
+    if traces.iter().any(|trace| trace.as_os_str() == "-") {
+        return Err("standard input cannot be read twice, which this takes; write it to a file first".into());
+    }
+    refuse_hierarchy(out)?;
+    let mut survey = Survey::default();
+    let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
+    let mode = if arguments.resign { Mode::Resign } else { arguments.dnssec };
+    let dnssec = match mode {
+        Mode::Keep => Dnssec::Keep,
+        Mode::Off | Mode::Resign => Dnssec::Off,
+    };
+    let mut assembly = Assembly::new(survey.finish(), dnssec);
+    each_message(traces, read, false, |server, octets| assembly.add(server, octets))?;
+    if let Some(resolver) = arguments.fetch_from {
+        fetch::fetch(&mut assembly, resolver)?;
+    }
+    let mut built = assembly.finish();
+    if built.zones.is_empty() {
+        told::print(&built.report, true);
+        return Err("no zone: none of the responses tells of one (see above what became of them)".into());
+    }
+    if matches!(mode, Mode::Resign) {
+        sign_built(&mut built, &arguments.signing, out)?;
+    }
+    write_folder(out, &built)?;
+    told::print(&built.report, true);
+    Ok(is_whole)
+}
+
+/// Signs what was built; what was made up stays marked, and what signing adds is.
+fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Box<dyn Error>> {
+    let (mut zones, mut made) = (Vec::new(), Vec::new());
+    for zone in &mut built.zones {
+        let records = std::mem::take(&mut zone.records);
+        let marked =
+            records.iter().filter_map(|built| Some(((built.record.owner.clone(), built.record.rtype), built.made?)));
+        made.push(marked.collect::<HashMap<_, _>>());
+        let records = records.into_iter().map(|built| built.record).collect();
+        zones.push(ZoneRecords { apex: zone.apex.clone(), records });
+    }
+    signing.sign(&mut zones, out)?;
+    for ((zone, signed), made) in built.zones.iter_mut().zip(zones).zip(made) {
+        let marked = |record: Record| {
+            let made = made.get(&(record.owner.clone(), record.rtype)).copied();
+            BuiltRecord { made: made.or_else(|| reason(&record)), record }
+        };
+        zone.records = signed.records.into_iter().map(marked).collect();
+    }
+    for (told, zone) in built.report.zones.iter_mut().zip(&built.zones) {
+        (told.records, told.is_signed, told.missing_proofs) = (zone.records.len(), true, 0);
+    }
+    Ok(())
+}
+
+/// A folder that holds a hierarchy is nobody's to write over.
+pub(super) fn refuse_hierarchy(out: &Path) -> Result<(), String> {
+    if out.join("hierarchy.json").exists() {
+        return Err(format!("{}: there is a hierarchy already; name another folder, or remove it", out.display()));
+    }
+    Ok(())
+}
+
+/// Shows the sender and the octets of every message; false when a trace is damaged. What is wrong with a trace is told
+/// in the first of two passes.
+fn each_message(
+    traces: &[PathBuf],
+    arguments: &ReadArguments,
+    is_first: bool,
+    mut each: impl FnMut(IpAddr, &[u8]),
+) -> Result<bool, Box<dyn Error>> {
+    let mut are_whole = true;
+    for path in traces {
+        let mut reader = open(path, arguments)?;
+        let mut show = |message: &trace::Message<'_>| each(message.source.ip(), message.octets);
+        if is_first {
+            are_whole &= read(path, &mut reader, |message| {
+                show(message);
+                Ok(true)
+            })?;
+            tell_lost(path, &reader);
+        } else {
+            // The first pass has told of an error, which ends this one at the same place.
+            while let Ok(Some(message)) = reader.next() {
+                show(&message);
+            }
+        }
+    }
+    Ok(are_whole)
+}
+
+/// Writes zone files and report, and the index when they are there.
+pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Error>> {
+    let named = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(out).map_err(|error| named(out, error))?;
+    let mut entries = Vec::new();
+    for (number, zone) in built.zones.iter().enumerate() {
+        let name = zone.apex.to_string();
+        let file = file_name(&name, number);
+        let made = zone.records.iter().filter(|record| record.made.is_some()).count();
+        let count = zone.records.len();
+        let head =
+            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
+        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made)))?;
+        entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
+    }
+    let report = out.join("report.json");
+    let text = serde_json::to_string_pretty(&built.report)? + "\n";
+    fs::write(&report, text).map_err(|error| named(&report, error))?;
+    Ok(Folder::new(entries).write(out).map_err(|error| named(out, error))?)
+}

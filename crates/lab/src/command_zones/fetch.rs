@@ -1,0 +1,65 @@
+//! Asks a resolver for what traffic does not hold, each question once.
+
+use hierarchy::construct::Assembly;
+use std::error::Error;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+use wire::parse::Message;
+use wire::{Name, limits};
+
+/// How long an answer is waited for; then the question counts as unanswered.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// EDNS payload size that is taken.
+const PAYLOAD: u16 = 1_232;
+
+/// Fetches name servers of zones that have none, then the addresses of name servers; says what it asked.
+pub(super) fn fetch(assembly: &mut Assembly, resolver: SocketAddr) -> Result<(), Box<dyn Error>> {
+    let unspecified = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let said = |error: std::io::Error| format!("{resolver}: {error}");
+    let socket = UdpSocket::bind(unspecified).map_err(said)?;
+    socket.connect(resolver).map_err(said)?;
+    let (mut asked, mut answered) = (0_u16, 0_u16);
+    for wanted in [Assembly::wanted_name_servers, Assembly::wanted_addresses] {
+        for (name, rtype) in wanted(assembly) {
+            asked = asked.wrapping_add(1);
+            if let Some(octets) = ask(&socket, asked, &name, rtype).map_err(said)? {
+                assembly.add_fetched(&octets);
+                answered += 1;
+            }
+        }
+    }
+    eprintln!("asked {resolver} {asked} questions, {answered} were answered");
+    Ok(())
+}
+
+/// One question; `None` when no answer came in time.
+fn ask(socket: &UdpSocket, id: u16, name: &Name, rtype: Rtype) -> std::io::Result<Option<Vec<u8>>> {
+    let query = MessageBuilder::query(id, name.as_ref(), rtype).header(|header| header.rd = true);
+    socket.send(&query.edns(PAYLOAD, false).build())?;
+    let until = Instant::now() + PATIENCE;
+    let mut octets = vec![0; limits::MESSAGE_OCTETS_MAX];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left))?;
+        let len = match socket.recv(&mut octets) {
+            Ok(len) => len,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
+            // The time is over, or nothing that is told again.
+            Err(_) => continue,
+        };
+        let is_ours = Message::parse(&octets[..len]).is_ok_and(|message| {
+            let question = message.question();
+            let is_same = question.is_some_and(|asked| asked.qname.as_ref() == name.as_ref() && asked.qtype == rtype);
+            message.header().qr && message.header().id == id && is_same
+        });
+        if is_ours {
+            octets.truncate(len);
+            return Ok(Some(octets));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! `catlab zones build`: zones of real traffic, which the checkers and the servers of others take.
+use lab::peers::{Kind, ServedZone, Setup, start};
+use serde_json::Value;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use wire::builder::MessageBuilder;
+use wire::number::{Class, Rtype};
+use wire::parse::{Header, Message, Section};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("catlab-zones-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind in the system's temporary folder harms nobody.
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn data(path: &str) -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);
+    let found = Some(folder.join(path)).filter(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: {path} is not there");
+    }
+    found
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_catlab")).args(["zones", "build"]).args(arguments).output().unwrap()
+}
+
+/// Builds the zones of a trace; gives what is printed, the names of the zones with their files, and the report.
+fn build(trace: &Path, out: &Path, more: &[&str]) -> (String, Vec<ServedZone>, Value) {
+    let output = run(&[&[trace.to_str().unwrap(), "--out", out.to_str().unwrap()], more].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
+    (text, served(out), report)
+}
+
+/// What a folder says that is served.
+fn served(out: &Path) -> Vec<ServedZone> {
+    let index: Value = serde_json::from_slice(&std::fs::read(out.join("hierarchy.json")).unwrap()).unwrap();
+    let zone = |entry: &Value| ServedZone {
+        apex: entry["name"].as_str().unwrap().into(),
+        file: out.join(entry["file"].as_str().unwrap()),
+    };
+    index["zones"].as_array().unwrap().iter().map(zone).collect()
+}
+
+/// Whether a program runs in a network of its own, where it can ask nobody about other zones.
+fn alone(program: &str, arguments: &[&str]) -> Option<Output> {
+    let quiet = Command::new("unshare").args(["-rn", "true"]).stderr(Stdio::null()).status();
+    let mut command = if quiet.is_ok_and(|status| status.success()) {
+        let mut command = Command::new("unshare");
+        command.args(["-rn", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.args(arguments).output().ok()
+}
+
+/// Every zone passes the checkers of BIND and NSD, and is loaded and answered by NSD.
+fn are_taken(zones: &[ServedZone], folder: &Path, port: u16) {
+    for checker in ["named-checkzone", "nsd-checkzone"] {
+        if Command::new(checker).arg("-h").output().is_err() {
+            println!("skipped: {checker} is not installed");
+            continue;
+        }
+        for zone in zones {
+            let output = alone(checker, &[&zone.apex, zone.file.to_str().unwrap()]).unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{checker} {}: {text}", zone.apex);
+        }
+    }
+    if Kind::Nsd.program().is_none() {
+        println!("skipped: {} is not installed", Kind::Nsd.label());
+        return;
+    }
+    let address = ([127, 0, 0, 1], port).into();
+    let setup = Setup { zones: zones.to_vec(), key: None, address, folder: folder.join("nsd") };
+    // It waits until each zone is answered for.
+    let mut peer = start(Kind::Nsd, &setup).unwrap();
+    assert!(peer.is_running());
+}
+
+/// Signatures and denial of every zone are right and whole by BIND's rules.
+fn are_validated(zones: &[ServedZone]) {
+    for zone in zones {
+        let file = zone.file.to_str().unwrap();
+        let Some(output) = alone("dnssec-verify", &["-z", "-o", &zone.apex, file]) else {
+            return println!("skipped: dnssec-verify is not installed");
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", zone.apex);
+    }
+}
+
+fn names(zones: &[ServedZone]) -> Vec<&str> {
+    zones.iter().map(|zone| zone.apex.as_str()).collect()
+}
+
+#[test]
+fn the_zones_of_the_root_capture_are_loaded_by_others() {
+    let Some(trace) = data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
+    let folder = Folder::new("root");
+    for (mode, port) in [("keep", 24_700), ("off", 24_704), ("resign", 24_708)] {
+        let out = folder.0.join(mode);
+        let (text, zones, report) = build(&trace, &out, &["--dnssec", mode]);
+        println!("{text}");
+        assert_eq!(out.join("anchors.txt").exists(), mode == "resign");
+        if mode == "resign" {
+            are_validated(&zones);
+        }
+        assert!(names(&zones).contains(&".") && names(&zones).contains(&"root-servers.net."), "{:?}", names(&zones));
+        assert_eq!(report["left_out"]["query"], 8_267);
+        are_taken(&zones, &out, port);
+    }
+}
+
+#[test]
+fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
+    let folder = Folder::new("upstream");
+    let traces = [
+        "captures/zeek-dns-edns-ecs.pcap",
+        "rpl/world_cz_lidovky_www.rpl",
+        "rpl/world_cz_vutbr_www.rpl",
+        "traces/dnsviz-example-authoritative.json.gz",
+    ];
+    for (number, trace) in traces.into_iter().enumerate() {
+        let Some(trace) = data(trace) else { continue };
+        let out = folder.0.join(number.to_string());
+        let (text, zones, _) = build(&trace, &out, &[]);
+        println!("{}\n{text}", trace.display());
+        are_taken(&zones, &out, 24_712 + 4 * number as u16);
+        let (_, zones, _) = build(&trace, &folder.0.join(format!("signed-{number}")), &["--resign"]);
+        are_validated(&zones);
+    }
+}
+
+#[test]
+fn several_traces_make_one_hierarchy() {
+    let (Some(one), Some(two)) = (data("rpl/world_cz_lidovky_www.rpl"), data("rpl/world_cz_vutbr_www.rpl")) else {
+        return;
+    };
+    let folder = Folder::new("several");
+    let out = folder.0.join("both");
+    let (_, zones, report) = build(&one, &out, &[two.to_str().unwrap()]);
+    for name in [".", "cz.", "lidovky.cz.", "vutbr.cz.", "ro.vutbr.cz."] {
+        assert!(names(&zones).contains(&name), "{name}: {:?}", names(&zones));
+    }
+    // Both have the root and cz, a month apart.
+    assert!(report["conflicts"]["count"].as_u64().unwrap() > 0, "{report}");
+    // The same out of folders that were built apart.
+    let [first, second, merged] = ["first", "second", "merged"].map(|name| folder.0.join(name));
+    build(&one, &first, &[]);
+    build(&two, &second, &[]);
+    let [first, second, merged] = [&first, &second, &merged].map(|path| path.to_str().unwrap());
+    let output = Command::new(env!("CARGO_BIN_EXE_catlab"))
+        .args(["zones", "merge", first, second, "--out", merged])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let merged = served(Path::new(merged));
+    assert_eq!(names(&merged), names(&zones));
+    are_taken(&merged, &folder.0, 24_740);
+}
+
+#[test]
+fn name_servers_that_nobody_named_are_fetched_once_when_it_is_wanted() {
+    let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = resolver.local_addr().unwrap().to_string();
+    let asked = std::thread::spawn(move || {
+        resolver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (mut asked, mut octets) = (Vec::new(), [0; 4_096]);
+        while asked.len() < 3 {
+            let (len, client) = resolver.recv_from(&mut octets).unwrap();
+            let question = Message::parse(&octets[..len]).unwrap().question().unwrap();
+            let rdata: &[u8] = match question.qtype {
+                Rtype::NS => b"\x02ns\x07example\x03com\x00",
+                Rtype::A => &[192, 0, 2, 99],
+                _ => b"",
+            };
+            let header =
+                Header { id: u16::from_be_bytes([octets[0], octets[1]]), qr: true, ra: true, ..Header::default() };
+            let mut response = MessageBuilder::new(header).question(question.qname.as_ref(), question.qtype, Class::IN);
+            if !rdata.is_empty() {
+                let owner = question.qname.as_ref();
+                response = response.record(Section::Answer, owner, question.qtype, Class::IN, 60, rdata);
+            }
+            resolver.send_to(&response.build(), client).unwrap();
+            asked.push(format!("{} {:?}", question.qname, question.qtype));
+        }
+        asked
+    });
+    let folder = Folder::new("fetched");
+    let trace = folder.0.join("one.rpl");
+    std::fs::write(&trace, ONE_ANSWER).unwrap();
+    let (_, zones, report) = build(&trace, &folder.0.join("out"), &["--fetch-from", &address]);
+    assert_eq!(asked.join().unwrap(), ["example.com. NS", "ns.example.com. A", "ns.example.com. AAAA"]);
+    let text = std::fs::read_to_string(&zones[0].file).unwrap();
+    assert!(text.contains("NS\tns.example.com. ; made: fetched from a resolver"), "{text}");
+    assert!(text.contains("ns.example.com.\t60\tIN\tA\t192.0.2.99 ; made"), "{text}");
+    assert_eq!(report["made"]["count"], 3);
+}
+
+/// An answer that says nothing of its zone.
+const ONE_ANSWER: &str = "RANGE_BEGIN 0 9\nADDRESS 192.0.2.1\nENTRY_BEGIN\nREPLY QR AA NOERROR\nSECTION QUESTION\n\
+    www.example.com. IN A\nSECTION ANSWER\nwww.example.com. 60 IN A 192.0.2.7\nENTRY_END\nRANGE_END\n";
+
+#[test]
+fn what_gives_no_zones_is_refused_with_a_sentence() {
+    let folder = Folder::new("refused");
+    let queries = folder.0.join("queries.dnsperf");
+    std::fs::write(&queries, "example.com A\n").unwrap();
+    let scenario = folder.0.join("one.rpl");
+    std::fs::write(&scenario, ONE_ANSWER).unwrap();
+    let (_, zones, _) = build(&scenario, &folder.0.join("there"), &[]);
+    assert_eq!(names(&zones), ["example.com."]);
+    let [queries, scenario] = [&queries, &scenario].map(|path| path.to_str().unwrap());
+    let [there, out] = ["there", "out"].map(|name| folder.0.join(name).to_str().unwrap().to_owned());
+    for (arguments, why) in [
+        (["-", "--out", &out], "cannot be read twice"),
+        ([scenario, "--out", &there], "there is a hierarchy already"),
+        ([queries, "--out", &out], "no zone"),
+        (["/nowhere.pcap", "--out", &out], "/nowhere.pcap"),
+    ] {
+        let output = run(&arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(why), "{arguments:?}: {error}");
+        assert!(!Path::new(&out).exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn of_a_trace_that_is_cut_off_what_came_before_is_used() {
+    let Some(trace) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
+    let folder = Folder::new("cut");
+    let (cut, out) = (folder.0.join("cut.pcap"), folder.0.join("out"));
+    let octets = std::fs::read(trace).unwrap();
+    std::fs::write(&cut, &octets[..octets.len() / 2]).unwrap();
+    let output = run(&[cut.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && error.contains("messages before that stand"), "{error}");
+    assert!(out.join("hierarchy.json").exists());
+}

@@ -1,0 +1,90 @@
+//! What DNSViz probed: JSON with the responses of every server of a zone, in base 64.
+//!
+//! Responses only: which of several attempts was answered, and so what exactly was asked, is not said for each. A whole
+//! zone has one time, so that none is taken.
+
+use crate::error::TraceError;
+use crate::held::Held;
+use crate::limits::JSON_OCTETS_MAX;
+use crate::message::{Message, Transport, has_header};
+use crate::tally::{Tally, Unread};
+use data_encoding::BASE64;
+use serde_json::Value;
+use std::io::{BufRead, Read};
+use std::net::{IpAddr, SocketAddr};
+
+const FORMAT: &str = "dnsviz";
+
+/// Reads one, whole: the values of JSON are in no order that could be relied on.
+pub(crate) struct DnsvizReader(Option<Box<dyn BufRead + Send>>);
+
+impl DnsvizReader {
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+        Self(Some(octets))
+    }
+
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+        let Some(octets) = self.0.take() else { return Ok(false) };
+        let read: Value = serde_json::from_reader(octets.take(JSON_OCTETS_MAX))
+            .map_err(|error| TraceError::Format { format: FORMAT, at: error.line() as u64, what: error.to_string() })?;
+        for zone in read.as_object().into_iter().flat_map(|zones| zones.values()) {
+            for query in zone["queries"].as_array().into_iter().flatten() {
+                read_query(query, held, tally);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The responses to one query: by server, by the address that asked.
+fn read_query(query: &Value, held: &mut Held, tally: &mut Tally) {
+    let is_tcp = query["options"]["tcp"].as_bool().unwrap_or_default();
+    let transport = if is_tcp { Transport::Tcp } else { Transport::Udp };
+    for (server, by_client) in query["responses"].as_object().into_iter().flatten() {
+        for (client, response) in by_client.as_object().into_iter().flatten() {
+            tally.records += 1;
+            // No answer came.
+            if response["message"].is_null() {
+                tally.count(Unread::NoMessage);
+                continue;
+            }
+            let place = |address: &str, port| {
+                let address: IpAddr = address.parse().map_err(|_| Unread::LineMalformed)?;
+                Ok(SocketAddr::new(address, port))
+            };
+            let octets = response["message"].as_str().and_then(|text| BASE64.decode(text.as_bytes()).ok());
+            let whole = (place(server, 53), place(client, 0), octets.ok_or(Unread::LineMalformed));
+            match whole {
+                (Ok(source), Ok(destination), Ok(octets)) if has_header(&octets) => {
+                    held.push(Message { at_ns: 0, source, destination, transport, octets: &octets });
+                    tally.messages += 1;
+                }
+                (Ok(_), Ok(_), Ok(_)) => tally.count(Unread::TooShort),
+                (Err(unread), ..) | (_, Err(unread), _) | (.., Err(unread)) => tally.count(unread),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_response_is_a_message_and_silence_is_counted() {
+        let text = r#"{".": {"type": "authoritative", "queries": [{"qname": ".", "options": {"tcp": true},
+            "responses": {"192.0.2.53": {"192.0.2.1": {"message": "AAGEAAAAAAAAAAAA"}},
+            "2001:db8::53": {"2001:db8::1": {"message": null, "error": "TIMEOUT"}}}}]},
+            "_meta._dnsviz.": {"version": 1.2}}"#;
+        let mut reader = DnsvizReader::new(Box::new(text.as_bytes()));
+        let (mut held, mut tally) = (Held::default(), Tally::default());
+        assert!(reader.advance(&mut held, &mut tally).unwrap());
+        assert!(!reader.advance(&mut held, &mut tally).unwrap());
+        let message = held.pop().unwrap();
+        assert_eq!((message.source, message.transport), ("192.0.2.53:53".parse().unwrap(), Transport::Tcp));
+        assert!(message.is_response());
+        assert_eq!((tally.records, tally.messages, tally.unread(Unread::NoMessage)), (2, 1, 1));
+        let mut broken = DnsvizReader::new(Box::new(&b"{\"a\": "[..]));
+        assert!(broken.advance(&mut held, &mut tally).unwrap_err().to_string().contains("dnsviz: at 1"));
+    }
+}
