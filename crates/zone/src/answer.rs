@@ -13,18 +13,16 @@ mod additional;
 mod batch;
 mod chain;
 mod chaos;
-mod chosen;
 mod sections;
 
 use batch::Found;
 pub use batch::{Batch, Prepared};
 pub use chaos::Chaos;
-pub use chosen::answer_from;
 
 use crate::key;
 use crate::set::{SetVersion, Zone};
 use chain::Responder;
-use store::{Key, Path};
+use store::{Key, Path, Trail};
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
 use wire::limits::MESSAGE_OCTETS_MAX;
 use wire::number::{Class, Rcode, Rtype};
@@ -150,30 +148,39 @@ pub const ALL_LABELS: usize = usize::MAX;
 /// Answers a request whose opcode is QUERY into `out`.
 #[must_use]
 pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
-    answer_found(set, request, context, None, out)
+    answer_found(set, request, context, Ahead::Nothing, out)
 }
 
-/// As [`answer`], where the name of the question was found ahead of its time.
+/// As [`answer`], from this zone of the set and no other; as a server without the zone where there is none, or where
+/// the name of the question is not in it: where one process stands for many servers, which zone answers depends on
+/// which of them was asked.
+#[must_use]
+pub fn answer_from(
+    set: SetVersion<'_>,
+    zone: Option<&Zone<'_>>,
+    request: &Request<'_>,
+    context: &AnswerContext<'_>,
+    out: &mut [u8],
+) -> Answered {
+    answer_found(set, request, context, Ahead::Zone(zone), out)
+}
+
+/// What is known ahead of the answer to a question.
+enum Ahead<'f, 'a> {
+    Nothing,
+    /// Where its name was found.
+    Name(Found<'f>),
+    /// Which zone answers, if any.
+    Zone(Option<&'f Zone<'a>>),
+}
+
+/// As [`answer`], where something is known ahead.
 fn answer_found(
     set: SetVersion<'_>,
     request: &Request<'_>,
     context: &AnswerContext<'_>,
-    found: Option<Found<'_>>,
+    ahead: Ahead<'_, '_>,
     out: &mut [u8],
-) -> Answered {
-    respond(request, context, out, |question, composer, edns| {
-        answer_question(set, request, question, context, found, composer, edns)
-    })
-}
-
-/// The response to a request: `answer` writes all of it but OPT, where there is a question.
-// Inlined so that each way to a zone is one piece.
-#[inline]
-fn respond<'e>(
-    request: &Request<'_>,
-    context: &AnswerContext<'e>,
-    out: &mut [u8],
-    answer: impl FnOnce(&FirstQuestion<'_>, &mut Composer<'_>, Option<&mut EdnsOut<'e>>) -> (AnswerKind, usize),
 ) -> Answered {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
@@ -183,7 +190,7 @@ fn respond<'e>(
             composer.start_response(request, Rcode::NOERROR, false);
             (AnswerKind::CookieOnly, 0)
         }
-        Some(question) => answer(question, &mut composer, edns.as_mut()),
+        Some(question) => answer_question(set, request, question, context, ahead, &mut composer, edns.as_mut()),
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
@@ -221,7 +228,7 @@ fn answer_question(
     request: &Request<'_>,
     question: &FirstQuestion<'_>,
     context: &AnswerContext<'_>,
-    found: Option<Found<'_>>,
+    ahead: Ahead<'_, '_>,
     composer: &mut Composer<'_>,
     edns: Option<&mut EdnsOut<'_>>,
 ) -> (AnswerKind, usize) {
@@ -233,24 +240,48 @@ fn answer_question(
         return (AnswerKind::Chaos, ALL_LABELS);
     }
     let mut own;
-    let (qkey, trail, name) = match found {
-        Some(Found { key, zone, name }) => (key, *zone, Some(name)),
-        None => {
+    let (qkey, trail, name, chosen) = match ahead {
+        Ahead::Name(Found { key, zone, name }) => (key, *zone, Some(name), None),
+        Ahead::Nothing => {
             own = Key::new();
             key::write(question.qname, &mut own);
             let trail = set.store().trail(set.zones_tree(), &own);
-            (&mut own, trail, None)
+            (&mut own, trail, None, None)
+        }
+        Ahead::Zone(zone) => {
+            own = Key::new();
+            key::write(question.qname, &mut own);
+            let zone = zone.filter(|zone| question.qname.is_at_or_below(zone.apex()));
+            (&mut own, Trail::default(), None, Some(zone))
         }
     };
     debug_assert!(key::is_of(question.qname, qkey), "found for another question");
     let mut path = Path::new();
-    let nearest = set.find_nearest(question.qname, question.qtype, &trail);
-    let mut find = || nearest.or_else(|| set.find_key(qkey, question.qtype, &mut path));
+    let nearest = match chosen {
+        None => set.find_nearest(question.qname, question.qtype, &trail),
+        Some(zone) => zone.copied(),
+    };
+    let mut find = || match nearest {
+        None if chosen.is_none() => set.find_key(qkey, question.qtype, &mut path),
+        nearest => nearest,
+    };
     let admitted = refuse_question(question).map_or_else(|| admit(find(), context), Err);
     match admitted {
-        Err(refusal) => refusal.write(request, composer, edns),
+        Err(Refusal { rcode, kind, extended }) => {
+            composer.start_response(request, rcode, false);
+            if let (Some(edns), Some(code)) = (edns, extended) {
+                // Nothing else is in the message, so what was reserved does not matter.
+                edns.zoneversion = None;
+                edns.ede[0] = Some((code, ""));
+            }
+            // It would be the same for any name.
+            (kind, 0)
+        }
         Ok(zone) => {
-            start(&zone, request, composer, edns);
+            if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
+                *zoneversion = version_of(&zone).unwrap_or(*zoneversion);
+            }
+            composer.start_response(request, Rcode::NOERROR, true);
             let trail = match name {
                 Some(name) if nearest.is_some() => *name,
                 _ => set.store().trail(zone.names(), qkey),
@@ -258,35 +289,6 @@ fn answer_question(
             Responder::new(composer, zone, *question, request.dnssec_ok()).respond(qkey, &trail, &mut path)
         }
     }
-}
-
-impl Refusal {
-    /// Writes it as the response.
-    #[inline]
-    fn write(
-        self,
-        request: &Request<'_>,
-        composer: &mut Composer<'_>,
-        edns: Option<&mut EdnsOut<'_>>,
-    ) -> (AnswerKind, usize) {
-        composer.start_response(request, self.rcode, false);
-        if let (Some(edns), Some(code)) = (edns, self.extended) {
-            // Nothing else is in the message, so what was reserved does not matter.
-            edns.zoneversion = None;
-            edns.ede[0] = Some((code, ""));
-        }
-        // It would be the same for any name.
-        (self.kind, 0)
-    }
-}
-
-/// Begins the response out of a zone.
-#[inline]
-fn start(zone: &Zone<'_>, request: &Request<'_>, composer: &mut Composer<'_>, edns: Option<&mut EdnsOut<'_>>) {
-    if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
-        *zoneversion = version_of(zone).unwrap_or(*zoneversion);
-    }
-    composer.start_response(request, Rcode::NOERROR, true);
 }
 
 /// What a question is refused for before any zone is looked at.

@@ -65,7 +65,7 @@ impl Emulator {
             server.and_then(|server| self.directory.zone_for(set, server, question.qname, question.qtype))
         });
         let (zone, number) = found.map_or((None, None), |found| (Some(found.zone), Some(found.number)));
-        let answered = answer_from(zone, request, &context(asked.transport), out);
+        let answered = answer_from(set, zone.as_ref(), request, &context(asked.transport), out);
         let (name, rtype) = match &request.question {
             Some(question) => (question.qname.to_name(), question.qtype),
             // A query for a cookie alone.

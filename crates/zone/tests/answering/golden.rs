@@ -172,9 +172,10 @@ impl Script {
     /// Whoever finds the zone first and then asks it gets the same octets, but for class CH, which is of no zone.
     fn assert_same_from_its_zone(&self, request: &Request<'_>, context: &AnswerContext<'_>, response: &[u8]) {
         let Some(question) = request.question.filter(|question| question.qclass != Class::CH) else { return };
-        let zone = self.set.published().find_for(question.qname, question.qtype);
+        let set = self.set.published();
+        let zone = set.find_for(question.qname, question.qtype);
         let mut out = vec![0; 65_535];
-        let answered = answer_from(zone, request, context, &mut out);
+        let answered = answer_from(set, zone.as_ref(), request, context, &mut out);
         assert_eq!(&out[..answered.len], response, "{}", question.qname);
     }
 
