@@ -28,12 +28,8 @@ mod fetch;
 mod merge;
 pub use merge::Merge;
 // That it becomes a zone that servers load.
-mod bitmap;
 mod finish;
 mod repair;
-// That it validates again.
-mod resign;
-pub use resign::LabKey;
 // What is to be known of it.
 mod report;
 pub use report::{Conflict, Dropped, Findings, Made, Report, ZoneReport};

@@ -8,7 +8,17 @@ pub mod limits;
 pub mod roots;
 // Zones out of traffic.
 pub mod construct;
+// Zones that nobody has.
+pub mod synth;
+// Signed anew.
+pub mod sign;
+// Every server of them.
+pub mod serve;
+
+mod bitmap;
+mod files;
 
 mod folder;
 
+pub use files::{MADE_MARK, read_zone, write_zone};
 pub use folder::{Folder, ZoneEntry, file_name};

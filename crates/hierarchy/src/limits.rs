@@ -9,6 +9,32 @@ pub const SERVERS_OF_ZONE_MAX: usize = 256;
 /// Octets of `hierarchy.json`.
 pub const INDEX_OCTETS_MAX: u64 = 1 << 30;
 
+/// Octets of the rdata of a signature: the fixed part, the longest name, an Ed25519 signature.
+pub const RRSIG_OCTETS_MAX: usize = 18 + 255 + 64;
+/// Octets of a zone file.
+pub const ZONE_FILE_OCTETS_MAX: u64 = 4 << 30;
+
+/// Zones that are loaded together: between two such steps what they let go is freed.
+pub const EDITED_ZONES_MAX: usize = 1_000;
+
+/// Octets of a datagram of a server that is emulated (DNS flag day 2020; NSD's and our own default).
+pub const DATAGRAM_OCTETS_MAX: u16 = 1_232;
+
+/// Addresses that no zone names and that are told one by one.
+pub const STRANGERS_MAX: usize = 10_000;
+
+/// Queries of a run that are remembered one by one: some 200 octets each.
+pub const UPSTREAM_MAX: usize = 2_000_000;
+
+/// Levels of a hierarchy that is made up, the root one of them.
+pub const SYNTH_DEPTH_MAX: usize = 16;
+
+/// Servers of each zone of a hierarchy that is made up, but the root.
+pub const SYNTH_SERVERS_MAX: usize = 13;
+
+/// Addresses of each family in a hierarchy that is made up.
+pub const SYNTH_ADDRESSES_MAX: u64 = 1 << 25;
+
 /// Names and addresses that a survey of traffic remembers: of zones, of name servers, of what was answered for.
 pub const SURVEYED_NAMES_MAX: usize = 4_000_000;
 

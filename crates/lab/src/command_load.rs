@@ -3,29 +3,23 @@
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
 use crate::controller::{self, FleetArguments, Task};
 use crate::self_check;
+use crate::watched::{Watched, Watching};
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
-use lab::engine::{self, Pace, Plan, Progress};
+use lab::engine::{self, Outcome, Pace, Plan};
 use lab::fleet::Kind;
 use lab::freshness::{Freshness, ServerFreshness};
-use lab::limits::{MONITOR_INTERVAL_MIN, RUN_MAX};
-use lab::live::{Events, Exporter, Live, Marks, View};
-use lab::monitor::Monitor;
-use lab::per_query::PerQuery;
+use lab::limits::RUN_MAX;
 use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
-use lab::report::{
-    Manifest, Patience, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder, outline,
-};
+use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder};
 use lab::schedule::{Arrivals, Piece, Schedule};
 use serde::Serialize;
 use std::error::Error;
-use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -88,13 +82,6 @@ pub(crate) struct Arguments {
     /// How long queries are sent: 6s, 500ms, 2m.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
-    /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Also one row for each query, in DIR/queries.parquet: written while the run goes on, which costs CPU. Rows that
-    /// cannot be written in time are counted.
-    #[arg(long, requires = "out")]
-    parquet: bool,
     /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
     /// slow run at a server you trust.
     #[arg(long, value_name = "FILE", group = REFERENCE, conflicts_with_all = ["updates", "update_zone"])]
@@ -105,29 +92,8 @@ pub(crate) struct Arguments {
     /// Carry the same plan out against an echo in this process first: what goes wrong there is no server's fault.
     #[arg(long)]
     self_check: bool,
-    /// Say nothing while it runs.
-    #[arg(long, short)]
-    quiet: bool,
-    /// Each second as a line of JSON on standard output.
-    #[arg(long)]
-    json_events: bool,
-    /// Serve the run so far as Prometheus metrics at this address.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    prometheus: Option<SocketAddr>,
-    /// After the run: wait until these metrics have been read once more, but not for longer.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, requires = "prometheus")]
-    prometheus_wait: Duration,
-    /// Lines that are appended to this file meanwhile (fault, reload, update or note, then a text) are marks on every
-    /// axis of time.
-    #[arg(long, value_name = "FILE")]
-    marks: Option<PathBuf>,
-    /// Read these each interval, on the clock of the run: pid:4711 with what it started, cgroup:/NAME with the groups
-    /// below it, or http://ADDRESS:PORT/metrics (an address: names are not resolved).
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
-    monitor: Vec<String>,
-    /// How often they are read.
-    #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
-    monitor_interval: Duration,
+    #[command(flatten)]
+    watching: Watching,
     #[command(flatten)]
     fleet: FleetArguments,
 }
@@ -155,61 +121,40 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     }
     arguments.target.allow(arguments.freshness.servers())?;
     let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
-    if let Some(out) = &arguments.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    }
+    let watching = &arguments.watching;
+    watching.make_folder()?;
     let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
     let checked = if arguments.self_check { Some(self_check::run(&plan, &rules, stops)?) } else { None };
     if let Some(checked) = &checked {
         eprintln!("{}", self_check::line(checked));
     }
-    let out = arguments.out.as_deref().filter(|_| arguments.parquet);
-    let per_query = out.map(PerQuery::create).transpose()?;
-    plan.per_query = per_query.as_ref().map(PerQuery::spool);
-    let mut live = live(arguments, plan.pace.duration(), rules)?;
-    let monitor = watch(arguments)?;
     let probe = arguments.freshness.probe()?.map(|probe| probe.start()).transpose()?;
-    let mut marks = arguments.marks.as_deref().map(open_marks).transpose()?;
-    let began = Instant::now();
-    let outcome = engine::run(&plan, |progress| {
-        if let Progress::Second { index, second, total } = progress {
-            live.second(index, second, total);
+    let mut freshness = None;
+    let ended = |outcome: &Outcome, summary: &mut Summary| {
+        freshness = probe.map(|probe| probe.finish(outcome.start));
+        if let Some(checked) = &checked {
+            summary.note_self_check(checked);
         }
-        for (when, line) in marks.as_mut().map(Marks::poll).unwrap_or_default() {
-            live.note(when.saturating_duration_since(began), line);
-        }
-        stops()
-    });
-    plan.per_query = None;
-    let (outcome, per_query) = PerQuery::of_run(per_query, outcome)?;
-    let freshness = probe.map(|probe| probe.finish(outcome.start));
-    let mut summary = Summary::new(&plan, &outcome, &rules);
-    if let Some(checked) = &checked {
-        summary.note_self_check(checked);
-    }
-    // A disk that is full stops neither the run nor the summary.
-    let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));
-    live.finish(&outcome.total, &summary.validity);
-    summary.per_query = rows.as_ref().and_then(|rows| rows.as_ref().ok()).copied();
-    let mut recording = Recording { patience: Patience::of(&plan), ..Recording::of(&outcome, plan.timeout) };
-    recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
-    recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
+    };
+    let watched = watching.carry_out(&mut plan, rules, ended, stops)?;
+    let Watched { outcome, summary, recording, .. } = &watched;
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
-    tell(arguments, &recording, &summary, freshness.as_ref());
-    if let Some(out) = &arguments.out {
-        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
-        keep(out, &recording, &summary, &manifest, freshness.as_ref(), checked.as_ref())?;
+    let as_dnsperf = || dnsperf_text(recording, summary.duration_seconds, &summary.validity);
+    watching.tell(summary, arguments.dnsperf_text.then(as_dnsperf));
+    if let Some(freshness) = &freshness {
+        eprint!("{}", freshness_lines(freshness));
     }
-    live.wait_for_reader(arguments.prometheus_wait, stops);
-    rows.transpose()?;
+    if let Some(out) = watching.out() {
+        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
+        keep(out, recording, summary, &manifest, freshness.as_ref(), checked.as_ref())?;
+    }
+    let is_valid = summary.validity.valid;
+    watching.end(watched, stops)?;
     if let Some((path, count)) = recorded? {
         eprintln!("{count} answers recorded in {}", path.display());
     }
-    if let Some(failure) = &outcome.failure {
-        return Err(failure.clone().into());
-    }
     let has_failed = freshness.is_some_and(|freshness| freshness.has_failed());
-    Ok(if summary.validity.valid && !has_failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_valid && !has_failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What was seen, and whether the run that it was seen in is valid.
@@ -247,35 +192,6 @@ fn record(arguments: &Arguments, plan: &mut Plan) -> Arc<Recorder> {
     recorder
 }
 
-/// Prints how it went; standard output is the events' alone when they are wanted.
-fn tell(arguments: &Arguments, recording: &Recording, summary: &Summary, freshness: Option<&Freshness>) {
-    if arguments.json_events {
-        eprint!("{}", outline(summary));
-    } else {
-        if arguments.dnsperf_text {
-            println!("{}", dnsperf_text(recording, summary.duration_seconds, &summary.validity));
-        }
-        print!("{}", outline(summary));
-    }
-    if let Some(freshness) = freshness {
-        eprint!("{}", freshness_lines(freshness));
-    }
-}
-
-fn live(arguments: &Arguments, planned: Duration, rules: Rules) -> Result<Live, String> {
-    let events = arguments.json_events.then(|| Events::new(Box::new(std::io::stdout())));
-    let exporter = match arguments.prometheus {
-        Some(address) => {
-            let exporter = Exporter::start(address).map_err(|error| format!("--prometheus {address}: {error}"))?;
-            eprintln!("metrics at http://{}/metrics", exporter.address());
-            Some(exporter)
-        }
-        None => None,
-    };
-    let view = (!arguments.quiet).then(|| View::new(std::io::stderr().is_terminal(), planned));
-    Ok(Live::new(view, events, exporter, rules))
-}
-
 fn freshness_lines(freshness: &Freshness) -> String {
     let Freshness { sent, acknowledged, refused, unanswered, .. } = freshness;
     let us = |us: f64| duration(Duration::from_nanos((us * 1e3) as u64));
@@ -303,18 +219,6 @@ fn freshness_lines(freshness: &Freshness) -> String {
     head + &freshness.servers.iter().map(server).collect::<String>()
 }
 
-fn open_marks(path: &Path) -> Result<Marks, String> {
-    Marks::open(path).map_err(|error| format!("--marks {}: {error}", path.display()))
-}
-
-fn watch(arguments: &Arguments) -> Result<Option<Monitor>, Box<dyn Error>> {
-    if arguments.monitor.is_empty() {
-        return Ok(None);
-    }
-    let sources = arguments.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
-    Ok(Some(Monitor::start(sources, arguments.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
-}
-
 /// Has agents carry it out.
 fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let words = controller::words(Kind::Load)?;
@@ -327,11 +231,11 @@ fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Re
         Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares: names.iter().map(|_| (file.clone(), None)).collect() })
     };
     let (recording, summary, merged) =
-        controller::conduct(&arguments.fleet, arguments.out.as_deref(), arguments.quiet, task, stops)?;
+        controller::conduct(&arguments.fleet, arguments.watching.out(), arguments.watching.quiet, task, stops)?;
     if arguments.dnsperf_text {
         println!("{}", dnsperf_text(&recording, summary.duration_seconds, &summary.validity));
     }
-    controller::leave(arguments.out.as_deref(), &recording, &summary, merged, arguments.asking.seed)
+    controller::leave(arguments.watching.out(), &recording, &summary, merged, arguments.asking.seed)
 }
 
 /// What agents are told to do is made of the same.

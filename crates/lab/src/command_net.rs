@@ -1,12 +1,13 @@
 //! `catlab net`: namespaces with links of a given delay between them.
 
 mod plan;
-mod program;
+pub(crate) mod program;
 mod stay;
 
 use clap::{Args, Subcommand};
 use links::check::{CheckPlan, Checked, check};
 use links::{LinkStatistics, Net, Recorded};
+pub(crate) use plan::name_of;
 use plan::{Asked, Simple};
 use serde::Serialize;
 use std::error::Error;
@@ -134,7 +135,7 @@ pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 /// Removes what others have left behind, and says so.
-fn removed() -> Result<(), Box<dyn Error>> {
+pub(crate) fn removed() -> Result<(), Box<dyn Error>> {
     for name in links::clean()? {
         eprintln!("catlab net: removed {name}, whose process is gone");
     }

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::{Format, Message, Options, Reader, Summary, Tally, Transport, Writer};
+use trace::{Format, Message, Options, Reader, Summary, Tally, TraceError, Transport, Writer};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -196,8 +196,27 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
 
 /// Opens a trace.
 pub(crate) fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
-    let options = Options { format: arguments.format.map(|named| named.0), ports: arguments.ports.clone() };
-    Ok(trace::open(path, &options).map_err(|error| format!("{}: {error}", path.display()))?)
+    open_as(path, &arguments.options())
+}
+
+fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
+    Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
+pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let options = arguments.options();
+    match trace::open(path, &options) {
+        Err(TraceError::Unknown) => open_as(path, &Options { format: Some(Format::Dnsperf), ..options }),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+        Ok(reader) => Ok(reader),
+    }
+}
+
+impl ReadArguments {
+    fn options(&self) -> Options {
+        Options { format: self.format.map(|named| named.0), ports: self.ports.clone() }
+    }
 }
 
 /// Shows each message to `each`, until that has seen enough; false when the trace is damaged, which is told.

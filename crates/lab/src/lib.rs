@@ -7,6 +7,7 @@
 
 // Whether this machine can measure.
 pub mod doctor;
+pub mod harvest;
 
 // What is sent, and to whom.
 pub mod limits;
@@ -27,6 +28,8 @@ pub mod answers;
 mod octet_hash;
 // What it is tried against.
 pub mod echo;
+// The servers of a hierarchy.
+pub mod emulation;
 // Each query on its own.
 pub mod per_query;
 // Many machines as one.

@@ -161,3 +161,25 @@ pub const START_LATE_MAX: std::time::Duration = std::time::Duration::from_millis
 pub const RULES_OCTETS_MAX: u64 = 4 << 20;
 /// Octets of a file with the key of anonymized traces.
 pub const KEY_OCTETS_MAX: u64 = 4_096;
+
+/// Questions of one harvest.
+pub const HARVEST_QUESTIONS_MAX: usize = 2_000_000;
+
+/// How often a question of a harvest is sent before it counts as unanswered.
+pub const HARVEST_SENDS: u32 = 3;
+
+/// Octets of an answer that a harvest takes over UDP: its own are of no interest.
+pub const HARVEST_PAYLOAD: u16 = 1_232;
+
+/// Connections to the servers of a hierarchy, for each thread; more wait to be accepted.
+pub const EMULATED_CONNECTIONS_MAX: usize = 4_096;
+/// How long such a connection may be silent (RFC 7766 6.2.3).
+pub const EMULATED_IDLE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+/// Threads that answer for the servers of a hierarchy.
+pub const EMULATED_THREADS_MAX: usize = 64;
+/// Questions that a resolver is asked one after the other.
+pub const RESOLVER_QUESTIONS_MAX: usize = 1_000_000;
+/// Octets of a file of such questions.
+pub const QUESTIONS_OCTETS_MAX: u64 = 256 << 20;
+/// Octets of a file with the trust anchor of a resolver.
+pub const ANCHOR_OCTETS_MAX: u64 = 64 << 10;

@@ -9,6 +9,7 @@ mod command_capacity;
 mod command_compare_runs;
 mod command_doctor;
 mod command_echo;
+mod command_hierarchy;
 mod command_load;
 mod command_merge;
 mod command_net;
@@ -20,7 +21,9 @@ mod command_trace_synth;
 mod command_updates;
 mod command_zones;
 mod controller;
+mod key_file;
 mod self_check;
+mod watched;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -89,9 +92,12 @@ enum Command {
     /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
-    /// Zones for servers under test: rebuilt from recorded traffic.
+    /// Zones for servers under test: rebuilt from recorded traffic, harvested, signed, made up.
     #[command(subcommand)]
     Zones(command_zones::Zones),
+    /// All servers of a hierarchy on this machine, for a resolver to walk.
+    #[command(subcommand, after_help = command_hierarchy::EXAMPLES)]
+    Hierarchy(command_hierarchy::HierarchyCommand),
     /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
@@ -133,10 +139,11 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => command_replay::main(&arguments, &stops()),
         Command::Profile(profile) => command_profile::main(&profile),
         Command::Trace(trace) => command_trace::main(&trace),
+        Command::Zones(zones) => command_zones::main(&zones, &stops()),
         Command::Report(arguments) => command_report::main(&arguments),
         Command::Merge(arguments) => command_merge::main(&arguments),
         Command::Net(command) => command_net::main(&command, &stops()),
-        Command::Zones(zones) => command_zones::main(&zones),
+        Command::Hierarchy(command) => command_hierarchy::main(&command, &stops()),
         Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
         Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
     }

@@ -185,3 +185,36 @@ fn every_address_is_a_source_where_a_route_calls_it_local() {
     let told = summary.replay.unwrap().replay;
     assert_eq!((&told.source_mode[..], told.sources), ("addresses", 100), "{text}{error}");
 }
+
+#[test]
+fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
+    let folder = Folder::new("replay-through");
+    let (trace, out) = (trace(&folder, "trace.pcap", 400, 20), folder.path().join("run"));
+    let (_echo, address) = echo();
+    let spools = folder.path().join("spools");
+    std::fs::create_dir(&spools).unwrap();
+    let run = |program: &str| {
+        let output = replay(&trace, &address, &["--lag-limit", "10s", "--through", program, "--out"])
+            .arg(&out)
+            .env("TMPDIR", &spools)
+            .output();
+        let ended = ended(&output.unwrap());
+        assert_eq!(std::fs::read_dir(&spools).unwrap().count(), 0, "what was kept for the run is gone: {}", ended.2);
+        ended
+    };
+    // Every second query, and each of them as another type.
+    let (code, text, error) = run("awk 'NR % 2 { sub(/ IN A /, \" IN AAAA \"); $15 = \"-\"; print }'");
+    assert_eq!(code, 0, "{text} {error}");
+    let summary = std::fs::read_to_string(out.join("summary.json")).unwrap();
+    assert!(summary.contains("trace.pcap") && !summary.contains("catlab-through"), "it is named as it was: {summary}");
+    let sent = Run::read(&out).unwrap();
+    assert_eq!(sent.figures().rcodes.values().sum::<u64>(), 200, "{text}");
+    for (program, words) in
+        [("head -n 3; exit 7", "exit status: 7"), ("echo nonsense", "no line"), ("false", "status: 1")]
+    {
+        let (code, _, error) = run(program);
+        assert!(code == 2 && error.contains(words) && error.contains("nothing was sent"), "{code} {error}");
+    }
+    let (code, _, error) = run("cat >/dev/null");
+    assert!(code == 2 && error.contains("no query"), "{code} {error}");
+}

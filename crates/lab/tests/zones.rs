@@ -121,7 +121,7 @@ fn the_zones_of_the_root_capture_are_loaded_by_others() {
         let out = folder.0.join(mode);
         let (text, zones, report) = build(&trace, &out, &["--dnssec", mode]);
         println!("{text}");
-        assert_eq!(out.join("anchors.key").exists(), mode == "resign");
+        assert_eq!(out.join("anchors.txt").exists(), mode == "resign");
         if mode == "resign" {
             are_validated(&zones);
         }

@@ -6,6 +6,7 @@
 //!   plan --> net: record, namespaces, tun --> relay (delay: what becomes of a packet, and when)
 //!                                        \--> netem, where the kernel has it
 //!   net --> check: what the links do, measured through them
+//!   pair: two machines, one of which has every address there is
 //! ```
 
 pub mod limits;
@@ -28,13 +29,19 @@ mod tun;
 mod quantiles;
 mod relay;
 
+// What passes interfaces.
+mod tap;
+
 // All of it, and whether it does what it should.
 pub mod check;
 mod net;
+pub mod pair;
 
 pub use ip::ip;
 pub use namespace::Namespace;
 pub use net::{Net, end_with_me};
+pub use pair::Pair;
 pub use quantiles::Quantiles;
 pub use record::{Recorded, clean, log_of};
 pub use relay::{LineStatistics, LinkStatistics};
+pub use tap::{Packet, Tap};

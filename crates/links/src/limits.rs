@@ -47,3 +47,9 @@ pub const DOWN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Addresses of a group that a check sends from.
 pub const CHECKED_ADDRESSES_MAX: usize = 16;
+
+/// Octets of a packet that is looked at as it passes: all that IPv4 allows.
+pub const TAP_PACKET_OCTETS_MAX: usize = 1 << 16;
+
+/// Octets of packets that wait to be looked at.
+pub const TAP_BUFFER_OCTETS: libc::c_int = 32 << 20;

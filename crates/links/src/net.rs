@@ -159,7 +159,7 @@ pub(crate) fn has_ipv6() -> bool {
 }
 
 /// Runs a line of `ip` for a family; nothing on a machine without it.
-fn ip_of(namespace: &Namespace, is_ipv6: bool, line: &str) -> io::Result<()> {
+pub(crate) fn ip_of(namespace: &Namespace, is_ipv6: bool, line: &str) -> io::Result<()> {
     match is_ipv6 {
         true if has_ipv6() => namespace.ip(&format!("-6 {line}")),
         true => Ok(()),

@@ -69,8 +69,7 @@ mod tests {
     use std::time::Duration;
 
     fn constant() -> Shape {
-        let rtt = Rtt::Constant(Duration::from_millis(20));
-        Shape { rtt, jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false }
+        Shape::constant(Duration::from_millis(20))
     }
 
     #[test]

@@ -1,22 +1,29 @@
 //! Numbers by seed: the same seed gives the same losses and the same round trips on any machine.
 
-/// `SplitMix64` (Steele, Lea and Flood, 2014): quick, and good enough for which packet is lost.
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Each thing that draws has numbers of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+    /// Of what has this number, under a seed.
+    pub(crate) fn new(seed: u64, of: u128) -> Self {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..24].copy_from_slice(&of.to_le_bytes());
+        Self(ChaCha8Rng::from_seed(key))
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mixed(self.0)
+    /// One of so many.
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        self.0.random_range(0..count)
     }
 
     /// At least 0 and below 1.
     pub(crate) fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.random()
     }
 
     /// From the normal distribution with mean 0 and deviation 1 (Box and Muller, 1958).
@@ -27,21 +34,13 @@ impl Random {
     }
 }
 
-/// A number in which each bit depends on all of the given one.
-pub(crate) fn mixed(number: u64) -> u64 {
-    let mut mixed = number;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn shares_are_even_and_normal_values_are_normal() {
-        let mut random = Random::new(7);
+        let mut random = Random::new(7, 0);
         let count = 100_000;
         let mean: f64 = (0..count).map(|_| random.share()).sum::<f64>() / f64::from(count);
         assert!((mean - 0.5).abs() < 0.01, "{mean}");

@@ -1,9 +1,10 @@
 //! System calls that std has no name for.
 #![expect(unsafe_code, reason = "system calls; every block argues its safety")]
 
+use crate::limits::TAP_BUFFER_OCTETS;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -46,6 +47,103 @@ pub(crate) fn wait_readable(files: [RawFd; 3], at_most: Option<Duration>) {
     // SAFETY: the table is live with its true length, the timeout is live or null; no signal mask. What it returns is
     // not needed: files are read without waiting afterwards.
     unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, std::ptr::null()) };
+}
+
+/// Waits until a file can be read, or for `at_most`.
+pub(crate) fn wait_readable_one(file: &File, at_most: Duration) {
+    wait_readable([file.as_raw_fd(), -1, -1], Some(at_most));
+}
+
+/// What a socket for packets told of one.
+pub(crate) struct Passed {
+    /// How long it is.
+    pub(crate) octets: usize,
+    /// IPv4 or IPv6.
+    pub(crate) is_ip: bool,
+    /// It leaves over loopback, so it will be told again when it arrives.
+    pub(crate) is_twice: bool,
+}
+
+/// Opens a socket that is told of every packet of an interface, or of all, without waiting (packet(7)).
+pub(crate) fn open_tap(interface: Option<&str>) -> io::Result<File> {
+    let index = match interface {
+        None => 0,
+        Some(name) => {
+            let name = std::ffi::CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+            // SAFETY: the name is live and ends with a zero octet.
+            match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+                0 => return Err(io::Error::last_os_error()),
+                index => index as libc::c_int,
+            }
+        }
+    };
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    let flags = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes three integers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, flags, libc::c_int::from(all)) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just opened, and nobody else has it.
+    let socket = unsafe { File::from_raw_fd(fd) };
+    let buffer = TAP_BUFFER_OCTETS;
+    // SAFETY: it reads one integer, which is live. As much as the system grants: what is lost is counted.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const buffer).cast(),
+            size_of_val(&buffer) as _,
+        )
+    };
+    if index != 0 {
+        // SAFETY: a sockaddr_ll is integers and octets, for which all zero octets are a value.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        (address.sll_family, address.sll_protocol, address.sll_ifindex) = (libc::AF_PACKET as u16, all, index);
+        // SAFETY: it reads one sockaddr_ll, which is live.
+        let bound = unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as libc::socklen_t) };
+        if bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(socket)
+}
+
+/// Reads the next packet, as far as there is room.
+pub(crate) fn read_tap(socket: &File, buffer: &mut [u8]) -> io::Result<Passed> {
+    // SAFETY: a sockaddr_ll is integers and octets, for which all zero octets are a value.
+    let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&from) as libc::socklen_t;
+    let (fd, room) = (socket.as_raw_fd(), buffer.len());
+    // SAFETY: buffer and address are live with their true lengths.
+    let read =
+        unsafe { libc::recvfrom(fd, buffer.as_mut_ptr().cast(), room, 0, (&raw mut from).cast(), &raw mut length) };
+    let octets = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    let protocol = i32::from(u16::from_be(from.sll_protocol));
+    Ok(Passed {
+        octets,
+        is_ip: protocol == libc::ETH_P_IP || protocol == libc::ETH_P_IPV6,
+        is_twice: from.sll_hatype == libc::ARPHRD_LOOPBACK && from.sll_pkttype == libc::PACKET_OUTGOING,
+    })
+}
+
+/// Packets that the kernel had no room for, since this was asked last.
+pub(crate) fn lost_of_tap(socket: &File) -> io::Result<u32> {
+    // Of `struct tpacket_stats`: all packets, and those that were dropped.
+    let mut counts = [0_u32; 2];
+    let mut length = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: it writes two integers, which are live, and how many octets these are.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counts[1]) }
 }
 
 /// Lets this thread's timers be on time, and the thread go before others where it may: a link that is late is a longer

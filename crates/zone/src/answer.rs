@@ -13,11 +13,13 @@ mod additional;
 mod batch;
 mod chain;
 mod chaos;
+mod chosen;
 mod sections;
 
 use batch::Found;
 pub use batch::{Batch, Prepared};
 pub use chaos::Chaos;
+pub use chosen::answer_from;
 
 use crate::key;
 use crate::set::{SetVersion, Zone};
@@ -159,6 +161,20 @@ fn answer_found(
     found: Option<Found<'_>>,
     out: &mut [u8],
 ) -> Answered {
+    respond(request, context, out, |question, composer, edns| {
+        answer_question(set, request, question, context, found, composer, edns)
+    })
+}
+
+/// The response to a request: `answer` writes all of it but OPT, where there is a question.
+// Inlined so that each way to a zone is one piece.
+#[inline]
+fn respond<'e>(
+    request: &Request<'_>,
+    context: &AnswerContext<'e>,
+    out: &mut [u8],
+    answer: impl FnOnce(&FirstQuestion<'_>, &mut Composer<'_>, Option<&mut EdnsOut<'e>>) -> (AnswerKind, usize),
+) -> Answered {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
@@ -167,7 +183,7 @@ fn answer_found(
             composer.start_response(request, Rcode::NOERROR, false);
             (AnswerKind::CookieOnly, 0)
         }
-        Some(question) => answer_question(set, request, question, context, found, &mut composer, edns.as_mut()),
+        Some(question) => answer(question, &mut composer, edns.as_mut()),
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
@@ -232,21 +248,9 @@ fn answer_question(
     let mut find = || nearest.or_else(|| set.find_key(qkey, question.qtype, &mut path));
     let admitted = refuse_question(question).map_or_else(|| admit(find(), context), Err);
     match admitted {
-        Err(Refusal { rcode, kind, extended }) => {
-            composer.start_response(request, rcode, false);
-            if let (Some(edns), Some(code)) = (edns, extended) {
-                // Nothing else is in the message, so what was reserved does not matter.
-                edns.zoneversion = None;
-                edns.ede[0] = Some((code, ""));
-            }
-            // It would be the same for any name.
-            (kind, 0)
-        }
+        Err(refusal) => refusal.write(request, composer, edns),
         Ok(zone) => {
-            if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
-                *zoneversion = version_of(&zone).unwrap_or(*zoneversion);
-            }
-            composer.start_response(request, Rcode::NOERROR, true);
+            start(&zone, request, composer, edns);
             let trail = match name {
                 Some(name) if nearest.is_some() => *name,
                 _ => set.store().trail(zone.names(), qkey),
@@ -254,6 +258,35 @@ fn answer_question(
             Responder::new(composer, zone, *question, request.dnssec_ok()).respond(qkey, &trail, &mut path)
         }
     }
+}
+
+impl Refusal {
+    /// Writes it as the response.
+    #[inline]
+    fn write(
+        self,
+        request: &Request<'_>,
+        composer: &mut Composer<'_>,
+        edns: Option<&mut EdnsOut<'_>>,
+    ) -> (AnswerKind, usize) {
+        composer.start_response(request, self.rcode, false);
+        if let (Some(edns), Some(code)) = (edns, self.extended) {
+            // Nothing else is in the message, so what was reserved does not matter.
+            edns.zoneversion = None;
+            edns.ede[0] = Some((code, ""));
+        }
+        // It would be the same for any name.
+        (self.kind, 0)
+    }
+}
+
+/// Begins the response out of a zone.
+#[inline]
+fn start(zone: &Zone<'_>, request: &Request<'_>, composer: &mut Composer<'_>, edns: Option<&mut EdnsOut<'_>>) {
+    if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
+        *zoneversion = version_of(zone).unwrap_or(*zoneversion);
+    }
+    composer.start_response(request, Rcode::NOERROR, true);
 }
 
 /// What a question is refused for before any zone is looked at.

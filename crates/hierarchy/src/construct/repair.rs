@@ -1,11 +1,11 @@
 //! What a zone needs to be one, and what it cannot hold.
 
-use super::bitmap;
 use super::draft::Draft;
 use super::map::Map;
 use super::report::{Dropped, Report};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
+use crate::bitmap;
 use crate::limits::MADE_ADDRESSES_MAX;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};

@@ -7,7 +7,7 @@ use crate::command_trace::Named;
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
-use lab::mutation::read_rules;
+use lab::mutation::{Spool, read_rules};
 use lab::population::Server;
 use lab::replay::{Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide};
 use lab::workload::Workload;
@@ -55,6 +55,10 @@ pub(crate) struct Replayed {
     /// Change messages first by the rules of this file (docs/mutate.md).
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
+    /// A command of the shell through which all messages go then, as lines of our text (docs/mutate.md), before the
+    /// run; what comes out is kept in the folder for temporary files meanwhile.
+    #[arg(long, value_name = "COMMAND")]
+    through: Option<String>,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -141,9 +145,13 @@ impl Replayed {
     /// When the target is a stranger's, or the trace no use.
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
         allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
-        let rules = self.rules.as_deref().map(read_rules).transpose()?;
         let sharing = Sharing::new(names);
-        let division = divide(&self.trace, &self.reading(), self.selection(), rules.as_ref(), &sharing, folder)?;
+        let (spool, rules) = self.changed()?;
+        let (trace, reading) = self.read_from(spool.as_ref());
+        let mut division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder)?;
+        if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
+            division.survey.damaged = Some(reason.to_owned());
+        }
         if !self.fast && division.survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(division.survey.duration()).into());
         }
@@ -161,6 +169,21 @@ impl Replayed {
         }
     }
 
+    /// What a program has made of the trace, if there is one; then the rules are in it.
+    fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
+        let rules = self.rules.as_deref().map(read_rules).transpose()?;
+        match &self.through {
+            None => Ok((None, rules)),
+            Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
+            Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
+        }
+    }
+
+    /// What is read, and how.
+    fn read_from<'a>(&'a self, spool: Option<&'a Spool>) -> (&'a Path, trace::Options) {
+        spool.map_or_else(|| (self.trace(), self.reading()), |spool| (spool.path(), trace::Options::default()))
+    }
+
     fn reading(&self) -> trace::Options {
         trace::Options { format: self.format.as_ref().map(|named| named.0), ports: self.trace_ports.clone() }
     }
@@ -170,15 +193,21 @@ impl Replayed {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
         };
+        let (spool, rules) = self.changed()?;
         let route = Route {
             servers: self.server.clone(),
             ports: self.ports.iter().copied().collect(),
             sources: self.sources,
             open_files_max,
-            rules: self.rules.as_deref().map(read_rules).transpose()?.map(Arc::new),
+            rules: rules.map(Arc::new),
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
-        Ok(Replay::new(&self.trace, self.reading(), self.selection(), manner, &route)?)
+        let (trace, reading) = self.read_from(spool.as_ref());
+        let replay = Replay::new(trace, reading, self.selection(), manner, &route)?;
+        Ok(match spool {
+            Some(spool) => replay.out_of(spool, &self.trace),
+            None => replay,
+        })
     }
 }
 

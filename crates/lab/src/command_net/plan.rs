@@ -87,7 +87,7 @@ impl Simple {
 }
 
 /// A name for the net of a process that gave it none: its number, in few letters.
-fn name_of(pid: u32) -> String {
+pub(crate) fn name_of(pid: u32) -> String {
     let mut rest = pid;
     let mut letters = Vec::new();
     while rest > 0 {

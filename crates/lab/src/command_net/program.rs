@@ -1,9 +1,9 @@
-//! Programs that run in a net, and end with it.
+//! Programs that run in namespaces, and end with them.
 
 use links::plan::{HUB_V4, HUB_V6};
 use links::{Namespace, Net, end_with_me};
 use std::error::Error;
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,37 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 const LISTENING: &str = "0A";
 
 /// A program. When this goes, it is gone.
-pub(super) struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn start(mut command: Command) -> Result<Self, Box<dyn Error>> {
-        command.env("CATLAB_HUB", HUB_V4.to_string()).env("CATLAB_HUB6", HUB_V6.to_string());
+    /// Starts it: `ip netns exec` with a program behind it.
+    pub(crate) fn start(mut command: Command) -> Result<Self, Box<dyn Error>> {
         end_with_me(&mut command);
         Ok(Self(command.spawn().map_err(|error| format!("ip, of iproute2, cannot be run: {error}"))?))
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Waits for its end and gives its exit code, unless the user wishes to stop, or `check` finds that it cannot go
+    /// on: then the caller lets it go.
+    pub(crate) fn wait(
+        &mut self,
+        stops: &dyn Fn() -> u8,
+        check: &dyn Fn() -> Result<(), String>,
+    ) -> Result<ExitCode, Box<dyn Error>> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(ExitCode::from(status.code().map_or(130, |code| code as u8)));
+            }
+            if stops() > 0 {
+                return Ok(ExitCode::from(130));
+            }
+            check()?;
+            sleep(LOOK);
+        }
     }
 
     /// Asks it to end.
@@ -52,10 +76,11 @@ pub(super) fn serve(net: &Net, line: &str, stops: &dyn Fn() -> u8) -> Result<Run
     let mut command = net.hub().command("sh");
     // What it asks the shell for is done by the shell; without such, the program is the shell's successor.
     command.args(["-c", &format!("exec {line}")]);
+    tell_addresses(&mut command);
     let mut server = Running::start(command)?;
     let until = Instant::now() + LISTENS_WITHIN;
     while stops() == 0 {
-        if let Some(status) = server.0.try_wait()? {
+        if let Some(status) = server.ended()? {
             return Err(format!("the server ended before it listened: {status}").into());
         }
         if listens(net.hub())? {
@@ -71,14 +96,30 @@ pub(super) fn serve(net: &Net, line: &str, stops: &dyn Fn() -> u8) -> Result<Run
 
 /// Whether a namespace has a socket that waits for others: of UDP any, of TCP one that listens.
 fn listens(namespace: &Namespace) -> Result<bool, Box<dyn Error>> {
-    let tables = namespace.inside(|| {
+    let [udp, tcp] = waiting_sockets(namespace)?;
+    Ok(!udp.is_empty() || !tcp.is_empty())
+}
+
+/// Whether a namespace has sockets of both protocols that wait at a port.
+pub(crate) fn listens_on(namespace: &Namespace, port: u16) -> Result<bool, Box<dyn Error>> {
+    let ending = format!(":{port:04X}");
+    let all = waiting_sockets(namespace)?;
+    Ok(all.iter().all(|rows| rows.iter().any(|address| address.ends_with(&ending))))
+}
+
+/// Local addresses of sockets that wait for others, as the kernel writes them: those of UDP, and those of TCP that
+/// listen.
+fn waiting_sockets(namespace: &Namespace) -> Result<[Vec<String>; 2], Box<dyn Error>> {
+    let [udp, udp6, tcp, tcp6] = namespace.inside(|| {
         let read = |table| std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
         Ok(["udp", "udp6", "tcp", "tcp6"].map(read))
     })?;
-    let rows = |table: &str| table.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
-    let [udp, udp6, tcp, tcp6] = tables.each_ref().map(|table| rows(table));
-    let is_listening = |row: &String| row.split_whitespace().nth(3) == Some(LISTENING);
-    Ok(!udp.is_empty() || !udp6.is_empty() || tcp.iter().chain(&tcp6).any(is_listening))
+    let rows = |tables: [String; 2], is_waiting: fn(&str) -> bool| -> Vec<String> {
+        let rows = tables.iter().flat_map(|table| table.lines().skip(1)).filter(|row| is_waiting(row));
+        rows.filter_map(|row| row.split_whitespace().nth(1).map(str::to_owned)).collect()
+    };
+    let is_listening = |row: &str| row.split_whitespace().nth(3) == Some(LISTENING);
+    Ok([rows([udp, udp6], |_| true), rows([tcp, tcp6], is_listening)])
 }
 
 /// Runs a program to its end, or the user's wish, or that of a link.
@@ -90,17 +131,14 @@ pub(super) fn run(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let mut command = namespace.command(&words[0]);
     command.args(&words[1..]).stdin(std::process::Stdio::inherit());
-    let mut program = Running::start(command)?;
-    loop {
-        if let Some(status) = program.0.try_wait()? {
-            return Ok(ExitCode::from(status.code().map_or(130, |code| code as u8)));
-        }
-        if stops() > 0 {
-            return Ok(ExitCode::from(130));
-        }
-        if !net.is_alive() {
-            return Err("a link failed; the program was ended".into());
-        }
-        sleep(LOOK);
-    }
+    tell_addresses(&mut command);
+    let is_well = || -> Result<(), String> {
+        if net.is_alive() { Ok(()) } else { Err("a link failed; the program was ended".into()) }
+    };
+    Running::start(command)?.wait(stops, &is_well)
+}
+
+/// Tells a program the addresses of the hub.
+fn tell_addresses(command: &mut Command) {
+    command.env("CATLAB_HUB", HUB_V4.to_string()).env("CATLAB_HUB6", HUB_V6.to_string());
 }

@@ -2,16 +2,19 @@
 
 use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
 use crate::arguments::parse_name;
+use crate::key_file;
 use clap::{Args, ValueEnum};
-use lab::limits::{KEY_OCTETS_MAX, RULES_OCTETS_MAX};
+use lab::limits::RULES_OCTETS_MAX;
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths, Options};
 use wire::name::Name;
+
+/// What is said of a key that was made.
+const ADVICE: &str = "keep it for traces whose pseudonyms are to be the same, and secret";
 
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
@@ -76,7 +79,7 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         },
     };
     let mut reader = open(path, &arguments.read)?;
-    let mut anonymizer = Anonymizer::new(&key(&arguments.key)?, how);
+    let mut anonymizer = Anonymizer::new(&Key::new(key_file::read_or_make(&arguments.key, ADVICE)?), how);
     let mut writer = create(&arguments.write)?;
     let is_whole = read(path, &mut reader, |message| {
         if let Some(message) = anonymizer.apply(message) {
@@ -101,27 +104,6 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         }
     }
     Ok(is_whole)
-}
-
-/// The key of a file, which is made when it is not there: for its owner only.
-fn key(path: &Path) -> Result<Key, String> {
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            let mut octets = [0; Key::OCTETS];
-            let random = ring::rand::SystemRandom::new();
-            ring::rand::SecureRandom::fill(&random, &mut octets).map_err(|_| named(&"no random octets"))?;
-            let key = Key::new(octets);
-            writeln!(file, "{}", key.to_text()).and_then(|()| file.sync_all()).map_err(|error| named(&error))?;
-            eprintln!("{}: made; keep it for traces whose pseudonyms are to be the same, and secret", path.display());
-            Ok(key)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let text = text(path, KEY_OCTETS_MAX)?;
-            Key::from_text(&text).ok_or_else(|| named(&"a key is 64 hexadecimal digits"))
-        }
-        Err(error) => Err(named(&error)),
-    }
 }
 
 fn text(path: &Path, most: u64) -> Result<String, String> {

@@ -1,24 +1,24 @@
 //! `catlab zones build`: traces in, a folder of zones out.
 
+use super::sign::{Signing, reason};
 use super::{fetch, told};
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
-use hierarchy::construct::{Assembly, Built, BuiltZone, Dnssec, LabKey, Survey};
-use hierarchy::{Folder, ZoneEntry, file_name};
+use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
+use hierarchy::sign::ZoneRecords;
+use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
+use std::collections::HashMap;
 use std::error::Error;
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use zone::Record;
 
 /// Ends `--help`.
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones build upstream.pcap.xz --out zones
   catlab zones build monday.pcap tuesday.dnstap --out zones --dnssec off
-  catlab zones build upstream.pcap.xz --out zones --resign
+  catlab zones build upstream.pcap --out zones --resign --key lab.key
   catlab zones build root-server.pcap.xz --out zones && named-checkzone . zones/zones/root.zone
 
 The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones) and report.json (what
@@ -26,9 +26,6 @@ was made up, left out, or answered in two ways). What nobody sent and a zone nee
 Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/zones.md says how
 zones are told apart, and what a rebuilt zone cannot know.
 Exit code 0: all was read; 1: a trace is damaged, and what came before that is used; 2: nothing was built.";
-
-/// What stands behind a record that was made up.
-pub(super) const MADE_MARK: &str = " ; made: ";
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
@@ -39,7 +36,8 @@ pub(crate) struct BuildArguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// What becomes of signatures: keep leaves them as they were captured (valid then, not now), off leaves out all
-    /// that only signed zones have, resign signs every zone with a new key, whose trust anchor is in anchors.key.
+    /// that only signed zones have, resign signs every zone anew: --key, --days and --now say how, and OUT/anchors.txt
+    /// is what resolvers are to trust.
     #[arg(long, value_name = "MODE", default_value = "keep")]
     dnssec: Mode,
     /// As --dnssec resign.
@@ -49,6 +47,8 @@ pub(crate) struct BuildArguments {
     /// otherwise.
     #[arg(long, value_name = "ADDRESS:PORT")]
     fetch_from: Option<SocketAddr>,
+    #[command(flatten)]
+    signing: Signing,
     #[command(flatten)]
     read: ReadArguments,
 }
@@ -84,10 +84,37 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
         told::print(&built.report, true);
         return Err("no zone: none of the responses tells of one (see above what became of them)".into());
     }
-    let anchors = if matches!(mode, Mode::Resign) { sign(&mut built)? } else { Vec::new() };
-    write_folder(out, &built, &anchors)?;
+    if matches!(mode, Mode::Resign) {
+        sign_built(&mut built, &arguments.signing, out)?;
+    }
+    write_folder(out, &built)?;
     told::print(&built.report, true);
     Ok(is_whole)
+}
+
+/// Signs what was built; what was made up stays marked, and what signing adds is.
+fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Box<dyn Error>> {
+    let (mut zones, mut made) = (Vec::new(), Vec::new());
+    for zone in &mut built.zones {
+        let records = std::mem::take(&mut zone.records);
+        let marked =
+            records.iter().filter_map(|built| Some(((built.record.owner.clone(), built.record.rtype), built.made?)));
+        made.push(marked.collect::<HashMap<_, _>>());
+        let records = records.into_iter().map(|built| built.record).collect();
+        zones.push(ZoneRecords { apex: zone.apex.clone(), records });
+    }
+    signing.sign(&mut zones, out)?;
+    for ((zone, signed), made) in built.zones.iter_mut().zip(zones).zip(made) {
+        let marked = |record: Record| {
+            let made = made.get(&(record.owner.clone(), record.rtype)).copied();
+            BuiltRecord { made: made.or_else(|| reason(&record)), record }
+        };
+        zone.records = signed.records.into_iter().map(marked).collect();
+    }
+    for (told, zone) in built.report.zones.iter_mut().zip(&built.zones) {
+        (told.records, told.is_signed, told.missing_proofs) = (zone.records.len(), true, 0);
+    }
+    Ok(())
 }
 
 /// A folder that holds a hierarchy is nobody's to write over.
@@ -126,56 +153,23 @@ fn each_message(
     Ok(are_whole)
 }
 
-/// Signs every zone with a new key; gives the trust anchors.
-pub(super) fn sign(built: &mut Built) -> Result<Vec<Record>, Box<dyn Error>> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let no_random = |_| "the system gives no random octets, which a key is made of";
-    let key = LabKey::generate().map_err(no_random)?;
-    // RFC 4034 3.1.5: times of signatures count modulo 2^32.
-    Ok(built.resign(&key, now as u32).map_err(no_random)?)
-}
-
 /// Writes zone files and report, and the index when they are there.
-pub(super) fn write_folder(out: &Path, built: &Built, anchors: &[Record]) -> Result<(), Box<dyn Error>> {
+pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Error>> {
     let named = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(out.join("zones")).map_err(|error| named(out, error))?;
+    fs::create_dir_all(out).map_err(|error| named(out, error))?;
     let mut entries = Vec::new();
     for (number, zone) in built.zones.iter().enumerate() {
         let name = zone.apex.to_string();
         let file = file_name(&name, number);
-        let path = out.join(&file);
-        write_zone(&path, zone).map_err(|error| named(&path, error))?;
+        let made = zone.records.iter().filter(|record| record.made.is_some()).count();
+        let count = zone.records.len();
+        let head =
+            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
+        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made)))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
-    }
-    if !anchors.is_empty() {
-        let mut text = String::new();
-        for anchor in anchors {
-            zone::text::print_record(anchor, &mut text);
-            text.push('\n');
-        }
-        let path = out.join("anchors.key");
-        fs::write(&path, text).map_err(|error| named(&path, error))?;
     }
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";
     fs::write(&report, text).map_err(|error| named(&report, error))?;
     Ok(Folder::new(entries).write(out).map_err(|error| named(out, error))?)
-}
-
-fn write_zone(path: &Path, zone: &BuiltZone) -> std::io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    let made = zone.records.iter().filter(|record| record.made.is_some()).count();
-    let head = format!("; {}, rebuilt from traffic by catlab", zone.apex);
-    writeln!(file, "{head}: {} records, {made} of them made up and marked", zone.records.len())?;
-    let mut line = String::new();
-    for built in &zone.records {
-        line.clear();
-        zone::text::print_record(&built.record, &mut line);
-        if let Some(why) = built.made {
-            // A comment, so that any server reads the file.
-            let _written = write!(line, "{MADE_MARK}{why}");
-        }
-        writeln!(file, "{line}")?;
-    }
-    file.flush()
 }

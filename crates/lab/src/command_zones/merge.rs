@@ -1,6 +1,6 @@
 //! `catlab zones merge`: folders of zones in, one folder out.
 
-use super::build::{refuse_hierarchy, sign, write_folder};
+use super::build::{refuse_hierarchy, write_folder};
 use super::told;
 use clap::Args;
 use hierarchy::Folder;
@@ -15,6 +15,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
 Where two folders have an RRset the first wins, and the other is told; what was captured wins over what was made up.
+What `sign` and --resign made is left out: sign what comes out.
 Exit code 0: merged; 2: not.";
 
 #[derive(Args)]
@@ -25,10 +26,6 @@ pub(crate) struct MergeArguments {
     /// The folder for all of them; it is made, and must not hold a hierarchy.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Signs every zone with a new key, whose trust anchor is in anchors.key. Signatures of folders that were signed
-    /// so before are left out in any case.
-    #[arg(long)]
-    resign: bool,
 }
 
 /// Merges them.
@@ -42,9 +39,8 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));
         }
     }
-    let mut built = merge.finish();
-    let anchors = if arguments.resign { sign(&mut built)? } else { Vec::new() };
-    write_folder(&arguments.out, &built, &anchors)?;
+    let built = merge.finish();
+    write_folder(&arguments.out, &built)?;
     told::print(&built.report, false);
     Ok(true)
 }
@@ -63,5 +59,5 @@ fn read_zone(path: &Path, apex: &Name) -> Result<(Loaded, Vec<bool>), Box<dyn Er
 
 /// Whether a line ends with the mark; within quotes it is data.
 fn is_marked(line: &str) -> bool {
-    line.rsplit_once(super::build::MADE_MARK).is_some_and(|(_, why)| !why.contains('"'))
+    line.rsplit_once(hierarchy::MADE_MARK).is_some_and(|(_, why)| !why.contains('"'))
 }

@@ -55,7 +55,8 @@ const KEPT: &[&str] =
 /// The same of a load: its queries go as a file.
 const KEPT_OF_LOAD: &[&str] = &["queries", "dnsperf-text"];
 /// The same of a replay: it is done before the trace is divided.
-const KEPT_OF_REPLAY: &[&str] = &["trace", "speed", "rules", "limit", "from", "until", "format", "trace-port"];
+const KEPT_OF_REPLAY: &[&str] =
+    &["trace", "speed", "rules", "through", "limit", "from", "until", "format", "trace-port"];
 
 fn is_for_agents(kind: Kind, option: &str) -> bool {
     let own = if kind == Kind::Load { LOAD } else { REPLAY };

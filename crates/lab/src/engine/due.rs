@@ -35,7 +35,7 @@ impl Due {
         }
         match &plan.pace {
             Pace::Open(schedule) => {
-                let (index, count) = plan.part.worker(index, plan.worker_count);
+                let (index, count) = plan.place(index);
                 Self::Planned(Box::new(schedule.share(index, count).peekable()))
             }
             Pace::Closed { in_flight, duration } => Self::Filling {

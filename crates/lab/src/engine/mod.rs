@@ -24,7 +24,7 @@ mod lanes;
 mod quic;
 mod roster;
 pub(crate) mod stream;
-mod udp;
+pub(crate) mod udp;
 // TLS of the client's side.
 mod tls;
 // The loop of one thread; all threads begin together.
@@ -40,8 +40,8 @@ pub use collect::{Account, Outcome, Progress, Tail, run};
 pub use endpoint::{Endpoint, Habits};
 pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
-pub(crate) use system::lower_this_thread;
 pub use system::raise_open_files;
+pub(crate) use system::{lower_this_thread, tell_destinations};
 pub use tls::TlsPlan;
 pub use transport::Transport;
 
@@ -172,6 +172,11 @@ impl Plan {
             part: Part::default(),
             start: None,
         }
+    }
+
+    /// The place of a worker of this process among those of all, and how many places there are.
+    pub(crate) const fn place(&self, worker: usize) -> (usize, usize) {
+        self.part.worker(worker, self.worker_count)
     }
 
     /// How many queries this process is to send; `None` where that depends on answers or on chance alone.

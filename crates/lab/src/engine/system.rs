@@ -73,7 +73,7 @@ pub(super) fn enable_stamps(socket: &impl AsRawFd) -> io::Result<()> {
 }
 
 /// Asks the kernel to tell the address that each datagram was sent to, on a socket that is bound to none.
-pub(super) fn tell_destinations(socket: &impl AsRawFd, is_ipv6: bool) -> io::Result<()> {
+pub(crate) fn tell_destinations(socket: &impl AsRawFd, is_ipv6: bool) -> io::Result<()> {
     let on: libc::c_int = 1;
     let (level, name) =
         if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::IPPROTO_IP, libc::IP_PKTINFO) };

@@ -75,6 +75,7 @@ impl Worker {
     ) -> io::Result<Self> {
         let clock = Clock::provisional();
         let due = Due::new(plan, index, feed);
+        let (place, places) = plan.place(index);
         let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match (&due, &plan.pace) {
             (Due::Crowd(crowd), _) => (crowd.endpoints().into(), crowd.habits().into()),
             (_, Pace::Traced(replay)) => (replay.endpoints(index, plan.worker_count).into(), [plan.habits].into()),
@@ -87,10 +88,7 @@ impl Worker {
         Ok(Self {
             book: Book::new(plan, index, clock, &transports),
             due,
-            workload: {
-                let (index, count) = plan.part.worker(index, plan.worker_count);
-                plan.workload.share(index, count)
-            },
+            workload: plan.workload.share(place, places),
             clients,
             habits,
             give_up_ns: match &plan.pace {

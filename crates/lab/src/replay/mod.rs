@@ -39,6 +39,7 @@ pub(crate) use reader::Reading;
 
 use crate::engine::{Endpoint, Transport};
 use crate::limits::RUN_MAX;
+use crate::mutation::Spool;
 use crate::population::Server;
 use ::trace::mutate::{Plan, PlanError};
 use ::trace::{Options, TraceError};
@@ -89,6 +90,8 @@ pub struct Route {
 #[derive(Clone, Debug)]
 pub struct Replay {
     trace: PathBuf,
+    /// What a program made of the trace, which is read in its place.
+    spool: Option<Arc<Spool>>,
     reading: Options,
     selection: Selection,
     rules: Option<Arc<Plan>>,
@@ -138,7 +141,21 @@ impl Replay {
         let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (trace, survey) = (trace.to_owned(), Arc::new(survey));
         let rules = route.rules.clone();
-        Ok(Self { trace, reading, selection, rules, manner, survey, sources, endpoints })
+        Ok(Self { trace, spool: None, reading, selection, rules, manner, survey, sources, endpoints })
+    }
+
+    /// The same, of what a program made of this trace.
+    #[must_use]
+    pub fn out_of(mut self, spool: Spool, trace: &Path) -> Self {
+        spool.damaged().inspect(|reason| Arc::make_mut(&mut self.survey).damaged = Some((*reason).to_owned()));
+        self.spool = Some(Arc::new(spool));
+        trace.clone_into(&mut self.trace);
+        self
+    }
+
+    /// The file that is read.
+    fn read_from(&self) -> &Path {
+        self.spool.as_deref().map_or(&self.trace, Spool::path)
     }
 
     /// The file.

@@ -108,7 +108,7 @@ struct Outlet {
 
 impl Reader {
     fn read(mut self, loading: &Loading) -> Result<(), TraceError> {
-        let trace = ::trace::open(&self.replay.trace, &self.replay.reading)?;
+        let trace = ::trace::open(self.replay.read_from(), &self.replay.reading)?;
         let mut trace = Ordered::new(trace, self.replay.survey.is_sorted);
         // The first reading has tried them.
         let rules = self.replay.rules.as_deref();

@@ -180,7 +180,6 @@ impl fmt::Display for Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delay::{Loss, Rtt};
 
     fn found(came_back: u32, early: u32, excess_us: f64) -> Checked {
         let flat = |us| Quantiles { q1: us, median: us, q3: us, p99: us, max: us };
@@ -204,8 +203,7 @@ mod tests {
 
     #[test]
     fn only_what_is_not_as_asked_is_complained_of() {
-        let rtt = Rtt::Constant(Duration::from_millis(20));
-        let shape = Shape { rtt, jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false };
+        let shape = Shape::constant(Duration::from_millis(20));
         assert!(found(1_000, 0, 120.0).judge(&shape).is_empty());
         assert!(found(1_000, 1, 120.0).judge(&shape)[0].contains("sooner"));
         assert!(found(1_000, 0, 1_200.0).judge(&shape)[0].contains("later"));
@@ -221,7 +219,7 @@ mod tests {
     fn jitter_and_a_slow_rate_are_expected() {
         let rate = Some(Rate { bits: 64_000, queue_octets: 1_000 });
         let jitter = Duration::from_millis(2);
-        let shape = Shape { rtt: Rtt::Constant(jitter), jitter, loss: Loss::NONE, rate, reorder: false };
+        let shape = Shape { jitter, rate, ..Shape::constant(jitter) };
         // 60 octets take 7.5 ms at 64 kbit/s, each way; of jitter the half.
         assert_eq!(PROBE_OCTETS, 60);
         assert!((expected_excess_us(&shape) - 16_000.0).abs() < 1e-6);

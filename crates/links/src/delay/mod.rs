@@ -8,8 +8,8 @@ mod tests;
 pub use shape::{Loss, Rate, Rtt, Shape};
 
 use crate::limits::{HELD_OCTETS_MAX, HELD_PACKETS_MAX, SPARE_BUFFERS_MAX};
-use crate::random::{Random, mixed};
-use shape::key_of;
+use crate::random::Random;
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +24,7 @@ pub enum Direction {
 }
 
 /// What became of packets.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Counts {
     /// Packets that came in.
     pub packets: u64,
@@ -38,7 +38,7 @@ pub struct Counts {
     pub dropped_by_rate: u64,
     /// Packets for which the link itself had no room.
     pub dropped_by_room: u64,
-    /// Packets that are held now.
+    /// Packets that are held now; at the end, those that were on their way.
     pub held: u64,
     /// The most packets that were held at once.
     pub held_max: u64,
@@ -76,13 +76,13 @@ pub struct Line {
     octets_held: usize,
     arrivals: u64,
     /// Of each client with packets here: how many, and when the last goes out.
-    clients: HashMap<u64, (u32, u64)>,
+    clients: HashMap<IpAddr, (u32, u64)>,
     counts: Counts,
 }
 
 #[derive(Debug)]
 struct Held {
-    client: u64,
+    client: IpAddr,
     octets: Vec<u8>,
 }
 
@@ -90,7 +90,8 @@ impl Line {
     /// A direction that holds nothing. The seed of round trips is the same for both directions, that of losses is not.
     #[must_use]
     pub fn new(shape: Shape, direction: Direction, seed: u64) -> Self {
-        let random = Random::new(mixed(seed ^ (0xD1 + direction as u64)));
+        // No client has the address that this is a number of.
+        let random = Random::new(seed, direction as u128);
         Self {
             shape,
             direction,
@@ -137,7 +138,7 @@ impl Line {
         let one_way = self.shape.rtt.of(client, self.seed).as_nanos() as u64 / 2;
         let jitter = (self.shape.jitter.as_nanos() as u64 / 2) as f64;
         let added = if jitter > 0.0 { (self.random.share() * jitter) as u64 } else { 0 };
-        self.hold(key_of(client), octets, sent_ns + one_way + added);
+        self.hold(client, octets, sent_ns + one_way + added);
     }
 
     /// The next packet that is due, if one is.
@@ -204,7 +205,7 @@ impl Line {
         Some(self.free_at_ns)
     }
 
-    fn hold(&mut self, client: u64, octets: &[u8], mut at_ns: u64) {
+    fn hold(&mut self, client: IpAddr, octets: &[u8], mut at_ns: u64) {
         let (count, last_ns) = self.clients.entry(client).or_insert((0, 0));
         if !self.shape.reorder {
             at_ns = at_ns.max(*last_ns);

@@ -1,6 +1,6 @@
 //! What a link does to packets.
 
-use crate::random::{Random, mixed};
+use crate::random::Random;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -38,10 +38,14 @@ impl Rtt {
     /// The round trip of a client, no longer than [`crate::limits::RTT_MAX`].
     #[must_use]
     pub fn of(&self, client: IpAddr, seed: u64) -> Duration {
-        let mut random = Random::new(mixed(seed ^ key_of(client)));
+        let number = match client {
+            IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+            IpAddr::V6(address) => u128::from(address),
+        };
+        let mut random = Random::new(seed, number);
         let seconds = match self {
             Self::Constant(rtt) => return *rtt,
-            Self::List(list) => return list[(random.next() % list.len() as u64) as usize],
+            Self::List(list) => return list[random.below(list.len())],
             Self::Normal { mean, deviation } => mean.as_secs_f64() + deviation.as_secs_f64() * random.normal(),
             Self::Lognormal { median, sigma } => median.as_secs_f64() * (sigma * random.normal()).exp(),
             Self::Pareto { least, shape } => least.as_secs_f64() * (1.0 - random.share()).powf(-1.0 / shape),
@@ -95,14 +99,11 @@ pub struct Shape {
     pub reorder: bool,
 }
 
-/// A number for an address.
-pub(super) fn key_of(client: IpAddr) -> u64 {
-    match client {
-        IpAddr::V4(address) => u64::from(u32::from(address)),
-        IpAddr::V6(address) => {
-            let number = u128::from(address);
-            mixed((number >> 64) as u64) ^ number as u64
-        }
+impl Shape {
+    /// A round trip and nothing else.
+    #[must_use]
+    pub const fn constant(rtt: Duration) -> Self {
+        Self { rtt: Rtt::Constant(rtt), jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false }
     }
 }
 

@@ -6,13 +6,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn shape(rtt_ms: u64) -> Shape {
-    Shape {
-        rtt: Rtt::Constant(Duration::from_millis(rtt_ms)),
-        jitter: Duration::ZERO,
-        loss: Loss::NONE,
-        rate: None,
-        reorder: false,
-    }
+    Shape::constant(Duration::from_millis(rtt_ms))
 }
 
 /// An IPv4 packet of a client with a number in it.

@@ -156,7 +156,7 @@ pub fn address_of(index: usize, number: u16) -> [IpAddr; 2] {
     [Ipv4Addr::new(10, 100 + index, high, low).into(), six.into()]
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), String> {
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     let fits = (1..=NET_NAME_OCTETS_MAX).contains(&name.len());
     if fits && name.bytes().all(|octet| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-') {
         return Ok(());

@@ -2,7 +2,6 @@
 
 use aes::Aes128;
 use aes::cipher::{BlockEncrypt, KeyInit};
-use data_encoding::HEXLOWER_PERMISSIVE;
 use std::fmt;
 
 /// Octets of a block of AES.
@@ -23,19 +22,6 @@ impl Key {
     #[must_use]
     pub const fn new(octets: [u8; Self::OCTETS]) -> Self {
         Self(octets)
-    }
-
-    /// Reads 64 hexadecimal digits.
-    #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
-        let octets = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;
-        octets.try_into().ok().map(Self)
-    }
-
-    /// It as [`Key::from_text`] reads it.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        HEXLOWER_PERMISSIVE.encode(&self.0)
     }
 
     /// The cipher of the first half.
@@ -109,22 +95,20 @@ impl Cipher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use data_encoding::HEXLOWER;
 
     #[test]
     fn the_cipher_is_aes_128() {
         // FIPS 197, appendix C.1.
         let key: Block = std::array::from_fn(|at| at as u8);
         let plain: Block = std::array::from_fn(|at| (at * 0x11) as u8);
-        let expected = HEXLOWER_PERMISSIVE.decode(b"69c4e0d86a7b0430d8cdb78070b4c55a").unwrap();
+        let expected = HEXLOWER.decode(b"69c4e0d86a7b0430d8cdb78070b4c55a").unwrap();
         assert_eq!(Cipher::new(key).block(plain).as_slice(), expected);
     }
 
     #[test]
-    fn a_key_is_text_and_is_not_shown() {
-        let key = Key::new(std::array::from_fn(|at| at as u8));
-        assert_eq!(Key::from_text(&format!("{}\n", key.to_text())), Some(key.clone()));
-        assert_eq!((Key::from_text("00"), Key::from_text(&"0".repeat(63))), (None, None));
-        assert_eq!(format!("{key:?}"), "Key(..)");
+    fn a_key_is_not_shown() {
+        assert_eq!(format!("{:?}", Key::new([7; Key::OCTETS])), "Key(..)");
     }
 
     #[test]

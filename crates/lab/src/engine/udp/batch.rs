@@ -34,13 +34,15 @@ const SEGMENT_OCTETS_MAX: usize = 1_232;
 const RUN_OCTETS_MAX: usize = 61_440;
 
 /// Queries that go out together.
-pub(in crate::engine) struct Outgoing {
+pub(crate) struct Outgoing {
     octets: Vec<u8>,
     /// Where each message ends.
     ends: [usize; BATCH_COUNT],
     count: usize,
     /// To whom; on a connected socket nobody is named.
     destination: Option<SockAddr>,
+    /// To whom each message goes, where each has its own recipient; empty otherwise.
+    recipients: Vec<Option<SockAddr>>,
     /// From which address each message goes, where somebody is named.
     sources: [Option<IpAddr>; BATCH_COUNT],
     control: Vec<Control>,
@@ -54,9 +56,15 @@ impl Outgoing {
         Self { destination: Some(destination.into()), ..Self::new() }
     }
 
+    /// The same, with a recipient for each message.
+    pub(crate) fn to_each() -> Self {
+        Self { recipients: vec![None; BATCH_COUNT], ..Self::new() }
+    }
+
     pub(in crate::engine) fn new() -> Self {
         Self {
             destination: None,
+            recipients: Vec::new(),
             sources: [None; BATCH_COUNT],
             octets: memory(BATCH_COUNT * QUERY_OCTETS_MAX),
             ends: [0; BATCH_COUNT],
@@ -68,11 +76,11 @@ impl Outgoing {
         }
     }
 
-    pub(in crate::engine) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
 
-    pub(in crate::engine) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
@@ -85,8 +93,13 @@ impl Outgoing {
     }
 
     /// Has the newest message go from an address; the kernel chooses one where none is said.
-    pub(in crate::engine) fn go_from(&mut self, source: Option<IpAddr>) {
+    pub(crate) fn go_from(&mut self, source: Option<IpAddr>) {
         self.sources[self.count - 1] = source;
+    }
+
+    /// Has the newest message go to somebody, where each has its own recipient.
+    pub(crate) fn go_to(&mut self, recipient: SocketAddr) {
+        self.recipients[self.count - 1] = Some(recipient.into());
     }
 
     fn start(&self, index: usize) -> usize {
@@ -97,7 +110,7 @@ impl Outgoing {
     ///
     /// # Panics
     /// When the batch is full.
-    pub(in crate::engine) fn push(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> &mut [u8] {
+    pub(crate) fn push(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> &mut [u8] {
         assert!(self.count < BATCH_COUNT);
         let start = self.start(self.count);
         let slot = &mut self.octets[start..start + QUERY_OCTETS_MAX];
@@ -109,13 +122,13 @@ impl Outgoing {
 
     /// Sends from message `from` on; gives how many the kernel took. With `together` those of one length beside one
     /// another are given to it as one that it takes apart, where the socket is connected.
-    pub(in crate::engine) fn send(&mut self, socket: &UdpSocket, from: usize, together: bool) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, socket: &impl AsRawFd, from: usize, together: bool) -> io::Result<usize> {
         let mut runs = [0; BATCH_COUNT];
         let run_count = self.lay_out(from, together, &mut runs);
         let headers = &mut self.headers[..run_count];
         // SAFETY: each header points at its own iovec and control message, and the iovec at messages in a row, set by
         // `lay_out` just above with true lengths, all in memory of `self`, which is borrowed mutably until the call has
-        // returned; so is the one name that there may be, which the kernel only reads.
+        // returned; so are the names that there may be, which the kernel only reads.
         let count = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -133,7 +146,8 @@ impl Outgoing {
         let (mut at, mut run_count) = (from, 0);
         while at < self.count {
             let length = self.octets_of(at);
-            let run = if together && self.destination.is_none() { self.run_len(at, length) } else { 1 };
+            let is_connected = self.destination.is_none() && self.recipients.is_empty();
+            let run = if together && is_connected { self.run_len(at, length) } else { 1 };
             let start = self.start(at);
             let messages = &mut self.octets[start..self.ends[at + run - 1]];
             self.iovecs[run_count] = libc::iovec { iov_base: messages.as_mut_ptr().cast(), iov_len: messages.len() };
@@ -141,7 +155,8 @@ impl Outgoing {
             header.msg_iov = &raw mut self.iovecs[run_count];
             header.msg_iovlen = 1;
             (header.msg_control, header.msg_controllen) = (std::ptr::null_mut(), 0);
-            if let Some(destination) = &self.destination {
+            let recipient = self.recipients.get(at).and_then(Option::as_ref);
+            if let Some(destination) = recipient.or(self.destination.as_ref()) {
                 header.msg_name = destination.as_ptr().cast_mut().cast();
                 header.msg_namelen = destination.len();
                 if let Some(source) = self.sources[at] {
@@ -239,7 +254,7 @@ fn address_of(name: &Name) -> Option<SocketAddr> {
 }
 
 /// Datagrams that came in together.
-pub(in crate::engine) struct Incoming {
+pub(crate) struct Incoming {
     octets: Vec<u8>,
     /// Octets of each datagram that are kept.
     octets_kept: usize,
@@ -256,7 +271,7 @@ impl Incoming {
     }
 
     /// With room for so many octets of each datagram.
-    pub(in crate::engine) fn keeping(octets_kept: usize) -> Self {
+    pub(crate) fn keeping(octets_kept: usize) -> Self {
         Self {
             octets: memory(BATCH_COUNT * (octets_kept + SLOT_OCTETS_APART)),
             octets_kept,
@@ -269,12 +284,12 @@ impl Incoming {
     }
 
     /// With the sender of each datagram.
-    pub(in crate::engine) fn with_senders(self) -> Self {
+    pub(crate) fn with_senders(self) -> Self {
         Self { names: vec![Name([0; NAME_OCTETS]); BATCH_COUNT], ..self }
     }
 
     /// Takes what waits, without waiting; gives how many.
-    pub(in crate::engine) fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         for index in 0..BATCH_COUNT {
             let slot = &mut self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..self.octets_kept];
             self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
@@ -313,18 +328,18 @@ impl Incoming {
     }
 
     /// Datagram `index` of the last [`Incoming::receive`], as far as it is kept.
-    pub(in crate::engine) fn message(&self, index: usize) -> &[u8] {
+    pub(crate) fn message(&self, index: usize) -> &[u8] {
         let length = (self.headers[index].msg_len as usize).min(self.octets_kept);
         &self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..length]
     }
 
     /// Who sent it, where that is asked for.
-    pub(in crate::engine) fn sender(&self, index: usize) -> Option<SocketAddr> {
+    pub(crate) fn sender(&self, index: usize) -> Option<SocketAddr> {
         address_of(self.names.get(index)?)
     }
 
     /// The address that it was sent to, where the socket is to tell that.
-    pub(in crate::engine) fn destination(&self, index: usize) -> Option<IpAddr> {
+    pub(crate) fn destination(&self, index: usize) -> Option<IpAddr> {
         let length = self.headers[index].msg_hdr.msg_controllen;
         destination_of(self.control[index].0.get(..length.min(CONTROL_OCTETS))?)
     }
@@ -425,6 +440,30 @@ mod tests {
         assert_eq!(answers.send(&far, 0, false).unwrap(), 1);
         let [(octets, sender, to)] = &take(&near, 1)[..] else { panic!("no answer") };
         assert_eq!((&octets[..], *sender, *to), (&[9][..], Some(server), Some(sources[3])));
+    }
+
+    #[test]
+    fn each_message_has_its_own_recipient_where_that_is_wanted() {
+        let far: Vec<_> = (0..2).map(|_| socket(Ipv4Addr::LOCALHOST.into())).collect();
+        let near = socket(Ipv4Addr::UNSPECIFIED.into());
+        let mut outgoing = Outgoing::to_each();
+        for round in 0..2 {
+            for (index, far) in far.iter().enumerate() {
+                outgoing.push(|slot| {
+                    slot[..2].copy_from_slice(&[round, index as u8]);
+                    2
+                });
+                outgoing.go_from(Some(Ipv4Addr::new(127, 0, 0, 9).into()));
+                outgoing.go_to(far.local_addr().unwrap());
+            }
+        }
+        assert_eq!(outgoing.send(&near, 0, true).unwrap(), 4);
+        for (index, far) in far.iter().enumerate() {
+            let came = take(far, 2);
+            let octets: Vec<_> = came.iter().map(|(octets, ..)| octets.clone()).collect();
+            assert_eq!(octets, [[0, index as u8], [1, index as u8]]);
+            assert!(came.iter().all(|(_, sender, _)| sender.unwrap().ip() == Ipv4Addr::new(127, 0, 0, 9)));
+        }
     }
 
     #[test]

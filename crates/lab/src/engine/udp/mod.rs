@@ -1,7 +1,7 @@
 //! Datagrams: a few connected sockets that queries take turns on; or, where sources are told apart, one socket for all
 //! of them with an address each, or a socket for each.
 
-pub(super) mod batch;
+pub(crate) mod batch;
 pub(super) mod channel;
 // What comes from elsewhere.
 mod witness;

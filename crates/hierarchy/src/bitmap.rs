@@ -5,7 +5,7 @@ use wire::name::NameRef;
 use wire::number::Rtype;
 
 /// Appends them.
-pub(super) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
+pub(crate) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
     let mut windows: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
     for Rtype(number) in types {
         let [window, low] = number.to_be_bytes();
@@ -22,7 +22,7 @@ pub(super) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
 }
 
 /// Whether the rdata of an NSEC lists a type.
-pub(super) fn has(rdata: &[u8], rtype: Rtype) -> bool {
+pub(crate) fn has(rdata: &[u8], rtype: Rtype) -> bool {
     let [wanted, low] = rtype.0.to_be_bytes();
     let mut rest = NameRef::split_from(rdata).map_or(&[][..], |(_, bitmap)| bitmap);
     while let [window, len, behind @ ..] = rest {

@@ -1,0 +1,125 @@
+//! Octets to octets: the server at an address, out of all that there are.
+
+use super::directory::Directory;
+use super::tally::{Noted, Tally};
+use crate::limits::DATAGRAM_OCTETS_MAX;
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::compose::{Composer, EdnsOut};
+use wire::name::Name;
+use wire::number::{Opcode, Rcode};
+use wire::parse::{Parsed, Reject, Request, parse_request};
+use zone::answer::{AnswerContext, Chaos, Servable, Transport, answer_from, put_off};
+use zone::set::ZoneReader;
+
+/// A message that came to a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'m> {
+    /// When, by the caller's clock.
+    pub at_ns: u64,
+    /// The address that it was sent to.
+    pub server: IpAddr,
+    /// Over what.
+    pub transport: Transport,
+    /// The message.
+    pub octets: &'m [u8],
+}
+
+/// Answers for every server of a hierarchy, on one thread.
+pub struct Emulator {
+    reader: ZoneReader,
+    directory: Arc<Directory>,
+    tally: Tally,
+}
+
+impl Emulator {
+    pub(super) fn new(reader: ZoneReader, directory: Arc<Directory>, keeps_upstream: bool) -> Self {
+        Self { reader, directory, tally: Tally::new(keeps_upstream) }
+    }
+
+    /// Writes the answer to a message, and gives its octets; 0 if there is none.
+    ///
+    /// An address that no zone names refuses all queries, as does a server that has no zone with the name.
+    pub fn answer(&mut self, asked: &Asked<'_>, out: &mut [u8]) -> usize {
+        match parse_request(asked.octets) {
+            Parsed::Drop(_) => {
+                self.tally.other_count += 1;
+                0
+            }
+            Parsed::Reject(reject) => {
+                self.tally.other_count += 1;
+                compose_reject(&reject, out)
+            }
+            Parsed::Request(request) if request.header.opcode != Opcode::QUERY => {
+                self.tally.other_count += 1;
+                put_off(&request, &context(asked.transport), Rcode::NOTIMP, false, out)
+            }
+            Parsed::Request(request) => self.answer_query(asked, &request, out),
+        }
+    }
+
+    fn answer_query(&mut self, asked: &Asked<'_>, request: &Request<'_>, out: &mut [u8]) -> usize {
+        let set = self.reader.pin();
+        let server = self.directory.server(asked.server);
+        let found = request.question.as_ref().and_then(|question| {
+            server.and_then(|server| self.directory.zone_for(set, server, question.qname, question.qtype))
+        });
+        let (zone, number) = found.map_or((None, None), |found| (Some(found.zone), Some(found.number)));
+        let answered = answer_from(zone, request, &context(asked.transport), out);
+        let (name, rtype) = match &request.question {
+            Some(question) => (question.qname.to_name(), question.qtype),
+            // A query for a cookie alone.
+            None => (Name::root(), Default::default()),
+        };
+        let (at_ns, address, transport) = (asked.at_ns, asked.server, asked.transport);
+        let answered_at = Noted { at_ns, address, transport, name, rtype, server, zone: number, answered: &answered };
+        self.tally.note(answered_at);
+        answered.len
+    }
+
+    /// To be called before the thread waits.
+    pub fn offline(&mut self) {
+        self.reader.offline();
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// As a plain server with the sizes of most: no cookies, no identifier, nothing that differs from one answer to the
+/// next.
+fn context(transport: Transport) -> AnswerContext<'static> {
+    AnswerContext {
+        transport,
+        udp_octets_max: DATAGRAM_OCTETS_MAX,
+        payload: DATAGRAM_OCTETS_MAX,
+        nsid: None,
+        cookie: None,
+        keepalive: None,
+        padding_block: 0,
+        chaos: Chaos { id_server: None, version: None },
+        zone_state: &|_| Servable::Ready,
+        tsig_reserve: 0,
+    }
+}
+
+/// The response to what is no request.
+fn compose_reject(reject: &Reject<'_>, out: &mut [u8]) -> usize {
+    let mut composer = Composer::new(out, usize::MAX);
+    let edns = reject.edns.map(|edns| EdnsOut {
+        payload: DATAGRAM_OCTETS_MAX,
+        dnssec_ok: edns.dnssec_ok,
+        ..EdnsOut::default()
+    });
+    if let Some(edns) = &edns {
+        composer.reserve(edns.octet_count());
+    }
+    composer.start_reject(reject);
+    composer.finish(edns.as_ref())
+}
+
+#[cfg(test)]
+mod tests;

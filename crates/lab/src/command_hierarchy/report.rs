@@ -1,0 +1,123 @@
+//! What a run tells: who was asked what, in words and as files.
+
+use super::ask::Asked;
+use hierarchy::serve::{Directory, Tally, Told, Transport, Upstream};
+use serde::Serialize;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+/// Zones, and addresses that no zone names, that are told in words.
+const SHOWN_MAX: usize = 10;
+
+/// What JSON holds.
+#[derive(Serialize)]
+pub(super) struct Report {
+    zone_count: usize,
+    address_count: usize,
+    load_s: f64,
+    /// What servers were asked.
+    upstream: Told,
+    /// What the resolver was asked here, question by question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<Asked>,
+}
+
+impl Report {
+    pub(super) fn new(directory: &Directory, load_s: f64, tally: &Tally, asked: Option<Asked>) -> Self {
+        let (zone_count, address_count) = (directory.zone_count(), directory.server_count());
+        Self { zone_count, address_count, load_s, upstream: Told::new(tally, directory), asked }
+    }
+
+    /// In words.
+    pub(super) fn text(&self) -> String {
+        let told = &self.upstream;
+        let kinds: Vec<String> = told.answers.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let mut text = format!(
+            "{} queries to servers, {} of them over TCP, {} truncated: {}\n",
+            told.queries,
+            told.over_tcp,
+            told.truncated,
+            if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
+        );
+        let mut line = |words: std::fmt::Arguments<'_>| {
+            let _written = writeln!(text, "{words}");
+        };
+        for zone in told.zones.iter().take(SHOWN_MAX) {
+            line(format_args!("  {:>8}  {}", zone.queries, zone.zone));
+        }
+        if told.zones.len() > SHOWN_MAX {
+            line(format_args!("  and {} zones more", told.zones.len() - SHOWN_MAX));
+        }
+        if told.names_elsewhere > 0 {
+            line(format_args!("{} for names that no zone of the server asked has: REFUSED", told.names_elsewhere));
+        }
+        if told.to_unnamed_addresses > 0 {
+            line(format_args!("{} to addresses that no zone names: REFUSED", told.to_unnamed_addresses));
+        }
+        for stranger in told.unnamed_addresses.iter().take(SHOWN_MAX) {
+            let (count, address, name, rtype) = (stranger.queries, stranger.address, &stranger.name, &stranger.rtype);
+            line(format_args!("  {count:>8}  {address}, first for {name} {rtype}"));
+        }
+        if told.unnamed_addresses.len() > SHOWN_MAX {
+            line(format_args!("  and {} addresses more", told.unnamed_addresses.len() - SHOWN_MAX));
+        }
+        if let Some(asked) = &self.asked {
+            line(format_args!(
+                "{} questions to the resolver, {} unanswered: {:.1} queries upstream for each, {:.1} for each zone cut",
+                asked.questions, asked.unanswered, asked.upstream_per_question, asked.upstream_per_cut
+            ));
+            if let Some(later) = asked.upstream_per_later_question {
+                line(format_args!("{later:.1} for each but the first, before which the resolver knew no server"));
+            }
+        }
+        text
+    }
+
+    /// As JSON where it is wanted, and with each query into a folder.
+    pub(super) fn write(
+        &self,
+        json: Option<&Path>,
+        out: Option<&Path>,
+        tally: &Tally,
+        directory: &Directory,
+    ) -> Result<(), Box<dyn Error>> {
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        let put = |path: &Path| fs::write(path, &text).map_err(|error| format!("{}: {error}", path.display()));
+        match json {
+            Some(path) if path.as_os_str() == "-" => print!("{text}"),
+            Some(path) => put(path)?,
+            None => {}
+        }
+        if let Some(folder) = out {
+            put(&folder.join("report.json"))?;
+            let path = folder.join("upstream.txt");
+            write_upstream(&path, tally, directory).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A line for each query, its fields apart by tabs.
+fn write_upstream(path: &Path, tally: &Tally, directory: &Directory) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "seconds\tserver\ttransport\tname\ttype\tzone\tanswer")?;
+    for upstream in &tally.upstream {
+        let Upstream { at_ns, server, transport, name, rtype, zone, kind } = upstream;
+        let transport = match transport {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+        };
+        let zone = zone.map_or_else(|| "-".to_owned(), |zone| directory.apex(zone).to_string());
+        let (seconds, kind) = (*at_ns as f64 / 1e9, kind.label());
+        let mut rtype_text = String::new();
+        zone::text::print_rtype(*rtype, &mut rtype_text);
+        writeln!(file, "{seconds:.6}\t{server}\t{transport}\t{name}\t{rtype_text}\t{zone}\t{kind}")?;
+    }
+    if tally.upstream_beyond_count > 0 {
+        writeln!(file, "# {} queries more", tally.upstream_beyond_count)?;
+    }
+    file.flush()
+}

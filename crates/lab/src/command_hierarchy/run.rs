@@ -1,0 +1,147 @@
+//! A hierarchy that answers, a resolver if one is wanted, and a program.
+
+use super::ask::{self, Asked, Question};
+use super::profile::Profile;
+use super::report::Report;
+use super::resolver::RunningResolver;
+use super::{RunArguments, Settings};
+use crate::command_net::program::Running;
+use crate::command_net::{name_of, removed};
+use hierarchy::serve::{Directory, Emulation};
+use lab::emulation::Emulated;
+use lab::limits::EMULATED_THREADS_MAX;
+use links::Pair;
+use std::cell::RefCell;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Instant;
+
+/// What the hierarchy needs while something runs in it.
+struct Stage<'s> {
+    arguments: &'s RunArguments,
+    pair: Pair,
+    emulated: Emulated,
+    directory: &'s Directory,
+    stops: &'s dyn Fn() -> u8,
+}
+
+/// Loads, serves, runs, removes, reports; gives the exit code of the program.
+pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    check(arguments)?;
+    let questions = arguments.ask.as_deref().map(ask::read).transpose()?;
+    let out = Out::new(arguments)?;
+    let profile = arguments.resolver.map(|resolver| Profile::new(resolver, &arguments.settings, &out.resolver()));
+    let profile = profile.transpose()?;
+    removed()?;
+    let start = Instant::now();
+    let emulation = Emulation::load(&arguments.folder)?;
+    let directory: &Directory = emulation.directory();
+    let load_s = start.elapsed().as_secs_f64();
+    eprintln!("{} zones at {} addresses, read in {load_s:.1} s", directory.zone_count(), directory.server_count());
+
+    let pair = Pair::make(&name_of(std::process::id()))?;
+    let keeps_upstream = arguments.out.is_some();
+    let emulators = (0..arguments.threads).map(|_| emulation.emulator(keeps_upstream)).collect();
+    let has_ipv6 = pair.has_ipv6();
+    let emulated = pair.all().inside(|| Emulated::start(emulators, has_ipv6))?;
+    let stage = Stage { arguments, pair, emulated, directory, stops };
+    let done = stage.play(profile.as_ref(), questions.as_deref(), &out);
+    let Stage { pair, emulated, .. } = stage;
+    drop(pair);
+    let tally = emulated.finish()?;
+    let (code, asked) = match done {
+        Ok((code, asked)) => (Ok(code), asked),
+        Err(error) => (Err(error), None),
+    };
+    // What was asked until then may tell why it failed.
+    let report = Report::new(directory, load_s, &tally, asked);
+    eprint!("{}", report.text());
+    report.write(arguments.json.as_deref(), arguments.out.as_deref(), &tally, directory)?;
+    code
+}
+
+fn check(arguments: &RunArguments) -> Result<(), String> {
+    let Settings { anchor, minimisation, ipv4_only, own_hints, .. } = &arguments.settings;
+    let has_settings = anchor.is_some() || minimisation.is_some() || *ipv4_only || *own_hints;
+    if arguments.resolver.is_none() && has_settings {
+        return Err(
+            "--anchor, --minimisation, --ipv4-only and --own-hints are for a resolver: name one with --resolver"
+                .to_owned(),
+        );
+    }
+    if !(1..=EMULATED_THREADS_MAX).contains(&arguments.threads) {
+        return Err(format!("--threads {}: 1 to {EMULATED_THREADS_MAX}", arguments.threads));
+    }
+    Ok(())
+}
+
+impl Stage<'_> {
+    /// Runs what was asked for, resolver first.
+    fn play(
+        &self,
+        profile: Option<&Profile>,
+        questions: Option<&[Question]>,
+        out: &Out,
+    ) -> Result<(ExitCode, Option<Asked>), Box<dyn Error>> {
+        let near = self.pair.near();
+        let log = out.resolver().join("resolver.log");
+        let resolver = profile.map(|profile| RunningResolver::start(near, profile, log, self.stops)).transpose()?;
+        let resolver = RefCell::new(resolver);
+        let is_well = || -> Result<(), String> {
+            if !self.emulated.is_alive() {
+                return Err("the servers of the hierarchy failed; the program was ended".into());
+            }
+            resolver.borrow_mut().as_mut().map_or(Ok(()), RunningResolver::check)
+        };
+        let asked = questions.map(|questions| {
+            let asked = ask::ask_all(questions, near, &self.emulated, self.directory, self.stops);
+            is_well().map_err(Box::<dyn Error>::from).and(asked)
+        });
+        let asked = asked.transpose()?;
+        let words = &self.arguments.command;
+        let code = match words.split_first() {
+            Some((program, words)) if (self.stops)() == 0 => {
+                let mut command = near.command(program);
+                command.args(words).stdin(Stdio::inherit());
+                Running::start(command)?.wait(self.stops, &is_well)?
+            }
+            Some(_) => ExitCode::from(130),
+            None if (self.stops)() > 0 => ExitCode::from(130),
+            None => ExitCode::SUCCESS,
+        };
+        Ok((code, asked))
+    }
+}
+
+/// Where files of this run go.
+struct Out {
+    folder: PathBuf,
+    /// It is nobody's, and goes with this.
+    is_temporary: bool,
+}
+
+impl Out {
+    fn new(arguments: &RunArguments) -> Result<Self, Box<dyn Error>> {
+        let (folder, is_temporary) = match &arguments.out {
+            Some(folder) => (folder.clone(), false),
+            None => (std::env::temp_dir().join(format!("catlab-hierarchy-{}", std::process::id())), true),
+        };
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { folder, is_temporary })
+    }
+
+    /// The resolver's own.
+    fn resolver(&self) -> PathBuf {
+        self.folder.join("resolver")
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // What stays in the system's temporary folder harms nobody.
+            let _removed = std::fs::remove_dir_all(Path::new(&self.folder));
+        }
+    }
+}

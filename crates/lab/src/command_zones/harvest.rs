@@ -1,0 +1,139 @@
+//! `catlab zones harvest`: each question once through a cold resolver, and what it asks others as a capture.
+
+use crate::command_trace::{ReadArguments, open_or_queries, read, tell_lost};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::harvest::{Asked, PacketFile, Questions, ask};
+use links::Tap;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wire::number::Rcode;
+
+/// Ends `--help`.
+pub(super) const EXAMPLES: &str = "Examples:
+  catlab zones harvest queries.txt --resolver 127.0.0.1:5300 --out upstream.pcap
+  catlab zones harvest day.pcap.xz --resolver 192.168.1.5 --interface eth0 --out upstream.pcap
+  catlab zones build upstream.pcap --out zones
+
+Run it where the resolver runs: what it asks others, and hears from them at port 53, is what is captured; that takes
+CAP_NET_RAW. Its cache should be empty, or zones will be missing: a resolver that was just started has nothing in it.
+Exit code 0: every question was settled; 1: some had no answer, or packets were lost; 2: it cannot be done.";
+
+/// How often the capture looks whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Args)]
+pub(crate) struct HarvestArguments {
+    /// Queries: any trace that `catlab trace` reads, or a file of `NAME TYPE` lines. Each question is asked once.
+    queries: PathBuf,
+    /// The resolver, with or without a port.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = resolver)]
+    resolver: SocketAddr,
+    /// The capture, as a pcap file.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Capture at this interface alone.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Questions that wait at one time.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    in_flight: u16,
+    /// How long an answer may take before the question is asked again, twice at most.
+    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
+    timeout: Duration,
+    /// How long the resolver may go on asking for itself after the last answer.
+    #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
+    settle: Duration,
+    #[command(flatten)]
+    read: ReadArguments,
+}
+
+fn resolver(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+    address
+        .or_else(|_| text.parse())
+        .map_err(|_| format!("{text} is no address: 127.0.0.1, 127.0.0.1:5300 or [::1]:53"))
+}
+
+/// Harvests; false when something is missing in what was harvested.
+pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> Result<bool, Box<dyn Error>> {
+    let path = &arguments.queries;
+    let mut questions = Questions::default();
+    let mut reader = open_or_queries(path, &arguments.read)?;
+    let is_whole = read(path, &mut reader, |message| {
+        if !message.is_response() {
+            questions.add(message.octets);
+        }
+        Ok(true)
+    })?;
+    tell_lost(path, &reader);
+    if questions.list().is_empty() {
+        return Err(format!("{}: no question in it", path.display()).into());
+    }
+    let tap =
+        Tap::open(arguments.interface.as_deref()).map_err(|error| format!("capturing: {error} (CAP_NET_RAW?)"))?;
+    let out = PacketFile::create(&arguments.out, arguments.resolver);
+    let out = out.map_err(|error| format!("{}: {error}", arguments.out.display()))?;
+    let is_over = AtomicBool::new(false);
+    let (asked, captured) = std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| capture(tap, out, &is_over));
+        let asked = all(arguments, &questions, stops);
+        std::thread::sleep(arguments.settle);
+        is_over.store(true, Ordering::Relaxed);
+        (asked, capturing.join())
+    });
+    let (packets, lost) =
+        captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("capturing: {error}"))?;
+    let asked = asked.map_err(|error| format!("{}: {error}", arguments.resolver))?;
+    tell(&questions, &asked, packets, lost);
+    let unsettled = questions.list().len() as u64 - asked.count() + asked.unanswered;
+    Ok(is_whole && unsettled == 0 && lost == 0)
+}
+
+fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> u8) -> std::io::Result<Asked> {
+    let template = "{bar:40} {human_pos} of {human_len} questions, {eta} to go";
+    let style = ProgressStyle::with_template(template).expect("a template");
+    let bar = ProgressBar::new(questions.list().len() as u64).with_style(style);
+    let each = |asked: &Asked| {
+        bar.set_position(asked.count());
+        stops() == 0
+    };
+    let in_flight = usize::from(arguments.in_flight);
+    let asked = ask(arguments.resolver, questions.list(), in_flight, arguments.timeout, each);
+    bar.finish_and_clear();
+    asked
+}
+
+/// Packets that were written, and those that were lost.
+fn capture(mut tap: Tap, mut out: PacketFile, is_over: &AtomicBool) -> std::io::Result<(u64, u32)> {
+    while !is_over.load(Ordering::Relaxed) {
+        if let Some(packet) = tap.next(LOOK)? {
+            out.add(packet.at, packet.octets)?;
+        }
+    }
+    let lost = tap.lost()?;
+    Ok((out.finish()?, lost))
+}
+
+fn tell(questions: &Questions, asked: &Asked, packets: u64, lost: u32) {
+    let said: Vec<String> =
+        asked.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
+    let list = questions.list().len();
+    println!("{list} questions: {}; {} without an answer", said.join(", "), asked.unanswered);
+    println!("{packets} packets between the resolver and servers");
+    if questions.without > 0 {
+        eprintln!("{} messages have no question of class IN, or ask for a transfer", questions.without);
+    }
+    if questions.beyond > 0 {
+        eprintln!(
+            "{} questions are too many: a harvest has {list} at most; harvest the rest by itself",
+            questions.beyond
+        );
+    }
+    if lost > 0 {
+        eprintln!("{lost} packets came faster than they were written: use fewer --in-flight");
+    }
+}

@@ -1,0 +1,131 @@
+//! `catlab zones sign`: a hierarchy signed anew, under a key of the laboratory.
+
+use super::build::refuse_hierarchy;
+use crate::key_file;
+use clap::Args;
+use hierarchy::sign::{Anchor, Validity, ZoneRecords, is_made_by_signing, sign};
+use hierarchy::{Folder, read_zone, write_zone};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::number::Rtype;
+use zone::{Record, text};
+
+/// Ends `--help`.
+pub(super) const EXAMPLES: &str = "Examples:
+  catlab zones sign tree --out signed
+  catlab zones sign tree --key lab.key --days 3650 --out signed
+  catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z17.t2 A +dnssec
+
+Each zone gets a key (Ed25519), signatures, a chain of NSEC records, and the DS records of the zones that it delegates;
+DNSSEC records that were there go. OUT/anchors.txt has the DS records that resolvers are to trust: Unbound reads it as
+its trust-anchor-file, --anchor of `catlab hierarchy` for every resolver.
+Exit code 0: all zones are signed; 2: it cannot be done.";
+
+/// Seconds of a day.
+const DAY: u64 = 86_400;
+/// How long before now signatures begin: clocks of machines differ.
+const EARLIER: u64 = 3_600;
+
+#[derive(Args)]
+pub(crate) struct SignArguments {
+    /// A folder that `catlab zones build` or `synth` made.
+    folder: PathBuf,
+    /// The folder for all of them; it is made, and must not hold a hierarchy.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    signing: Signing,
+}
+
+/// How zones are signed.
+#[derive(Args)]
+pub(super) struct Signing {
+    /// File of 64 hexadecimal digits that all keys come from; one that is not there is made, for its owner only.
+    /// Without it OUT/lab.key is made.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// How long signatures hold, from an hour ago on.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_650))]
+    days: u64,
+    /// When that is, in seconds since 1970; otherwise now.
+    #[arg(long, value_name = "SECONDS")]
+    now: Option<u32>,
+}
+
+/// Signs them.
+pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Error>> {
+    let out = &arguments.out;
+    refuse_hierarchy(out)?;
+    let folder = Folder::read(&arguments.folder)?;
+    let mut zones = Vec::with_capacity(folder.zones.len());
+    for entry in &folder.zones {
+        let loaded = read_zone(&arguments.folder, entry)?;
+        let records = loaded.records.iter().map(|record| record.to_record()).collect();
+        zones.push(ZoneRecords { apex: loaded.apex, records });
+    }
+    arguments.signing.sign(&mut zones, out)?;
+    for (zone, entry) in zones.iter().zip(&folder.zones) {
+        let head = format!("{}, signed by catlab: {} records", entry.name, zone.records.len());
+        write_zone(&out.join(&entry.file), &head, zone.records.iter().map(|record| (record, reason(record))))?;
+    }
+    folder.write(out)?;
+    Ok(true)
+}
+
+/// What the line of a record says that signing has made.
+pub(super) fn reason(record: &Record) -> Option<&'static str> {
+    is_made_by_signing(record.rtype).then_some("signed anew")
+}
+
+impl Signing {
+    /// Signs zones that are to be written into a folder, and writes there what resolvers are to trust.
+    pub(super) fn sign(&self, zones: &mut [ZoneRecords], out: &Path) -> Result<(), Box<dyn Error>> {
+        fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let path = self.key.clone().unwrap_or_else(|| out.join("lab.key"));
+        let key = key_file::read_or_make(&path, "with it the same zones have the same keys and signatures")?;
+        let now = match self.now {
+            Some(now) => now,
+            // Serial arithmetic: what comes after 2106 is as good (RFC 4034 3.1.5).
+            None => SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as u32,
+        };
+        let inception = now.wrapping_sub(EARLIER as u32);
+        let validity = Validity { inception, expiration: inception.wrapping_add((self.days * DAY) as u32) };
+        let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} zones")?;
+        let bar = ProgressBar::new(zones.len() as u64).with_style(style);
+        let trust = sign(zones, &key, validity, |count| bar.set_position(count as u64));
+        bar.finish_and_clear();
+        write_anchors(out, &trust.anchors)?;
+        let records: usize = zones.iter().map(|zone| zone.records.len()).sum();
+        println!("{} zones signed, {records} records; trust begins at {}", zones.len(), names(&trust.anchors));
+        for zone in &trust.undelegated {
+            eprintln!("{zone}: the zone above it does not delegate it: nothing leads to it, signed or not");
+        }
+        Ok(())
+    }
+}
+
+/// The first of them, and how many more.
+fn names(anchors: &[Anchor]) -> String {
+    const SHOWN: usize = 5;
+    let mut shown: Vec<String> = anchors.iter().take(SHOWN).map(|anchor| anchor.zone.to_string()).collect();
+    if anchors.len() > SHOWN {
+        shown.push(format!("{} more", anchors.len() - SHOWN));
+    }
+    shown.join(", ")
+}
+
+/// What resolvers are to trust, as records of a zone file.
+fn write_anchors(out: &Path, anchors: &[Anchor]) -> Result<(), Box<dyn Error>> {
+    let mut records = String::new();
+    for Anchor { zone, ds } in anchors {
+        let mut digest = String::new();
+        text::print_rdata(Rtype::DS, ds, &mut digest);
+        writeln!(records, "{zone} 3600 IN DS {digest}")?;
+    }
+    let path = out.join("anchors.txt");
+    Ok(fs::write(&path, records).map_err(|error| format!("{}: {error}", path.display()))?)
+}

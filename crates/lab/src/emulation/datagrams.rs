@@ -1,0 +1,84 @@
+//! Datagrams to any address of one family.
+
+use super::PORT;
+use crate::engine::tell_destinations;
+use crate::engine::udp::batch::{Incoming, Outgoing};
+use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, SOCKET_BUFFER_OCTETS};
+use hierarchy::serve::{Asked, Emulator, Transport};
+use mio::net::UdpSocket;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+pub(super) struct Datagrams {
+    pub(super) socket: UdpSocket,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    answer: Vec<u8>,
+}
+
+impl Datagrams {
+    pub(super) fn open(is_ipv6: bool) -> io::Result<Self> {
+        let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let address = SocketAddr::new(any, PORT);
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+        // As much as the system grants.
+        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
+        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+        if is_ipv6 {
+            socket.set_only_v6(true)?;
+            // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
+            socket.set_freebind_v6(true)?;
+        }
+        socket.set_reuse_port(true)?;
+        tell_destinations(&socket, is_ipv6)?;
+        socket.bind(&address.into())?;
+        Ok(Self {
+            socket: UdpSocket::from_std(socket.into()),
+            incoming: Incoming::keeping(QUERY_OCTETS_MAX).with_senders(),
+            outgoing: Outgoing::to_each(),
+            answer: vec![0; QUERY_OCTETS_MAX],
+        })
+    }
+
+    /// Answers all that waits.
+    pub(super) fn serve(&mut self, emulator: &mut Emulator, at_ns: u64) -> io::Result<()> {
+        loop {
+            let count = self.incoming.receive(&self.socket)?;
+            for index in 0..count {
+                let (sender, server) = (self.incoming.sender(index), self.incoming.destination(index));
+                let (Some(sender), Some(server)) = (sender, server) else { continue };
+                let octets = self.incoming.message(index);
+                let asked = Asked { at_ns, server, transport: Transport::Udp, octets };
+                let length = emulator.answer(&asked, &mut self.answer);
+                if length == 0 {
+                    continue;
+                }
+                let answer = &self.answer[..length];
+                self.outgoing.push(|slot| {
+                    slot[..length].copy_from_slice(answer);
+                    length
+                });
+                self.outgoing.go_from(Some(server));
+                self.outgoing.go_to(sender);
+            }
+            self.send();
+            if count < BATCH_COUNT {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends what is ready. What the kernel does not take is lost, as on any network.
+    fn send(&mut self) {
+        let mut next = 0;
+        while next < self.outgoing.count() {
+            match self.outgoing.send(&self.socket, next, false) {
+                Ok(count) => next += count.max(1),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => next += 1,
+            }
+        }
+        self.outgoing.clear();
+    }
+}

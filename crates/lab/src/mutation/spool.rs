@@ -1,0 +1,118 @@
+//! A trace that goes through rules and a program before it is sent: written down whole, so that the run waits for no
+//! program.
+
+use super::{Ended, Pipe, Through, ThroughError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fmt, io};
+use trace::mutate::{Mutator, Plan, PlanError};
+use trace::{Format, Message, Options, TraceError, Writer};
+
+/// What came out of the program, as a binary trace in the folder for temporary files. It goes when this does.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    damaged: Option<String>,
+}
+
+impl Spool {
+    /// Reads a trace, changes it by rules and sends it through a command of the shell.
+    ///
+    /// # Errors
+    /// [`SpoolError`], also when the program ends with another exit code than 0.
+    pub fn make(trace: &Path, reading: &Options, rules: Option<Plan>, command: &str) -> Result<Self, SpoolError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("catlab-through-{}-{number}.catrace", std::process::id()));
+        let mut mutator = rules.map(Mutator::new).transpose().map_err(SpoolError::Rules)?;
+        let mut reader = trace::open(trace, reading).map_err(|error| SpoolError::Trace(trace.to_owned(), error))?;
+        // From here on the file goes, whatever happens.
+        let mut spool = Self { path, damaged: None };
+        let written = |error: io::Error| SpoolError::File(std::env::temp_dir(), error);
+        let mut writer = Writer::create(&spool.path, Format::Binary).map_err(written)?;
+        let started = Through::start(command).map_err(|error| SpoolError::Program("sh".into(), error.to_string()))?;
+        let damaged = &mut spool.damaged;
+        let feed = |pipe: &mut Pipe| {
+            loop {
+                let message = match reader.next() {
+                    Ok(Some(message)) => message,
+                    Ok(None) => return Ok(()),
+                    Err(error) => {
+                        *damaged = Some(error.to_string());
+                        return Ok(());
+                    }
+                };
+                let goes_on = match &mut mutator {
+                    None => pipe.write(&message)?,
+                    Some(mutator) => mutator.apply(&message).map_or(Ok(true), |message| pipe.write(&message))?,
+                };
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+        };
+        let each = |message: &Message<'_>| writer.write(message).map_err(ThroughError::Writer);
+        let ran = started.run(feed, each);
+        let (Ended { status, command }, lines) = ran.map_err(|error| match error {
+            ThroughError::Writer(error) => written(error),
+            error => SpoolError::Program(command.to_owned(), error.to_string()),
+        })?;
+        if !status.success() {
+            return Err(SpoolError::Program(command, status.to_string()));
+        }
+        let lost = lines.tally().all_unread().filter(|(reason, _)| reason.is_loss());
+        let lost: Vec<_> = lost.map(|(reason, count)| format!("{count} {}", reason.meaning())).collect();
+        if !lost.is_empty() {
+            return Err(SpoolError::Program(command, format!("it wrote what is no line: {}", lost.join(", "))));
+        }
+        writer.finish().map_err(written)?;
+        Ok(spool)
+    }
+
+    /// The binary trace.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why the trace could not be read to its end, if so.
+    #[must_use]
+    pub fn damaged(&self) -> Option<&str> {
+        self.damaged.as_deref()
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // One that was not made need not go.
+        let _gone = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Why a trace did not go through.
+#[derive(Debug)]
+pub enum SpoolError {
+    /// It cannot be read.
+    Trace(PathBuf, TraceError),
+    /// Rules that cannot be carried out.
+    Rules(PlanError),
+    /// What comes out cannot be written, in this folder.
+    File(PathBuf, io::Error),
+    /// The program: how it ended, or what was wrong with what it wrote.
+    Program(String, String),
+}
+
+impl fmt::Display for SpoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Rules(error) => write!(f, "--rules: {error}"),
+            Self::File(folder, error) => {
+                write!(f, "{}: {error}; TMPDIR names another folder for what --through writes", folder.display())
+            }
+            Self::Program(command, reason) => write!(f, "--through {command}: {reason}; nothing was sent"),
+        }
+    }
+}
+
+impl std::error::Error for SpoolError {}

@@ -1,0 +1,172 @@
+//! A run with what its user may see of it meanwhile and has of it afterwards: what `catlab load` and `catlab replay`
+//! have in common.
+
+use crate::arguments::parse_duration;
+use clap::Args;
+use lab::engine::{self, Outcome, Plan, Progress};
+use lab::limits::MONITOR_INTERVAL_MIN;
+use lab::live::{Events, Exporter, Live, Marks, View};
+use lab::monitor::Monitor;
+use lab::per_query::PerQuery;
+use lab::report::folder::WriteError;
+use lab::report::{Patience, Recording, Rules, Summary, outline};
+use std::error::Error;
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+#[derive(Args)]
+pub(crate) struct Watching {
+    /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Also one row for each query, in DIR/queries.parquet, when it was planned, when it went out and what came back:
+    /// written while the run goes on, which costs CPU. Rows that cannot be written in time are counted.
+    #[arg(long, requires = "out")]
+    parquet: bool,
+    /// Say nothing while it runs.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Each second as a line of JSON on standard output.
+    #[arg(long)]
+    json_events: bool,
+    /// Serve the run so far as Prometheus metrics at this address.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prometheus: Option<SocketAddr>,
+    /// After the run: wait until these metrics have been read once more, but not for longer.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, requires = "prometheus")]
+    prometheus_wait: Duration,
+    /// Lines that are appended to this file meanwhile (fault, reload, update or note, then a text) are marks on every
+    /// axis of time.
+    #[arg(long, value_name = "FILE")]
+    marks: Option<PathBuf>,
+    /// Read these each interval, on the clock of the run: pid:4711 with what it started, cgroup:/NAME with the groups
+    /// below it, or http://ADDRESS:PORT/metrics (an address: names are not resolved).
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
+    monitor: Vec<String>,
+    /// How often they are read.
+    #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
+    monitor_interval: Duration,
+}
+
+/// A run that is over.
+pub(crate) struct Watched {
+    pub(crate) outcome: Outcome,
+    pub(crate) summary: Summary,
+    pub(crate) recording: Recording,
+    live: Live,
+    rows: Option<WriteError>,
+}
+
+impl Watching {
+    /// The folder of the run, if there is to be one.
+    pub(crate) fn out(&self) -> Option<&Path> {
+        self.out.as_deref()
+    }
+
+    /// Makes that folder, before anything is sent for it.
+    ///
+    /// # Errors
+    /// The system's, with its path.
+    pub(crate) fn make_folder(&self) -> Result<(), String> {
+        let Some(out) = &self.out else { return Ok(()) };
+        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))
+    }
+
+    /// Carries a plan out, and shows how it goes. What `ended` adds to the summary counts in the verdict.
+    ///
+    /// # Errors
+    /// When something of this machine does not let it begin. What fails later is in the result.
+    pub(crate) fn carry_out(
+        &self,
+        plan: &mut Plan,
+        rules: Rules,
+        ended: impl FnOnce(&Outcome, &mut Summary),
+        stops: &dyn Fn() -> u8,
+    ) -> Result<Watched, Box<dyn Error>> {
+        let per_query = self.out().filter(|_| self.parquet).map(PerQuery::create).transpose()?;
+        plan.per_query = per_query.as_ref().map(PerQuery::spool);
+        let mut live = self.live(plan.pace.duration(), rules)?;
+        let monitor = self.watch()?;
+        let mut marks = self.marks.as_deref().map(open_marks).transpose()?;
+        let began = Instant::now();
+        let outcome = engine::run(plan, |progress| {
+            if let Progress::Second { index, second, total } = progress {
+                live.second(index, second, total);
+            }
+            for (when, line) in marks.as_mut().map(Marks::poll).unwrap_or_default() {
+                live.note(when.saturating_duration_since(began), line);
+            }
+            stops()
+        });
+        plan.per_query = None;
+        let (outcome, per_query) = PerQuery::of_run(per_query, outcome)?;
+        let mut summary = Summary::new(plan, &outcome, &rules);
+        ended(&outcome, &mut summary);
+        // A disk that is full stops neither the run nor the summary.
+        let rows = per_query.map(|per_query| per_query.finish(outcome.started, plan.timeout, &summary.validity));
+        live.finish(&outcome.total, &summary.validity);
+        let rows = match rows.transpose() {
+            Ok(rows) => {
+                summary.per_query = rows;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let mut recording = Recording { patience: Patience::of(plan), ..Recording::of(&outcome, plan.timeout) };
+        recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
+        recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
+        Ok(Watched { outcome, summary, recording, live, rows })
+    }
+
+    /// Prints how it went, after what comes `before` that; standard output is the events' alone when they are wanted.
+    pub(crate) fn tell(&self, summary: &Summary, before: Option<String>) {
+        if self.json_events {
+            eprint!("{}", outline(summary));
+            return;
+        }
+        if let Some(before) = before {
+            println!("{before}");
+        }
+        print!("{}", outline(summary));
+    }
+
+    /// Waits for who reads the metrics; gives what went wrong in a run that was measured all the same.
+    ///
+    /// # Errors
+    /// The rows of the queries could not be written, or no server was reached.
+    pub(crate) fn end(&self, watched: Watched, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Error>> {
+        watched.live.wait_for_reader(self.prometheus_wait, stops);
+        if let Some(error) = watched.rows {
+            return Err(error.into());
+        }
+        watched.outcome.failure.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn live(&self, planned: Duration, rules: Rules) -> Result<Live, String> {
+        let events = self.json_events.then(|| Events::new(Box::new(io::stdout())));
+        let exporter = match self.prometheus {
+            Some(address) => {
+                let exporter = Exporter::start(address).map_err(|error| format!("--prometheus {address}: {error}"))?;
+                eprintln!("metrics at http://{}/metrics", exporter.address());
+                Some(exporter)
+            }
+            None => None,
+        };
+        let view = (!self.quiet).then(|| View::new(io::stderr().is_terminal(), planned));
+        Ok(Live::new(view, events, exporter, rules))
+    }
+
+    fn watch(&self) -> Result<Option<Monitor>, Box<dyn Error>> {
+        if self.monitor.is_empty() {
+            return Ok(None);
+        }
+        let sources = self.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
+        Ok(Some(Monitor::start(sources, self.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
+    }
+}
+
+fn open_marks(path: &Path) -> Result<Marks, String> {
+    Marks::open(path).map_err(|error| format!("--marks {}: {error}", path.display()))
+}

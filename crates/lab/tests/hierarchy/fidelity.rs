@@ -1,0 +1,232 @@
+//! What a resolver asks one process that stands for all servers is what it asks servers that are apart: twelve zones,
+//! each with an NSD of its own at its own address. Both are seen by the same capture.
+
+use crate::support::Folder;
+use crate::{CATLAB, can_make, has_program, synthesized, until};
+use hierarchy::Folder as Hierarchy;
+use hierarchy::roots::is_root_server;
+use hierarchy::serve::Emulation;
+use hierarchy::synth::{Families, QUERIES, SynthPlan};
+use lab::emulation::Emulated;
+use links::{Namespace, Pair, end_with_me};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{IpAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::{Rcode, Rtype};
+use wire::parse::{Message, Parsed, parse_request};
+
+/// A query of the resolver: name, type, and the zone of the server.
+type Seen = BTreeMap<(String, Rtype, String), usize>;
+
+/// A program that ends with this.
+struct Started(Child);
+
+impl Started {
+    fn new(mut command: Command, log: &Path) -> Self {
+        let log = std::fs::File::create(log).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        end_with_me(&mut command);
+        Self(command.spawn().unwrap())
+    }
+
+    /// Asks it to end, and waits until it has.
+    fn end(mut self) {
+        assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _gone = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// Who answers.
+#[expect(dead_code, reason = "held until the walk is over")]
+enum Servers {
+    Emulated(Emulated),
+    Apart(Vec<Started>),
+}
+
+/// Who is asked for which zone: twelve zones at an address each, the root at the letters of today.
+fn zones_of_addresses(tree: &Path) -> BTreeMap<IpAddr, String> {
+    let zones = Hierarchy::read(tree).unwrap().zones;
+    let of = |zone: hierarchy::ZoneEntry| {
+        let name = zone.name;
+        zone.servers.into_iter().map(move |address| (address, name.clone()))
+    };
+    zones.into_iter().flat_map(of).collect()
+}
+
+/// An NSD for each zone, all in one namespace.
+fn servers_apart(folder: &Folder, tree: &Path, all: &Namespace) -> Vec<Started> {
+    let zones = Hierarchy::read(tree).unwrap().zones;
+    let start = |(number, zone): (usize, hierarchy::ZoneEntry)| {
+        let place = folder.path().join(format!("nsd{number}"));
+        std::fs::create_dir_all(&place).unwrap();
+        let at = place.display();
+        let mut text = format!(
+            "server:\n  ip-freebind: yes\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  database: \"\"\n  \
+             zonesdir: \"{tree}\"\n  pidfile: \"{at}/pid\"\n  zonelistfile: \"{at}/list\"\n  \
+             xfrdfile: \"{at}/xfrd\"\n  xfrdir: \"{at}\"\n  rrl-ratelimit: 0\n",
+            tree = tree.display()
+        );
+        for address in &zone.servers {
+            writeln!(text, "  ip-address: {address}").unwrap();
+        }
+        writeln!(text, "remote-control:\n  control-enable: no").unwrap();
+        writeln!(text, "zone:\n  name: \"{}\"\n  zonefile: \"{}\"", zone.name, zone.file.display()).unwrap();
+        let config = place.join("nsd.conf");
+        std::fs::write(&config, text).unwrap();
+        let mut command = all.command("nsd");
+        command.args(["-d", "-c"]).arg(&config);
+        Started::new(command, &place.join("log"))
+    };
+    zones.into_iter().enumerate().map(start).collect()
+}
+
+/// Asks a server, or a resolver, until it answers; gives the RCODE.
+fn ask(near: &Namespace, server: IpAddr, name: &str, rtype: Rtype, recursion_desired: bool) -> Rcode {
+    let name: Name = name.parse().unwrap();
+    let query = MessageBuilder::query(7, name.as_ref(), rtype).header(|header| header.rd = recursion_desired).build();
+    let opened = near.inside(|| {
+        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+        socket.connect((server, 53))?;
+        socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+        Ok(socket)
+    });
+    let socket = opened.unwrap();
+    let mut octets = [0; 4_096];
+    let mut rcode = None;
+    until("an answer", || {
+        let count = socket.send(&query).and_then(|_| socket.recv(&mut octets)).unwrap_or(0);
+        rcode = Message::parse(&octets[..count]).ok().map(|message| message.rcode());
+        rcode.is_some()
+    });
+    rcode.unwrap()
+}
+
+/// Has a resolver answer the questions of a tree, and sees what it asks.
+fn walk(folder: &Folder, tree: &Path, resolver: &str, is_emulated: bool) -> Seen {
+    let kind = if is_emulated { "emulated" } else { "apart" };
+    let place = folder.path().join(format!("{resolver}-{kind}"));
+    let output = Command::new(CATLAB)
+        .args(["hierarchy", "profile", resolver, "--ipv4-only", "--out"])
+        .arg(&place)
+        .output()
+        .unwrap();
+    let words = String::from_utf8(output.stdout).unwrap();
+    let mut words = words.split_whitespace();
+    // Tests of this process that go on at the same time have others.
+    let letter = match (resolver, is_emulated) {
+        ("unbound", true) => 'e',
+        ("unbound", false) => 'f',
+        (_, true) => 'g',
+        (_, false) => 'h',
+    };
+    let pair = Pair::make(&format!("{letter}{:06}", std::process::id() % 1_000_000)).unwrap();
+
+    let emulation = Emulation::load(tree).unwrap();
+    let has_ipv6 = pair.has_ipv6();
+    let servers = if is_emulated {
+        let emulators = vec![emulation.emulator(false)];
+        Servers::Emulated(pair.all().inside(|| Emulated::start(emulators, has_ipv6)).unwrap())
+    } else {
+        Servers::Apart(servers_apart(folder, tree, pair.all()))
+    };
+    let addresses = zones_of_addresses(tree);
+    for (&address, zone) in &addresses {
+        assert_eq!(ask(pair.near(), address, zone, Rtype::SOA, false), Rcode::NOERROR, "{zone} at {address}");
+    }
+    let capture = place.join("walk.pcap");
+    let dumpcap = capturing(pair.all(), &capture);
+    let mut command = pair.near().command(words.next().unwrap());
+    command.args(words);
+    let running = Started::new(command, &place.join("log"));
+    let questions = std::fs::read_to_string(tree.join(QUERIES)).unwrap();
+    for question in questions.lines() {
+        let name = question.strip_suffix(" A").unwrap();
+        assert_eq!(ask(pair.near(), "127.0.0.1".parse().unwrap(), name, Rtype::A, true), Rcode::NOERROR, "{name}");
+        // What it asks besides, it asks at once.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    drop(running);
+    std::thread::sleep(Duration::from_secs(1));
+    dumpcap.end();
+    drop(servers);
+    seen(&capture, &addresses)
+}
+
+/// Captures what comes to the servers; it has begun.
+fn capturing(all: &Namespace, file: &PathBuf) -> Started {
+    let mut command = all.command("dumpcap");
+    command.args(["-q", "-i", "lab0", "-w"]).arg(file);
+    let log = file.with_extension("log");
+    let started = Started::new(command, &log);
+    until("dumpcap captures", || {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        said.contains("File:") || said.contains("Capturing")
+    });
+    // It says so a little before it is so.
+    std::thread::sleep(Duration::from_millis(500));
+    started
+}
+
+/// The queries of a capture, by name, type and zone of the server. The letters of the root are one server: which of
+/// them a resolver takes is chance.
+fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
+    let mut reader = trace::open(capture, &trace::Options::default()).unwrap();
+    let mut seen = Seen::new();
+    while let Some(message) = reader.next().unwrap() {
+        if message.is_response() {
+            continue;
+        }
+        let Parsed::Request(request) = parse_request(message.octets) else { panic!("{message:?}") };
+        let question = request.question.unwrap();
+        let server = message.destination.ip();
+        let zone = match is_root_server(server) {
+            true => ".".to_owned(),
+            false => addresses.get(&server).cloned().unwrap_or_else(|| server.to_string()),
+        };
+        *seen.entry((question.qname.to_string().to_lowercase(), question.qtype, zone)).or_default() += 1;
+    }
+    seen
+}
+
+fn same_from_one_process_as_from_twelve(resolver: &str, program: &str) {
+    if !can_make() || ![program, "nsd", "dumpcap"].into_iter().all(has_program) {
+        return;
+    }
+    let folder = Folder::new(&format!("hierarchy-fidelity-{resolver}"));
+    let plan = SynthPlan { zone_count: 12, server_count: 1, families: Families::V4, ..SynthPlan::default() };
+    let tree = synthesized(&folder, plan).canonicalize().unwrap();
+    let emulated = walk(&folder, &tree, resolver, true);
+    let apart = walk(&folder, &tree, resolver, false);
+    let keys = |seen: &Seen| seen.keys().cloned().collect::<BTreeSet<_>>();
+    println!("{resolver}: {} queries to one process, {} to NSD", total(&emulated), total(&apart));
+    let (emulated, apart) = (keys(&emulated), keys(&apart));
+    let only = |one: &BTreeSet<_>, other: &BTreeSet<_>| one.difference(other).cloned().collect::<Vec<_>>();
+    assert!(emulated.len() > 12, "{emulated:?}");
+    let differences = (only(&emulated, &apart), only(&apart, &emulated));
+    assert_eq!(differences, (vec![], vec![]), "{resolver}: only to the one, only to the twelve");
+}
+
+fn total(seen: &Seen) -> usize {
+    seen.values().sum()
+}
+
+#[test]
+fn unbound_asks_one_process_what_it_asks_twelve_servers() {
+    same_from_one_process_as_from_twelve("unbound", "unbound");
+}
+
+#[test]
+fn bind_asks_one_process_what_it_asks_twelve_servers() {
+    same_from_one_process_as_from_twelve("bind", "named");
+}

@@ -1,0 +1,77 @@
+//! What a run leaves behind, whatever becomes of it; and what is refused.
+
+use crate::support::Folder;
+use crate::{can_make, catlab, ended, has_namespace, synthesized, until};
+use hierarchy::synth::SynthPlan;
+use std::process::Command;
+
+#[test]
+fn a_run_that_is_killed_is_cleaned_up_and_one_that_is_asked_to_end_cleans_up_itself() {
+    if !can_make() {
+        return;
+    }
+    let folder = Folder::new("hierarchy-killed");
+    let tree = synthesized(&folder, SynthPlan { zone_count: 5, ..SynthPlan::default() });
+    let records = folder.path().join("nets");
+    // Records of their own: other tests, which clean up as well, have nothing to do with them.
+    let own = |arguments: &[&str]| {
+        let mut command = catlab(arguments);
+        command.env("CATLAB_RUN_DIR", &records);
+        command
+    };
+    for signal in ["-KILL", "-TERM"] {
+        let mark = folder.path().join(signal);
+        let script = format!("touch {}; exec sleep 600", mark.display());
+        let mut child = own(&["hierarchy", "run", tree.to_str().unwrap(), "--", "sh", "-c", &script]).spawn().unwrap();
+        until("the program runs", || mark.exists());
+        let listed = ended(&own(&["net", "list"]).output().unwrap()).1;
+        let names: Vec<_> = listed.split_whitespace().filter(|word| word.contains('.')).map(str::to_owned).collect();
+        assert_eq!(names.len(), 2, "{listed}");
+        assert!(names.iter().all(|name| has_namespace(name)), "{listed}");
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        if signal == "-TERM" {
+            assert_eq!(status.code(), Some(130));
+        } else {
+            assert!(names.iter().all(|name| has_namespace(name)), "it had no time to remove them");
+            assert_eq!(ended(&own(&["net", "clean"]).output().unwrap()).0, 0);
+        }
+        assert!(!names.iter().any(|name| has_namespace(name)), "{names:?}");
+        assert_eq!(ended(&own(&["net", "list"]).output().unwrap()).1, "");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_words() {
+    let folder = Folder::new("hierarchy-refused");
+    let tree = synthesized(&folder, SynthPlan { zone_count: 2, ..SynthPlan::default() });
+    let (tree, missing) = (tree.to_str().unwrap(), folder.path().join("missing"));
+    let missing = missing.to_str().unwrap();
+    for (arguments, word) in [
+        (&["hierarchy", "run", tree][..], "COMMAND"),
+        (&["hierarchy", "run", tree, "--ask", "x", "--", "true"], "--resolver"),
+        (&["hierarchy", "run", tree, "--own-hints", "--", "true"], "name one with --resolver"),
+        (&["hierarchy", "run", tree, "--threads", "0", "--", "true"], "1 to"),
+        (&["hierarchy", "run", missing, "--", "true"], "missing/hierarchy.json"),
+        (&["hierarchy", "run", tree, "--resolver", "bind", "--ask", missing], "missing"),
+        (&["hierarchy", "run", tree, "--resolver", "djbdns", "--", "true"], "djbdns"),
+        (&["hierarchy", "profile", "bind", "--minimisation", "maybe", "--out", missing], "there are on and off"),
+        (&["zones", "synth", "--zones", "1", "--out", missing], "zones: 2 to"),
+        (&["zones", "synth", "--zones", "9", "--servers", "99", "--out", missing], "servers of a zone"),
+    ] {
+        let (code, _, error) = ended(&catlab(arguments).output().unwrap());
+        assert!(code == 2 && error.contains(word), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_profile_says_how_the_resolver_is_started() {
+    let folder = Folder::new("hierarchy-profile");
+    for (resolver, program) in [("unbound", "unbound"), ("bind", "named"), ("pdns", "pdns_recursor"), ("knot", "kresd")]
+    {
+        let out = folder.path().join(resolver);
+        let output = catlab(&["hierarchy", "profile", resolver, "--out"]).arg(&out).output().unwrap();
+        let (code, text, error) = ended(&output);
+        assert!(code == 0 && text.starts_with(program) && text.contains(out.to_str().unwrap()), "{text}{error}");
+    }
+}
