@@ -35,13 +35,13 @@ pub const SYNTH_SERVERS_MAX: usize = 13;
 /// Addresses of each family in a hierarchy that is made up.
 pub const SYNTH_ADDRESSES_MAX: u64 = 1 << 25;
 
-/// Names that a survey of traffic remembers: of zones, of name servers, of what was answered for.
+/// Names and addresses that a survey of traffic remembers: of zones, of name servers, of what was answered for.
 pub const SURVEYED_NAMES_MAX: usize = 4_000_000;
 
 /// Octets of all records that are kept of rebuilt zones, with what each takes beside its data.
-pub const REBUILT_OCTETS_MAX: usize = 4 << 30;
+pub const REBUILT_OCTETS_MAX: usize = 2 << 30;
 
-/// Names that were said not to exist, or not to have a type, that a zone being rebuilt remembers.
+/// Names that were said not to exist, or not to have a type, that all zones being rebuilt remember.
 pub const DENIED_NAMES_MAX: usize = 2_000_000;
 
 /// Findings of one kind that a report lists; beyond it only their number grows.
@@ -52,3 +52,6 @@ pub const ALIASES_MAX: usize = 32;
 
 /// Questions of each kind to the resolver that is asked for what traffic does not hold.
 pub const FETCHED_MAX: usize = 10_000;
+
+/// Addresses of one family that a name is given whose own were not seen.
+pub const MADE_ADDRESSES_MAX: usize = 13;

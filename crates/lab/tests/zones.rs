@@ -179,6 +179,57 @@ fn several_traces_make_one_hierarchy() {
     are_taken(&merged, &folder.0, 24_740);
 }
 
+/// Whether namespaces can be made here, and the programs are there.
+fn can_walk() -> bool {
+    for program in ["unbound", "dig"] {
+        if Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            println!("skipped: {program} is not installed");
+            return false;
+        }
+    }
+    let made = links::Pair::make(&format!("z{:06}", std::process::id() % 1_000_000)).map(drop);
+    if let Err(error) = &made {
+        println!("skipped: no namespaces can be made here: {error}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
+    }
+    made.is_ok()
+}
+
+#[test]
+fn a_resolver_walks_the_rebuilt_zones_of_two_scenarios_and_validates_what_it_finds() {
+    let (Some(one), Some(two)) = (data("rpl/world_cz_lidovky_www.rpl"), data("rpl/world_cz_vutbr_www.rpl")) else {
+        return;
+    };
+    if !can_walk() {
+        return;
+    }
+    let folder = Folder::new("walked");
+    let out = folder.0.join("signed");
+    build(&one, &out, &[two.to_str().unwrap(), "--resign"]);
+    let anchor = out.join("anchors.txt");
+    let mut walk = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    walk.args(["hierarchy", "run", out.to_str().unwrap(), "--resolver", "unbound", "--anchor"]).arg(anchor);
+    walk.args(["--", "dig", "@127.0.0.1", "+noall", "+comments", "+answer", "+dnssec"]);
+    walk.args(["www.lidovky.cz", "A", "www.vutbr.cz", "A", "none.vutbr.cz", "A"]);
+    let output = walk.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    // What the scenarios expect of a resolver, and a name that neither has; all of it validated.
+    let answers = |owner: &str, rtype: &str, rdata: &str| {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        text.lines()
+            .map(words)
+            .any(|line| line.len() > 4 && line[0] == owner && line[3] == rtype && line[4..].join(" ") == rdata)
+    };
+    assert!(answers("www.lidovky.cz.", "CNAME", "c23.idnes.cz."), "{text}");
+    assert!(answers("c23.idnes.cz.", "A", "185.17.119.54"), "{text}");
+    assert!(answers("www.vutbr.cz.", "CNAME", "piranha.ro.vutbr.cz."), "{text}");
+    assert!(answers("piranha.ro.vutbr.cz.", "A", "147.229.2.90"), "{text}");
+    assert_eq!(text.matches("status: NOERROR").count(), 2, "{text}");
+    assert_eq!(text.matches("status: NXDOMAIN").count(), 1, "{text}");
+    assert_eq!(text.matches(" ad; QUERY").count(), 3, "{text}");
+}
+
 #[test]
 fn name_servers_that_nobody_named_are_fetched_once_when_it_is_wanted() {
     let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -6,7 +6,7 @@ use super::report::Report;
 use super::response::{LeftOut, Response, Shape, is_below};
 use super::rrset::{Kind, Rrset};
 use super::{Built, Dnssec};
-use crate::limits::{REBUILT_OCTETS_MAX, SURVEYED_NAMES_MAX};
+use crate::limits::{DENIED_NAMES_MAX, REBUILT_OCTETS_MAX, SURVEYED_NAMES_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
@@ -23,6 +23,8 @@ pub struct Assembly {
     pub(super) conflicts: BTreeMap<(Name, Name, Kind), (Differs, u64)>,
     /// Octets that all drafts take.
     octets: usize,
+    /// Names that were said not to exist or not to have a type, in all drafts.
+    denied_count: usize,
 }
 
 impl Assembly {
@@ -30,7 +32,7 @@ impl Assembly {
     #[must_use]
     pub fn new(map: Map, dnssec: Dnssec) -> Self {
         let report = Report { over_bound: map.over_bound, ..Report::default() };
-        Self { map, dnssec, drafts: BTreeMap::new(), report, conflicts: BTreeMap::new(), octets: 0 }
+        Self { map, dnssec, drafts: BTreeMap::new(), report, conflicts: BTreeMap::new(), octets: 0, denied_count: 0 }
     }
 
     /// Takes what a message that `server` sent holds.
@@ -119,10 +121,19 @@ impl Assembly {
             let has_answer = answer.iter().any(|rrset| rrset.owner == **last);
             if is_below(last, soa) && !has_answer && !response.truncated {
                 let rtype = (response.rcode != Rcode::NXDOMAIN).then_some(response.qtype);
-                self.drafts.entry(soa.clone()).or_default().deny(last, rtype);
+                self.deny(soa, last, rtype);
             }
         }
         soa.or(home)
+    }
+
+    fn deny(&mut self, apex: &Name, name: &Name, rtype: Option<Rtype>) {
+        if self.denied_count >= DENIED_NAMES_MAX {
+            self.report.over_bound += 1;
+            return;
+        }
+        let is_new = self.drafts.entry(apex.clone()).or_default().deny(name, rtype);
+        self.denied_count += usize::from(is_new);
     }
 
     /// Addresses beside a response: glue of its zone, and perhaps of use to the zone that they are from.

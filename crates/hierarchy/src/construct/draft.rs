@@ -1,7 +1,6 @@
 //! A zone that is being rebuilt: RRsets as they were first seen in their best place.
 
 use super::rrset::{Kind, Rrset};
-use crate::limits::DENIED_NAMES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
 use wire::number::Rtype;
@@ -48,8 +47,6 @@ pub(super) struct Draft {
     pub(super) nodata: BTreeMap<Name, BTreeSet<Rtype>>,
     /// Names that do not exist.
     pub(super) nxdomain: BTreeSet<Name>,
-    /// Denials that were not remembered for want of room.
-    pub(super) denials_over_bound: u64,
     octets: usize,
 }
 
@@ -129,19 +126,11 @@ impl Draft {
         cut
     }
 
-    /// Remembers that a name does not have a type, or, without one, that it does not exist.
-    pub(super) fn deny(&mut self, name: &Name, rtype: Option<Rtype>) {
-        if self.nodata.len() + self.nxdomain.len() >= DENIED_NAMES_MAX {
-            self.denials_over_bound += 1;
-            return;
-        }
+    /// Remembers that a name does not have a type, or, without one, that it does not exist; says whether that is new.
+    pub(super) fn deny(&mut self, name: &Name, rtype: Option<Rtype>) -> bool {
         match rtype {
-            Some(rtype) => {
-                self.nodata.entry(name.clone()).or_default().insert(rtype);
-            }
-            None => {
-                self.nxdomain.insert(name.clone());
-            }
+            Some(rtype) => self.nodata.entry(name.clone()).or_default().insert(rtype),
+            None => self.nxdomain.insert(name.clone()),
         }
     }
 

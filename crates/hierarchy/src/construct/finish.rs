@@ -116,7 +116,6 @@ fn tell_contradictions(repair: &mut Repair<'_>) {
 }
 
 fn close(apex: Name, draft: Draft, map: &Map, report: &mut Report) -> BuiltZone {
-    report.over_bound += draft.denials_over_bound;
     let place = map.places.get(&apex);
     let servers = servers_of(&apex, &draft, map, report);
     let is_signed = draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);

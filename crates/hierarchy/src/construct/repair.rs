@@ -6,6 +6,7 @@ use super::report::{Dropped, Report};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
 use crate::bitmap;
+use crate::limits::MADE_ADDRESSES_MAX;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::name::{Name, NameRef};
@@ -271,7 +272,7 @@ impl Repair<'_> {
         };
         for wanted in [Rtype::A, Rtype::AAAA] {
             let of_family = addresses.iter().map(octets).filter(|(rtype, _)| *rtype == wanted);
-            let rdatas: Vec<Box<[u8]>> = of_family.map(|(_, rdata)| rdata).collect();
+            let rdatas: Vec<Box<[u8]>> = of_family.map(|(_, rdata)| rdata).take(MADE_ADDRESSES_MAX).collect();
             if !rdatas.is_empty() {
                 self.make(owner, wanted, ttl, rdatas, why);
             }

@@ -25,8 +25,7 @@ pub struct Survey {
     referrals: BTreeSet<(Name, IpAddr)>,
     /// Answers that do not say which zone they are from: owner, and by whom.
     loose: BTreeSet<(Name, IpAddr)>,
-    name_count: usize,
-    over_bound: u64,
+    room: Room,
 }
 
 /// What is known of a zone.
@@ -36,6 +35,30 @@ struct Known {
     name_servers: BTreeSet<Name>,
 }
 
+/// How many names and addresses are remembered, and how many there was no room for.
+#[derive(Default)]
+struct Room {
+    taken: usize,
+    over_bound: u64,
+}
+
+impl Room {
+    /// Whether there is room for one more, which is taken.
+    fn take(&mut self) -> bool {
+        let has_room = self.taken < SURVEYED_NAMES_MAX;
+        self.taken += usize::from(has_room);
+        self.over_bound += u64::from(!has_room);
+        has_room
+    }
+
+    /// Remembers one if there is room; what is known needs none.
+    fn insert<T: Ord>(&mut self, known: &mut BTreeSet<T>, one: T) {
+        if !known.contains(&one) && self.take() {
+            known.insert(one);
+        }
+    }
+}
+
 impl Survey {
     /// Looks at a message that `server` sent.
     pub fn add(&mut self, server: IpAddr, octets: &[u8]) {
@@ -43,7 +66,7 @@ impl Survey {
         match &response.shape {
             Shape::Referral(cut) => {
                 self.zone(cut, None);
-                self.note_referral(cut, server);
+                self.room.insert(&mut self.referrals, (cut.clone(), server));
             }
             Shape::Authoritative | Shape::Plain => self.learn_answer(server, &response),
         }
@@ -77,21 +100,26 @@ impl Survey {
         }
         // DS is asked for above the zone, so it does not tell where a zone begins.
         if !says_zone && response.qtype != Rtype::DS && !response.rrsets(Section::Answer).is_empty() {
-            self.note_loose(&response.qname, server);
+            self.room.insert(&mut self.loose, (response.qname.clone(), server));
         }
     }
 
     /// What any RRset tells, wherever it stands: name servers, addresses, who signed.
     fn learn_rrset(&mut self, server: IpAddr, rrset: &Rrset) {
+        let Self { zones, addresses, room, .. } = self;
         match rrset.kind.rtype {
             Rtype::NS => {
-                if let Some(known) = self.zones.get_mut(&rrset.owner) {
-                    let before = known.name_servers.len();
-                    known.name_servers.extend(rrset.targets());
-                    self.name_count += known.name_servers.len() - before;
-                }
+                let Some(known) = zones.get_mut(&rrset.owner) else { return };
+                rrset.targets().for_each(|target| room.insert(&mut known.name_servers, target));
             }
-            Rtype::A | Rtype::AAAA => self.note_addresses(rrset),
+            Rtype::A | Rtype::AAAA => {
+                if !addresses.contains_key(&rrset.owner) && !room.take() {
+                    return;
+                }
+                let known = addresses.entry(rrset.owner.clone()).or_default();
+                let found = rrset.rdatas.iter().filter_map(|rdata| address(rdata));
+                found.for_each(|address| room.insert(known, address));
+            }
             Rtype::RRSIG => {
                 let signer = rrset.signer().map(|signer| signer.to_canonical());
                 if let Some(signer) = signer.filter(|signer| is_below(&rrset.owner, signer)) {
@@ -104,48 +132,18 @@ impl Survey {
 
     /// Notes that there is a zone, and who answered for it.
     fn zone(&mut self, apex: &Name, by: Option<IpAddr>) {
-        if !self.has_room(!self.zones.contains_key(apex)) {
-            return;
+        let Self { zones, room, .. } = self;
+        if zones.contains_key(apex) || room.take() {
+            let known = zones.entry(apex.clone()).or_default();
+            by.into_iter().for_each(|server| room.insert(&mut known.answered, server));
         }
-        self.zones.entry(apex.clone()).or_default().answered.extend(by);
-    }
-
-    fn note_addresses(&mut self, rrset: &Rrset) {
-        if self.has_room(!self.addresses.contains_key(&rrset.owner)) {
-            let addresses = rrset.rdatas.iter().filter_map(|rdata| address(rdata));
-            self.addresses.entry(rrset.owner.clone()).or_default().extend(addresses);
-        }
-    }
-
-    fn note_referral(&mut self, cut: &Name, server: IpAddr) {
-        let noted = (cut.clone(), server);
-        if self.has_room(!self.referrals.contains(&noted)) {
-            self.referrals.insert(noted);
-        }
-    }
-
-    fn note_loose(&mut self, owner: &Name, server: IpAddr) {
-        let noted = (owner.clone(), server);
-        if self.has_room(!self.loose.contains(&noted)) {
-            self.loose.insert(noted);
-        }
-    }
-
-    /// Whether there is room for another name, which is counted; what is known needs none.
-    fn has_room(&mut self, is_new: bool) -> bool {
-        if is_new && self.name_count >= SURVEYED_NAMES_MAX {
-            self.over_bound += 1;
-            return false;
-        }
-        self.name_count += usize::from(is_new);
-        true
     }
 
     /// What there is.
     #[must_use]
     pub fn finish(self) -> Map {
-        let Self { zones, addresses, referrals, loose, over_bound, .. } = self;
-        let mut map = Map { places: BTreeMap::new(), addresses, over_bound };
+        let Self { zones, addresses, referrals, loose, room } = self;
+        let mut map = Map { places: BTreeMap::new(), addresses, over_bound: room.over_bound };
         for (apex, known) in zones {
             let listed = known.name_servers.iter().filter_map(|name| map.addresses.get(name)).flatten().copied();
             let mut servers: BTreeSet<IpAddr> = listed.collect();
@@ -217,6 +215,14 @@ pub(super) fn address(rdata: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_room_for_so_many_names_and_others_are_counted() {
+        let mut room = Room { taken: SURVEYED_NAMES_MAX - 1, over_bound: 0 };
+        let mut known = BTreeSet::new();
+        [1, 1, 2, 3, 1].into_iter().for_each(|one| room.insert(&mut known, one));
+        assert_eq!((known.len(), room.over_bound), (1, 2));
+    }
 
     #[test]
     fn a_name_without_a_zone_is_given_a_likely_one() {

@@ -181,17 +181,21 @@ fn less<T: Ord>(theirs: &BTreeSet<T>, ours: &BTreeSet<T>) -> usize {
     theirs.difference(ours).count()
 }
 
-/// Whether all that a recorded answer has beside ours is NS of its zone, and addresses, as the zone has them.
+/// Whether all that a recorded answer has beside ours is NS of its zone, signed or not, and addresses, as the zones of
+/// this server have them.
 fn minimal_beside(set: SetVersion<'_>, recorded: &Message<'_>, ours: &Message<'_>) -> Option<Beside> {
     let is_alike = recorded.rcode() == ours.rcode() && recorded.header().aa == ours.header().aa;
     let ([answer, authority, additional], [our_answer, our_authority, our_additional]) =
         (sets_of(recorded), sets_of(ours));
     let question = recorded.question()?;
     let zone = set.find_for(question.qname.as_ref(), question.qtype)?;
-    let mut more = authority.difference(&our_authority);
-    let is_ns = more.all(|record| record.1 == Rtype::NS.0 && record.0.as_ref() == zone.apex() && has(&zone, record));
-    let mut beside = additional.difference(&our_additional);
-    let are_its = is_ns && our_authority.is_subset(&authority) && beside.all(|record| has(&zone, record));
+    let is_ns = |record: &Rr| {
+        let is_type = [Rtype::NS.0, Rtype::RRSIG.0].contains(&record.1);
+        is_type && record.0.as_ref() == zone.apex() && has(&zone, record)
+    };
+    let are_ns = authority.difference(&our_authority).all(is_ns) && our_authority.is_subset(&authority);
+    let is_known = |record: &Rr| set.zones().any(|zone| has(&zone, record));
+    let are_its = are_ns && additional.difference(&our_additional).all(is_known);
     (is_alike && answer == our_answer && are_its).then_some(Beside::SameMinimal)
 }
 

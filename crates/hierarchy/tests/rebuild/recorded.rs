@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use trace::{Options, Transport};
-use wire::parse::FirstQuestion;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+use wire::parse::{FirstQuestion, Message, Section};
 use zone::record::ZoneId;
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
@@ -34,6 +36,22 @@ pub(crate) struct Recorded {
     pub(crate) messages: Vec<(IpAddr, Vec<u8>)>,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) query_count: usize,
+}
+
+impl Recorded {
+    /// A query for each response, where the trace has none: its question, over a stream, with DO if the response has.
+    pub(crate) fn asked_again(&self) -> Vec<Exchange> {
+        let ask = |(server, octets): &(IpAddr, Vec<u8>)| {
+            let message = Message::parse(octets).ok().filter(|message| message.header().qr)?;
+            let question = message.question()?;
+            let has_signatures = message.records(Section::Answer).flatten().any(|record| record.rtype == Rtype::RRSIG);
+            let dnssec_ok = has_signatures || message.edns().is_some_and(|edns| edns.dnssec_ok);
+            let query = MessageBuilder::query(1, question.qname.as_ref(), question.qtype);
+            let query = query.edns(4_096, dnssec_ok).build();
+            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone() })
+        };
+        self.messages.iter().filter_map(ask).collect()
+    }
 }
 
 /// Client, server, transport and ID.
