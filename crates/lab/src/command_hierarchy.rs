@@ -15,8 +15,8 @@ use std::process::ExitCode;
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab zones synth --zones 1000 --out tree
-  catlab hierarchy run tree -- dig @198.41.0.4 www.z57.t3 A
-  catlab hierarchy run tree --resolver unbound -- dig @127.0.0.1 www.z57.t3 A
+  catlab hierarchy run tree -- dig @198.41.0.4 www.z35.t3 A
+  catlab hierarchy run tree --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy run tree --resolver bind --ask tree/queries.txt --out run1
   catlab hierarchy profile unbound --minimisation off --out unbound
 

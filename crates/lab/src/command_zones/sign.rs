@@ -16,9 +16,9 @@ use zone::{Record, text};
 
 /// Ends `--help`.
 pub(super) const EXAMPLES: &str = "Examples:
-  catlab zones sign tree --out signed
+  catlab zones synth --zones 1000 --out tree && catlab zones sign tree --out signed
   catlab zones sign tree --key lab.key --days 3650 --out signed
-  catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z17.t2 A +dnssec
+  catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z35.t3 A +dnssec
 
 Each zone gets a key (Ed25519), signatures, a chain of NSEC records, and the DS records of the zones that it delegates;
 DNSSEC records that were there go. OUT/anchors.txt has the DS records that resolvers are to trust: Unbound reads it as

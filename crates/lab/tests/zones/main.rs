@@ -1,44 +1,27 @@
-//! `catlab zones build`: zones of real traffic, which the checkers and the servers of others take.
+//! `catlab zones`: zones of real traffic, which the checkers and the servers of others take; zones that are harvested,
+//! and signed.
+
+mod harvest;
+mod sign;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
 use lab::peers::{Kind, ServedZone, Setup, start};
 use serde_json::Value;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use support::{Folder, data};
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Rtype};
 use wire::parse::{Header, Message, Section};
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("catlab-zones-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What stays behind in the system's temporary folder harms nobody.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn data(path: &str) -> Option<PathBuf> {
-    let folder =
-        std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);
-    let found = Some(folder.join(path)).filter(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: {path} is not there");
-    }
-    found
-}
+const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_catlab")).args(["zones", "build"]).args(arguments).output().unwrap()
+    Command::new(CATLAB).args(["zones", "build"]).args(arguments).output().unwrap()
 }
 
 /// Builds the zones of a trace; gives what is printed, the names of the zones with their files, and the report.
@@ -116,9 +99,9 @@ fn names(zones: &[ServedZone]) -> Vec<&str> {
 #[test]
 fn the_zones_of_the_root_capture_are_loaded_by_others() {
     let Some(trace) = data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
-    let folder = Folder::new("root");
+    let folder = Folder::new("zones-root");
     for (mode, port) in [("keep", 24_700), ("off", 24_704), ("resign", 24_708)] {
-        let out = folder.0.join(mode);
+        let out = folder.path().join(mode);
         let (text, zones, report) = build(&trace, &out, &["--dnssec", mode]);
         println!("{text}");
         assert_eq!(out.join("anchors.txt").exists(), mode == "resign");
@@ -133,7 +116,7 @@ fn the_zones_of_the_root_capture_are_loaded_by_others() {
 
 #[test]
 fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
-    let folder = Folder::new("upstream");
+    let folder = Folder::new("zones-upstream");
     let traces = [
         "captures/zeek-dns-edns-ecs.pcap",
         "rpl/world_cz_lidovky_www.rpl",
@@ -142,11 +125,11 @@ fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
     ];
     for (number, trace) in traces.into_iter().enumerate() {
         let Some(trace) = data(trace) else { continue };
-        let out = folder.0.join(number.to_string());
+        let out = folder.path().join(number.to_string());
         let (text, zones, _) = build(&trace, &out, &[]);
         println!("{}\n{text}", trace.display());
         are_taken(&zones, &out, 24_712 + 4 * number as u16);
-        let (_, zones, _) = build(&trace, &folder.0.join(format!("signed-{number}")), &["--resign"]);
+        let (_, zones, _) = build(&trace, &folder.path().join(format!("signed-{number}")), &["--resign"]);
         are_validated(&zones);
     }
 }
@@ -156,8 +139,8 @@ fn several_traces_make_one_hierarchy() {
     let (Some(one), Some(two)) = (data("rpl/world_cz_lidovky_www.rpl"), data("rpl/world_cz_vutbr_www.rpl")) else {
         return;
     };
-    let folder = Folder::new("several");
-    let out = folder.0.join("both");
+    let folder = Folder::new("zones-several");
+    let out = folder.path().join("both");
     let (_, zones, report) = build(&one, &out, &[two.to_str().unwrap()]);
     for name in [".", "cz.", "lidovky.cz.", "vutbr.cz.", "ro.vutbr.cz."] {
         assert!(names(&zones).contains(&name), "{name}: {:?}", names(&zones));
@@ -165,34 +148,15 @@ fn several_traces_make_one_hierarchy() {
     // Both have the root and cz, a month apart.
     assert!(report["conflicts"]["count"].as_u64().unwrap() > 0, "{report}");
     // The same out of folders that were built apart.
-    let [first, second, merged] = ["first", "second", "merged"].map(|name| folder.0.join(name));
+    let [first, second, merged] = ["first", "second", "merged"].map(|name| folder.path().join(name));
     build(&one, &first, &[]);
     build(&two, &second, &[]);
     let [first, second, merged] = [&first, &second, &merged].map(|path| path.to_str().unwrap());
-    let output = Command::new(env!("CARGO_BIN_EXE_catlab"))
-        .args(["zones", "merge", first, second, "--out", merged])
-        .output()
-        .unwrap();
+    let output = Command::new(CATLAB).args(["zones", "merge", first, second, "--out", merged]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let merged = served(Path::new(merged));
     assert_eq!(names(&merged), names(&zones));
-    are_taken(&merged, &folder.0, 24_740);
-}
-
-/// Whether namespaces can be made here, and the programs are there.
-fn can_walk() -> bool {
-    for program in ["unbound", "dig"] {
-        if Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-            println!("skipped: {program} is not installed");
-            return false;
-        }
-    }
-    let made = links::Pair::make(&format!("z{:06}", std::process::id() % 1_000_000)).map(drop);
-    if let Err(error) = &made {
-        println!("skipped: no namespaces can be made here: {error}");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
-    }
-    made.is_ok()
+    are_taken(&merged, folder.path(), 24_740);
 }
 
 #[test]
@@ -200,14 +164,14 @@ fn a_resolver_walks_the_rebuilt_zones_of_two_scenarios_and_validates_what_it_fin
     let (Some(one), Some(two)) = (data("rpl/world_cz_lidovky_www.rpl"), data("rpl/world_cz_vutbr_www.rpl")) else {
         return;
     };
-    if !can_walk() {
+    if !are_here(&["unbound", "dig"]) || !can_make_namespaces() {
         return;
     }
-    let folder = Folder::new("walked");
-    let out = folder.0.join("signed");
+    let folder = Folder::new("zones-walked");
+    let out = folder.path().join("signed");
     build(&one, &out, &[two.to_str().unwrap(), "--resign"]);
     let anchor = out.join("anchors.txt");
-    let mut walk = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    let mut walk = Command::new(CATLAB);
     walk.args(["hierarchy", "run", out.to_str().unwrap(), "--resolver", "unbound", "--anchor"]).arg(anchor);
     walk.args(["--", "dig", "@127.0.0.1", "+noall", "+comments", "+answer", "+dnssec"]);
     walk.args(["www.lidovky.cz", "A", "www.vutbr.cz", "A", "none.vutbr.cz", "A"]);
@@ -257,10 +221,10 @@ fn name_servers_that_nobody_named_are_fetched_once_when_it_is_wanted() {
         }
         asked
     });
-    let folder = Folder::new("fetched");
-    let trace = folder.0.join("one.rpl");
+    let folder = Folder::new("zones-fetched");
+    let trace = folder.path().join("one.rpl");
     std::fs::write(&trace, ONE_ANSWER).unwrap();
-    let (_, zones, report) = build(&trace, &folder.0.join("out"), &["--fetch-from", &address]);
+    let (_, zones, report) = build(&trace, &folder.path().join("out"), &["--fetch-from", &address]);
     assert_eq!(asked.join().unwrap(), ["example.com. NS", "ns.example.com. A", "ns.example.com. AAAA"]);
     let text = std::fs::read_to_string(&zones[0].file).unwrap();
     assert!(text.contains("NS\tns.example.com. ; made: fetched from a resolver"), "{text}");
@@ -274,15 +238,15 @@ const ONE_ANSWER: &str = "RANGE_BEGIN 0 9\nADDRESS 192.0.2.1\nENTRY_BEGIN\nREPLY
 
 #[test]
 fn what_gives_no_zones_is_refused_with_a_sentence() {
-    let folder = Folder::new("refused");
-    let queries = folder.0.join("queries.dnsperf");
+    let folder = Folder::new("zones-refused");
+    let queries = folder.path().join("queries.dnsperf");
     std::fs::write(&queries, "example.com A\n").unwrap();
-    let scenario = folder.0.join("one.rpl");
+    let scenario = folder.path().join("one.rpl");
     std::fs::write(&scenario, ONE_ANSWER).unwrap();
-    let (_, zones, _) = build(&scenario, &folder.0.join("there"), &[]);
+    let (_, zones, _) = build(&scenario, &folder.path().join("there"), &[]);
     assert_eq!(names(&zones), ["example.com."]);
     let [queries, scenario] = [&queries, &scenario].map(|path| path.to_str().unwrap());
-    let [there, out] = ["there", "out"].map(|name| folder.0.join(name).to_str().unwrap().to_owned());
+    let [there, out] = ["there", "out"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     for (arguments, why) in [
         (["-", "--out", &out], "cannot be read twice"),
         ([scenario, "--out", &there], "there is a hierarchy already"),
@@ -299,12 +263,45 @@ fn what_gives_no_zones_is_refused_with_a_sentence() {
 #[test]
 fn of_a_trace_that_is_cut_off_what_came_before_is_used() {
     let Some(trace) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
-    let folder = Folder::new("cut");
-    let (cut, out) = (folder.0.join("cut.pcap"), folder.0.join("out"));
+    let folder = Folder::new("zones-cut");
+    let (cut, out) = (folder.path().join("cut.pcap"), folder.path().join("out"));
     let octets = std::fs::read(trace).unwrap();
     std::fs::write(&cut, &octets[..octets.len() / 2]).unwrap();
     let output = run(&[cut.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains("messages before that stand"), "{error}");
     assert!(out.join("hierarchy.json").exists());
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs `catlab`, which must end well; gives what it printed.
+fn well(words: &[&str]) -> String {
+    let output = Command::new(CATLAB).args(words).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {} {said}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether all of these programs are here; one that is not is named.
+fn are_here(programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_here = |name: &&&str| std::env::split_paths(&path).any(|folder| folder.join(name).exists());
+    let missing: Vec<_> = programs.iter().filter(|name| !is_here(name)).collect();
+    missing.iter().for_each(|name| println!("skipped: {name} is not installed"));
+    missing.is_empty()
+}
+
+/// Whether namespaces can be made here; a test says that it is skipped, and fails with `CI=true`.
+fn can_make_namespaces() -> bool {
+    let name = format!("z{:06}", std::process::id() % 1_000_000);
+    static PROBE: std::sync::OnceLock<Result<(), String>> = std::sync::OnceLock::new();
+    let probed = PROBE.get_or_init(|| links::Pair::make(&name).map(drop).map_err(|error| error.to_string()));
+    if let Err(error) = probed {
+        println!("skipped: no namespaces can be made here: {error}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
+    }
+    probed.is_ok()
 }

@@ -1,39 +1,11 @@
 //! `catlab zones harvest` and what is rebuilt from it: a resolver that walks the rebuilt hierarchy says what it said in
 //! the one that was harvested.
-#[expect(dead_code, reason = "it is shared with tests that use more of it")]
-mod support;
 
+use super::support::Folder;
+use super::{CATLAB, are_here, can_make_namespaces, text, well};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use support::Folder;
-
-const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-fn catlab(words: &[&str]) -> Output {
-    Command::new(CATLAB).args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-/// Runs `catlab`, which must end well; gives what it printed.
-fn well(words: &[&str]) -> String {
-    let output = catlab(words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {} {said}", output.status);
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn is_here(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
-    if !found {
-        eprintln!("skipped: {program} is not here");
-    }
-    found
-}
 
 /// What a resolver in front of a hierarchy answers to all questions of a file, TTLs aside.
 fn answers(tree: &Path, queries: &Path) -> BTreeSet<String> {
@@ -51,7 +23,7 @@ fn answers(tree: &Path, queries: &Path) -> BTreeSet<String> {
 
 #[test]
 fn a_hierarchy_that_is_rebuilt_from_a_harvest_answers_as_the_one_harvested() {
-    if !is_here("unbound") || !is_here("dig") {
+    if !are_here(&["unbound", "dig"]) || !can_make_namespaces() {
         return;
     }
     let folder = Folder::new("zones-harvest");
@@ -69,16 +41,9 @@ fn a_hierarchy_that_is_rebuilt_from_a_harvest_answers_as_the_one_harvested() {
     fs::write(&queries, &asked).unwrap();
     let harvest = ["zones", "harvest", text(&queries), "--resolver", "127.0.0.1", "--settle", "500ms"];
     let run = ["hierarchy", "run", text(&tree), "--resolver", "unbound", "--", CATLAB];
-    let output = catlab(&[&run[..], &harvest, &["--out", text(&capture)]].concat());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("not permitted") {
-        eprintln!("skipped: no namespace can be made here; it takes root and iproute2");
-        return;
-    }
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = well(&[&run[..], &harvest, &["--out", text(&capture)]].concat());
     let count = asked.lines().count();
-    assert!(output.status.success(), "{told} {said}");
-    assert!(told.contains(&format!("{count} questions: ")) && told.contains("0 without an answer"), "{told} {said}");
+    assert!(told.contains(&format!("{count} questions: ")) && told.contains("0 without an answer"), "{told}");
     well(&["zones", "build", text(&capture), "--out", text(&rebuilt)]);
     let (before, after) = (answers(&tree, &queries), answers(&rebuilt, &queries));
     assert!(before.iter().filter(|line| line.ends_with("NOERROR")).count() * 5 > count * 3, "{before:?}");
