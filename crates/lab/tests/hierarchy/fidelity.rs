@@ -4,7 +4,7 @@
 use crate::support::Folder;
 use crate::{CATLAB, can_make, has_program, synthesized, until};
 use hierarchy::Folder as Hierarchy;
-use hierarchy::roots::is_root_server;
+use hierarchy::roots::{addresses, is_root_server};
 use hierarchy::serve::Emulation;
 use hierarchy::synth::{Families, QUERIES, SynthPlan};
 use lab::emulation::Emulated;
@@ -19,6 +19,9 @@ use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Message, Parsed, parse_request};
+
+/// How the names of the servers of the root end.
+const LETTERS: &str = ".root-servers.net.";
 
 /// A query of the resolver: name, type, and the zone of the server.
 type Seen = BTreeMap<(String, Rtype, String), usize>;
@@ -77,7 +80,10 @@ fn servers_apart(folder: &Folder, tree: &Path, all: &Namespace) -> Vec<Started> 
              xfrdfile: \"{at}/xfrd\"\n  xfrdir: \"{at}\"\n  rrl-ratelimit: 0\n",
             tree = tree.display()
         );
-        for address in &zone.servers {
+        // The root also at the letters of the other family: a resolver tries these too.
+        let letters = addresses().filter(|address| zone.name == "." && (address.is_ipv4() || has_ipv6()));
+        let all_addresses: BTreeSet<IpAddr> = zone.servers.iter().copied().chain(letters).collect();
+        for address in all_addresses {
             writeln!(text, "  ip-address: {address}").unwrap();
         }
         writeln!(text, "remote-control:\n  control-enable: no").unwrap();
@@ -95,8 +101,9 @@ fn servers_apart(folder: &Folder, tree: &Path, all: &Namespace) -> Vec<Started> 
 fn ask(near: &Namespace, server: IpAddr, name: &str, rtype: Rtype, recursion_desired: bool) -> Rcode {
     let name: Name = name.parse().unwrap();
     let query = MessageBuilder::query(7, name.as_ref(), rtype).header(|header| header.rd = recursion_desired).build();
+    let any = if server.is_ipv4() { "0.0.0.0" } else { "::" };
     let opened = near.inside(|| {
-        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+        let socket = UdpSocket::bind((any, 0))?;
         socket.connect((server, 53))?;
         socket.set_read_timeout(Some(Duration::from_secs(2)))?;
         Ok(socket)
@@ -113,22 +120,20 @@ fn ask(near: &Namespace, server: IpAddr, name: &str, rtype: Rtype, recursion_des
 }
 
 /// Has a resolver answer the questions of a tree, and sees what it asks.
-fn walk(folder: &Folder, tree: &Path, resolver: &str, is_emulated: bool) -> Seen {
+fn walk(folder: &Folder, tree: &Path, families: Families, resolver: &str, is_emulated: bool) -> Seen {
     let kind = if is_emulated { "emulated" } else { "apart" };
     let place = folder.path().join(format!("{resolver}-{kind}"));
-    let output = Command::new(CATLAB)
-        .args(["hierarchy", "profile", resolver, "--ipv4-only", "--out"])
-        .arg(&place)
-        .output()
-        .unwrap();
+    let output = Command::new(CATLAB).args(["hierarchy", "profile", resolver, "--out"]).arg(&place).output().unwrap();
     let words = String::from_utf8(output.stdout).unwrap();
     let mut words = words.split_whitespace();
     // Tests of this process that go on at the same time have others.
-    let letter = match (resolver, is_emulated) {
-        ("unbound", true) => 'e',
-        ("unbound", false) => 'f',
-        (_, true) => 'g',
-        (_, false) => 'h',
+    let letter = match (resolver, families, is_emulated) {
+        ("unbound", Families::V4, true) => 'e',
+        ("unbound", Families::V4, false) => 'f',
+        ("unbound", _, true) => 'i',
+        ("unbound", _, false) => 'j',
+        (_, _, true) => 'g',
+        (_, _, false) => 'h',
     };
     let pair = Pair::make(&format!("{letter}{:06}", std::process::id() % 1_000_000)).unwrap();
 
@@ -178,8 +183,8 @@ fn capturing(all: &Namespace, file: &PathBuf) -> Started {
     started
 }
 
-/// The queries of a capture, by name, type and zone of the server. The letters of the root are one server: which of
-/// them a resolver takes is chance.
+/// The queries of a capture, by name, type and zone of the server. The letters of the root are one server, with one
+/// name: which of them a resolver takes, and wants to know more of, is chance.
 fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
     let mut reader = trace::open(capture, &trace::Options::default()).unwrap();
     let mut seen = Seen::new();
@@ -194,27 +199,33 @@ fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
             true => ".".to_owned(),
             false => addresses.get(&server).cloned().unwrap_or_else(|| server.to_string()),
         };
-        *seen.entry((question.qname.to_string().to_lowercase(), question.qtype, zone)).or_default() += 1;
+        let name = question.qname.to_string().to_lowercase();
+        let name = if name.ends_with(LETTERS) { LETTERS.to_owned() } else { name };
+        *seen.entry((name, question.qtype, zone)).or_default() += 1;
     }
     seen
 }
 
-fn same_from_one_process_as_from_twelve(resolver: &str, program: &str) {
+fn same_from_one_process_as_from_twelve(resolver: &str, program: &str, server_count: usize, families: Families) {
     if !can_make() || ![program, "nsd", "dumpcap"].into_iter().all(has_program) {
         return;
     }
-    let folder = Folder::new(&format!("hierarchy-fidelity-{resolver}"));
-    let plan = SynthPlan { zone_count: 12, server_count: 1, families: Families::V4, ..SynthPlan::default() };
+    let folder = Folder::new(&format!("hierarchy-fidelity-{resolver}-{families:?}"));
+    let plan = SynthPlan { zone_count: 12, server_count, families, ..SynthPlan::default() };
     let tree = synthesized(&folder, plan).canonicalize().unwrap();
-    let emulated = walk(&folder, &tree, resolver, true);
-    let apart = walk(&folder, &tree, resolver, false);
+    let emulated = walk(&folder, &tree, families, resolver, true);
+    let apart = walk(&folder, &tree, families, resolver, false);
     let keys = |seen: &Seen| seen.keys().cloned().collect::<BTreeSet<_>>();
-    println!("{resolver}: {} queries to one process, {} to NSD", total(&emulated), total(&apart));
+    println!("{resolver} {families:?}: {} queries to one process, {} to NSD", total(&emulated), total(&apart));
     let (emulated, apart) = (keys(&emulated), keys(&apart));
     let only = |one: &BTreeSet<_>, other: &BTreeSet<_>| one.difference(other).cloned().collect::<Vec<_>>();
     assert!(emulated.len() > 12, "{emulated:?}");
     let differences = (only(&emulated, &apart), only(&apart, &emulated));
     assert_eq!(differences, (vec![], vec![]), "{resolver}: only to the one, only to the twelve");
+}
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
 }
 
 fn total(seen: &Seen) -> usize {
@@ -223,10 +234,18 @@ fn total(seen: &Seen) -> usize {
 
 #[test]
 fn unbound_asks_one_process_what_it_asks_twelve_servers() {
-    same_from_one_process_as_from_twelve("unbound", "unbound");
+    same_from_one_process_as_from_twelve("unbound", "unbound", 1, Families::V4);
 }
 
 #[test]
 fn bind_asks_one_process_what_it_asks_twelve_servers() {
-    same_from_one_process_as_from_twelve("bind", "named");
+    same_from_one_process_as_from_twelve("bind", "named", 1, Families::V4);
+}
+
+/// Which server of a zone, and which family, is chance; which zone is not.
+#[test]
+fn unbound_asks_the_same_where_zones_have_two_servers_in_both_families() {
+    if has_ipv6() {
+        same_from_one_process_as_from_twelve("unbound", "unbound", 2, Families::Both);
+    }
 }
