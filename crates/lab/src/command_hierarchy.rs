@@ -6,7 +6,8 @@ mod report;
 mod resolver;
 mod run;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use lab::peers::Kind;
 use profile::{Profile, Resolver};
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab hierarchy run tree -- dig @198.41.0.4 www.z35.t3 A
   catlab hierarchy run tree --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy run tree --resolver bind --ask tree/queries.txt --out run1
+  catlab hierarchy run tree --backend nsd --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy profile unbound --minimisation off --out unbound
 
 The program runs on a machine (a network namespace) whose only way leads to another one that has every address: there
@@ -49,6 +51,10 @@ pub(crate) struct RunArguments {
     /// it asks upstream for it.
     #[arg(long, value_name = "FILE", requires = "resolver")]
     ask: Option<PathBuf>,
+    /// Servers under test answer: as many of them are started as the hierarchy has levels, each with the zones of one,
+    /// behind the addresses of all.
+    #[arg(long, value_name = "SERVER")]
+    backend: Option<BackendWord>,
     /// Threads that answer; each has sockets of its own.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: usize,
@@ -61,6 +67,30 @@ pub(crate) struct RunArguments {
     /// The program and its arguments.
     #[arg(last = true, required_unless_present = "ask", value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// A server that can be under test.
+#[derive(Clone, Copy, ValueEnum)]
+enum BackendWord {
+    /// This project's.
+    Catamaran,
+    /// NSD.
+    Nsd,
+    /// Knot DNS.
+    Knot,
+    /// BIND.
+    Bind,
+}
+
+impl BackendWord {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Catamaran => Kind::Catamaran,
+            Self::Nsd => Kind::Nsd,
+            Self::Knot => Kind::Knot,
+            Self::Bind => Kind::Bind,
+        }
+    }
 }
 
 #[derive(Args)]

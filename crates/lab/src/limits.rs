@@ -183,3 +183,12 @@ pub const RESOLVER_QUESTIONS_MAX: usize = 1_000_000;
 pub const QUESTIONS_OCTETS_MAX: u64 = 256 << 20;
 /// Octets of a file with the trust anchor of a resolver.
 pub const ANCHOR_OCTETS_MAX: u64 = 64 << 10;
+
+/// Port of the server under test of the first level of a hierarchy.
+pub const BACKEND_PORT: u16 = 5_301;
+
+/// Ports for each of these servers: ours takes the one before, too.
+pub const BACKEND_PORT_COUNT: u16 = 16;
+
+/// How long such a server may take to answer.
+pub const BACKEND_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);

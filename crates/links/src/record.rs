@@ -8,6 +8,7 @@ use crate::limits::{RECORD_LINES_MAX, RECORDS_MAX};
 use crate::system;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where records are: what a machine forgets when it starts, as it forgets namespaces.
@@ -160,13 +161,34 @@ impl Recorded {
 
     fn remove(&self) -> io::Result<()> {
         for namespace in &self.namespaces {
-            if Path::new("/var/run/netns").join(namespace).exists() {
+            let place = Path::new("/var/run/netns").join(namespace);
+            if place.exists() {
+                // Whatever was started there keeps it, and its ports, for as long as it runs.
+                for pid in processes_in(&place)? {
+                    // One that has just ended is as wanted.
+                    let _gone = system::terminate(pid);
+                }
                 ip(&["netns", "del", namespace])?;
             }
         }
         let _none = fs::remove_file(log_of(&self.name));
         fs::remove_file(path_of(&self.name))
     }
+}
+
+/// The processes in a network namespace.
+fn processes_in(namespace: &Path) -> io::Result<Vec<u32>> {
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let wanted = identity(namespace)?;
+    let mut processes = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // One that ends meanwhile is in none.
+        if identity(&PathBuf::from(format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == wanted) {
+            processes.push(pid);
+        }
+    }
+    Ok(processes)
 }
 
 /// One process at a time begins or removes nets: what one found abandoned is not what another has begun since.
@@ -236,6 +258,12 @@ mod tests {
         for wrong in ["", "owner 12", "owner x y\n", "namespace lab.hub\n"] {
             assert!(Recorded::parse("lab", wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_process_is_in_its_own_namespace() {
+        assert!(processes_in(Path::new("/proc/self/ns/net")).unwrap().contains(&std::process::id()));
+        assert!(!processes_in(Path::new("/proc/self/ns/mnt")).unwrap().contains(&std::process::id()));
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl Directory {
         &self.apexes[zone]
     }
 
+    /// How many zones there are above one.
+    #[must_use]
+    pub fn level(&self, zone: usize) -> usize {
+        self.zones_above(self.apexes[zone].as_ref()) - 1
+    }
+
     /// The address of a server.
     #[must_use]
     pub fn address(&self, server: usize) -> IpAddr {
@@ -167,5 +173,7 @@ mod tests {
         for (below, count) in [(".", 1), ("a.test.", 2), ("www.b.a.test.", 3), ("b.a.test.", 3), ("example.", 1)] {
             assert_eq!(directory.zones_above(name(below).as_ref()), count, "{below}");
         }
+        let levels: Vec<_> = (0..3).map(|zone| directory.level(zone)).collect();
+        assert_eq!(levels, [0, 1, 2]);
     }
 }

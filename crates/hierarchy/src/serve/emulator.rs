@@ -1,5 +1,6 @@
 //! Octets to octets: the server at an address, out of all that there are.
 
+use super::backend::{Backend, told};
 use super::directory::Directory;
 use super::tally::{Noted, Tally};
 use crate::limits::DATAGRAM_OCTETS_MAX;
@@ -29,12 +30,20 @@ pub struct Asked<'m> {
 pub struct Emulator {
     reader: ZoneReader,
     directory: Arc<Directory>,
+    backend: Option<Box<dyn Backend>>,
     tally: Tally,
 }
 
 impl Emulator {
     pub(super) fn new(reader: ZoneReader, directory: Arc<Directory>, keeps_upstream: bool) -> Self {
-        Self { reader, directory, tally: Tally::new(keeps_upstream) }
+        Self { reader, directory, backend: None, tally: Tally::new(keeps_upstream) }
+    }
+
+    /// The same, that has servers under test answer what a zone answers.
+    #[must_use]
+    pub fn in_front_of(mut self, backend: Box<dyn Backend>) -> Self {
+        self.backend = Some(backend);
+        self
     }
 
     /// Writes the answer to a message, and gives its octets; 0 if there is none.
@@ -65,7 +74,19 @@ impl Emulator {
             server.and_then(|server| self.directory.zone_for(set, server, question.qname, question.qtype))
         });
         let (zone, number) = found.map_or((None, None), |found| (Some(found.zone), Some(found.number)));
-        let answered = answer_from(set, zone.as_ref(), request, &context(asked.transport), out);
+        let answered = match (&mut self.backend, number) {
+            (Some(backend), Some(number)) => {
+                let level = self.directory.level(number);
+                let length = backend.exchange(level, asked.transport, asked.octets, out);
+                let Some(answered) = told(&out[..length]) else {
+                    self.tally.silent_count += 1;
+                    return 0;
+                };
+                answered
+            }
+            // What no zone answers is refused here, whoever has the zones.
+            _ => answer_from(set, zone.as_ref(), request, &context(asked.transport), out),
+        };
         let (name, rtype) = match &request.question {
             Some(question) => (question.qname.to_name(), question.qtype),
             // A query for a cookie alone.

@@ -11,10 +11,12 @@
 mod directory;
 mod load;
 
-// Octets to octets, and what is counted.
+// Octets to octets, and what is counted; by servers under test, if there are some.
+mod backend;
 mod emulator;
 mod tally;
 
+pub use backend::Backend;
 pub use directory::Directory;
 pub use emulator::{Asked, Emulator};
 pub use load::Emulation;

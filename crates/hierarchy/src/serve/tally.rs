@@ -21,6 +21,8 @@ pub struct Tally {
     pub truncated_count: u64,
     /// Messages without an answer, or with an error alone: they are no queries.
     pub other_count: u64,
+    /// Queries that a server under test did not answer.
+    pub silent_count: u64,
     /// Queries for names that no zone of the server asked has.
     pub elsewhere_count: u64,
     /// Answers by what they were.
@@ -153,6 +155,7 @@ impl Tally {
         self.stream_count += other.stream_count;
         self.truncated_count += other.truncated_count;
         self.other_count += other.other_count;
+        self.silent_count += other.silent_count;
         self.elsewhere_count += other.elsewhere_count;
         self.stranger_beyond_count += other.stranger_beyond_count;
         self.upstream_beyond_count += other.upstream_beyond_count;
@@ -185,6 +188,8 @@ pub struct Told {
     pub truncated: u64,
     /// Messages that were no queries.
     pub no_queries: u64,
+    /// Queries that a server under test did not answer.
+    pub unanswered_by_backend: u64,
     /// Queries for names that no zone of the server asked has.
     pub names_elsewhere: u64,
     /// Queries to addresses that no zone names.
@@ -262,6 +267,7 @@ impl Told {
             over_tcp: tally.stream_count,
             truncated: tally.truncated_count,
             no_queries: tally.other_count,
+            unanswered_by_backend: tally.silent_count,
             names_elsewhere: tally.elsewhere_count,
             to_unnamed_addresses: tally.stranger_count(),
             answers: tally.kinds.clone(),

@@ -51,6 +51,9 @@ impl Report {
         if told.zones.len() > SHOWN_MAX {
             line(format_args!("  and {} zones more", told.zones.len() - SHOWN_MAX));
         }
+        if told.unanswered_by_backend > 0 {
+            line(format_args!("{} that the servers under test did not answer", told.unanswered_by_backend));
+        }
         if told.names_elsewhere > 0 {
             line(format_args!("{} for names that no zone of the server asked has: REFUSED", told.names_elsewhere));
         }

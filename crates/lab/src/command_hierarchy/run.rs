@@ -8,7 +8,7 @@ use super::{RunArguments, Settings};
 use crate::command_net::program::Running;
 use crate::command_net::{name_of, removed};
 use hierarchy::serve::{Directory, Emulation};
-use lab::emulation::Emulated;
+use lab::emulation::{Backends, Emulated, ToBackends};
 use lab::limits::EMULATED_THREADS_MAX;
 use links::Pair;
 use std::cell::RefCell;
@@ -22,6 +22,7 @@ struct Stage<'s> {
     arguments: &'s RunArguments,
     pair: Pair,
     emulated: Emulated,
+    backends: RefCell<Option<Backends>>,
     directory: &'s Directory,
     stops: &'s dyn Fn() -> u8,
 }
@@ -42,12 +43,18 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
 
     let pair = Pair::make(&name_of(std::process::id()))?;
     let keeps_upstream = arguments.out.is_some();
-    let emulators = (0..arguments.threads).map(|_| emulation.emulator(keeps_upstream)).collect();
+    let backends = start_backends(arguments, &pair, directory, &out)?;
+    let emulator = |_| match backends {
+        Some(_) => emulation.emulator(keeps_upstream).in_front_of(Box::<ToBackends>::default()),
+        None => emulation.emulator(keeps_upstream),
+    };
+    let emulators = (0..arguments.threads).map(emulator).collect();
     let has_ipv6 = pair.has_ipv6();
     let emulated = pair.all().inside(|| Emulated::start(emulators, has_ipv6))?;
-    let stage = Stage { arguments, pair, emulated, directory, stops };
+    let stage = Stage { arguments, pair, emulated, backends: RefCell::new(backends), directory, stops };
     let done = stage.play(profile.as_ref(), questions.as_deref(), &out);
-    let Stage { pair, emulated, .. } = stage;
+    let Stage { pair, emulated, backends, .. } = stage;
+    drop(backends);
     drop(pair);
     let tally = emulated.finish()?;
     let (code, asked) = match done {
@@ -59,6 +66,20 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     eprint!("{}", report.text());
     report.write(arguments.json.as_deref(), arguments.out.as_deref(), &tally, directory)?;
     code
+}
+
+/// Starts servers under test where those of the hierarchy are.
+fn start_backends(
+    arguments: &RunArguments,
+    pair: &Pair,
+    directory: &Directory,
+    out: &Out,
+) -> Result<Option<Backends>, Box<dyn Error>> {
+    let Some(word) = arguments.backend else { return Ok(None) };
+    let (kind, place) = (word.kind(), out.folder.join("backend"));
+    let backends = pair.all().inside(|| Backends::start(kind, &arguments.folder, directory, &place))?;
+    eprintln!("{} servers under test: {}, one for each level", backends.count(), kind.label());
+    Ok(Some(backends))
 }
 
 fn check(arguments: &RunArguments) -> Result<(), String> {
@@ -91,6 +112,9 @@ impl Stage<'_> {
         let is_well = || -> Result<(), String> {
             if !self.emulated.is_alive() {
                 return Err("the servers of the hierarchy failed; the program was ended".into());
+            }
+            if self.backends.borrow_mut().as_mut().is_some_and(|backends| !backends.are_alive()) {
+                return Err("a server under test has ended; so was the program".into());
             }
             resolver.borrow_mut().as_mut().map_or(Ok(()), RunningResolver::check)
         };

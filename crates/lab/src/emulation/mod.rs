@@ -2,13 +2,17 @@
 //!
 //! ```text
 //!   sockets --> Thread (datagrams, streams) --> hierarchy::serve::Emulator --> sockets
+//!                                                         \--> Backends: servers under test, one a level
 //! ```
 //!
 //! It takes a namespace in which every address is one of the machine's own (`links::Pair`).
 
+mod backends;
 mod datagrams;
 mod streams;
 mod thread;
+
+pub use backends::{Backends, ToBackends};
 
 use hierarchy::serve::{Emulator, Tally};
 use std::io;

@@ -2,15 +2,19 @@
 //! program.
 
 use super::{Ended, Pipe, Through, ThroughError};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
 use trace::mutate::{Mutator, Plan, PlanError};
 use trace::{Format, Message, Options, TraceError, Writer};
 
-/// What came out of the program, as a binary trace in the folder for temporary files. It goes when this does.
+/// What came out of the program, as a binary trace in a folder of its own in that for temporary files. Both go when
+/// this does.
 #[derive(Debug)]
 pub struct Spool {
+    folder: PathBuf,
     path: PathBuf,
     damaged: Option<String>,
 }
@@ -23,12 +27,14 @@ impl Spool {
     pub fn make(trace: &Path, reading: &Options, rules: Option<Plan>, command: &str) -> Result<Self, SpoolError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("catlab-through-{}-{number}.catrace", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("catlab-through-{}-{number}", std::process::id()));
         let mut mutator = rules.map(Mutator::new).transpose().map_err(SpoolError::Rules)?;
         let mut reader = trace::open(trace, reading).map_err(|error| SpoolError::Trace(trace.to_owned(), error))?;
-        // From here on the file goes, whatever happens.
-        let mut spool = Self { path, damaged: None };
         let written = |error: io::Error| SpoolError::File(std::env::temp_dir(), error);
+        // A folder that was not there and that nobody else may enter: others write into the one above too.
+        DirBuilder::new().mode(0o700).create(&folder).map_err(written)?;
+        // From here on it goes, whatever happens.
+        let mut spool = Self { path: folder.join("trace.catrace"), folder, damaged: None };
         let mut writer = Writer::create(&spool.path, Format::Binary).map_err(written)?;
         let started = Through::start(command).map_err(|error| SpoolError::Program("sh".into(), error.to_string()))?;
         let damaged = &mut spool.damaged;
@@ -84,8 +90,8 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // One that was not made need not go.
-        let _gone = std::fs::remove_file(&self.path);
+        // What stays behind in the system's temporary folder harms nobody.
+        let _gone = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `catlab hierarchy` and `catlab zones synth`: the servers of made-up hierarchies, asked by us and by real resolvers.
 
+mod backends;
 mod fidelity;
 mod namespaces;
 mod resolvers;

@@ -1,0 +1,176 @@
+//! Servers under test behind the addresses of a hierarchy, one for each level of it.
+
+use crate::engine::stream::framing::frame;
+use crate::limits::{BACKEND_PATIENCE, BACKEND_PORT, BACKEND_PORT_COUNT};
+use crate::peers::{Kind, Peer, PeerError, ServedZone, Setup, start};
+use hierarchy::Folder;
+use hierarchy::serve::{Backend, Directory, Transport};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::Instant;
+use wire::parse::FirstQuestion;
+
+/// Servers that run; they end with this value.
+pub struct Backends {
+    peers: Vec<Peer>,
+}
+
+/// The address of the server of a level, in the namespace that it runs in.
+fn address(level: usize) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, BACKEND_PORT + BACKEND_PORT_COUNT * level as u16).into()
+}
+
+impl Backends {
+    /// Starts a server for each level of a hierarchy in the namespace of the calling thread, and waits until each
+    /// answers for its zones.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or [`PeerError`], as the system's errors are told.
+    pub fn start(kind: Kind, folder: &Path, directory: &Directory, place: &Path) -> io::Result<Self> {
+        // They run in folders of their own.
+        let (folder, place) = (std::path::absolute(folder)?, std::path::absolute(place)?);
+        let numbers: BTreeMap<String, usize> =
+            (0..directory.zone_count()).map(|zone| (directory.apex(zone).to_string(), zone)).collect();
+        let mut levels: Vec<Vec<ServedZone>> = Vec::new();
+        for entry in Folder::read(&folder)?.zones {
+            let number = numbers.get(&entry.name.to_ascii_lowercase());
+            let level = number.map_or(0, |number| directory.level(*number));
+            levels.resize_with(levels.len().max(level + 1), Vec::new);
+            levels[level].push(ServedZone { apex: entry.name, file: folder.join(entry.file) });
+        }
+        let run = |(level, zones): (usize, Vec<ServedZone>)| {
+            let folder = place.join(format!("level-{level}"));
+            start(kind, &Setup { zones, key: None, address: address(level), folder })
+        };
+        let served = levels.into_iter().enumerate().filter(|(_, zones)| !zones.is_empty());
+        let peers: Result<Vec<Peer>, PeerError> = served.map(run).collect();
+        Ok(Self { peers: peers.map_err(io::Error::other)? })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether all of them run.
+    pub fn are_alive(&mut self) -> bool {
+        self.peers.iter_mut().all(Peer::is_running)
+    }
+}
+
+/// A way to these servers, for one thread: sockets are opened in its namespace when they are needed.
+#[derive(Default)]
+pub struct ToBackends {
+    levels: Vec<Level>,
+}
+
+#[derive(Default)]
+struct Level {
+    datagrams: Option<UdpSocket>,
+    stream: Option<TcpStream>,
+}
+
+impl Backend for ToBackends {
+    fn exchange(&mut self, level: usize, transport: Transport, query: &[u8], out: &mut [u8]) -> usize {
+        self.levels.resize_with(self.levels.len().max(level + 1), Level::default);
+        let (way, server) = (&mut self.levels[level], address(level));
+        let answered = match transport {
+            Transport::Udp => way.by_datagram(server, query, out),
+            // A connection that was closed since says so once.
+            Transport::Tcp => way.by_stream(server, query, out).or_else(|_| way.by_stream(server, query, out)),
+        };
+        // What went wrong is that there is no answer, as for whoever asked.
+        answered.unwrap_or(0)
+    }
+}
+
+impl Level {
+    fn by_datagram(&mut self, server: SocketAddr, query: &[u8], out: &mut [u8]) -> io::Result<usize> {
+        let socket = match self.datagrams.take() {
+            Some(socket) => socket,
+            None => {
+                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+                socket.connect(server)?;
+                socket
+            }
+        };
+        let until = Instant::now() + BACKEND_PATIENCE;
+        socket.send(query)?;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.datagrams = Some(socket);
+                return Ok(0);
+            }
+            socket.set_read_timeout(Some(left))?;
+            match socket.recv(out) {
+                // One that comes late is the answer to an earlier query.
+                Ok(length) if is_answer(query, &out[..length]) => {
+                    self.datagrams = Some(socket);
+                    return Ok(length);
+                }
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn by_stream(&mut self, server: SocketAddr, query: &[u8], out: &mut [u8]) -> io::Result<usize> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect_timeout(&server, BACKEND_PATIENCE)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(BACKEND_PATIENCE))?;
+                stream.set_write_timeout(Some(BACKEND_PATIENCE))?;
+                stream
+            }
+        };
+        let mut framed = Vec::with_capacity(query.len() + 2);
+        frame(&mut framed, query);
+        stream.write_all(&framed)?;
+        let mut length = [0; 2];
+        stream.read_exact(&mut length)?;
+        let answer = out.get_mut(..usize::from(u16::from_be_bytes(length))).ok_or(io::ErrorKind::InvalidData)?;
+        stream.read_exact(answer)?;
+        let length = if is_answer(query, answer) { answer.len() } else { 0 };
+        self.stream = Some(stream);
+        Ok(length)
+    }
+}
+
+/// The ID, QR and, where the answer has one, the question.
+fn is_answer(query: &[u8], answer: &[u8]) -> bool {
+    let is_response = answer.len() >= 12 && answer[..2] == query[..2] && answer[2] & 0x80 != 0;
+    let question =
+        |message| FirstQuestion::read(message).ok().map(|question| (question.qname.to_canonical(), question.qtype));
+    is_response && (answer[4..6] == [0, 0] || question(query) == question(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::builder::MessageBuilder;
+    use wire::name::Name;
+    use wire::number::Rtype;
+
+    #[test]
+    fn an_answer_has_the_id_and_the_question() {
+        let message = |id: u16, name: &str, qr: bool| {
+            let name: Name = name.parse().unwrap();
+            MessageBuilder::query(id, name.as_ref(), Rtype::A).header(|header| header.qr = qr).build()
+        };
+        let query = message(7, "a.test.", false);
+        assert!(is_answer(&query, &message(7, "A.test.", true)));
+        assert!(!is_answer(&query, &message(7, "a.test.", false)));
+        assert!(!is_answer(&query, &message(8, "a.test.", true)));
+        assert!(!is_answer(&query, &message(7, "b.test.", true)));
+        // FORMERR without a question.
+        assert!(is_answer(&query, &[0, 7, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_answer(&query, &[0, 7]));
+    }
+}
