@@ -310,11 +310,12 @@ fn star(names: &[&str]) -> io::Result<(Namespace, Vec<Namespace>)> {
     let mut around = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let own = Namespace::make(&format!("cg{id}{name}"))?;
-        hub.ip(&format!("link add {name} type veth peer name up netns {}", own.name()))?;
-        hub.ip(&format!("addr add 10.77.{index}.1/30 dev {name}"))?;
-        hub.ip(&format!("link set {name} up"))?;
+        // A device n would be taken for a word of `ip`.
+        hub.ip(&format!("link add to-{name} type veth peer name up netns {}", own.name()))?;
+        hub.ip(&format!("addr add 10.77.{index}.1/30 dev to-{name}"))?;
+        hub.ip(&format!("link set to-{name} up"))?;
         own.ip(&format!("addr add 10.77.{index}.2/30 dev up"))?;
-        own.ip("link set up up")?;
+        own.ip("link set dev up up")?;
         own.ip(&format!("route add default via 10.77.{index}.1"))?;
         around.push(own);
     }
@@ -328,6 +329,7 @@ fn four_hosts_of_which_one_dies() {
         Ok(made) => made,
         Err(error) => {
             println!("skipped: no namespaces can be made here: {error}");
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
             return;
         }
     };
