@@ -5,11 +5,11 @@ use crate::limits::{BACKEND_PATIENCE, BACKEND_PORT, BACKEND_PORT_COUNT};
 use crate::peers::{Kind, Peer, PeerError, ServedZone, Setup, start};
 use hierarchy::Folder;
 use hierarchy::serve::{Backend, Directory, Transport};
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Instant;
+use wire::name::Name;
 use wire::parse::FirstQuestion;
 
 /// Servers that run; they end with this value.
@@ -31,12 +31,11 @@ impl Backends {
     pub fn start(kind: Kind, folder: &Path, directory: &Directory, place: &Path) -> io::Result<Self> {
         // They run in folders of their own.
         let (folder, place) = (std::path::absolute(folder)?, std::path::absolute(place)?);
-        let numbers: BTreeMap<String, usize> =
-            (0..directory.zone_count()).map(|zone| (directory.apex(zone).to_string(), zone)).collect();
         let mut levels: Vec<Vec<ServedZone>> = Vec::new();
         for entry in Folder::read(&folder)?.zones {
-            let number = numbers.get(&entry.name.to_ascii_lowercase());
-            let level = number.map_or(0, |number| directory.level(*number));
+            let apex: Name = entry.name.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+            // It counts itself.
+            let level = directory.zones_above(apex.as_ref()).saturating_sub(1);
             levels.resize_with(levels.len().max(level + 1), Vec::new);
             levels[level].push(ServedZone { apex: entry.name, file: folder.join(entry.file) });
         }
@@ -155,7 +154,6 @@ fn is_answer(query: &[u8], answer: &[u8]) -> bool {
 mod tests {
     use super::*;
     use wire::builder::MessageBuilder;
-    use wire::name::Name;
     use wire::number::Rtype;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Servers under test behind the addresses of a hierarchy.
 
 use crate::support::Folder;
-use crate::{can_make, catlab, ended, has_program, leaf, synthesized, until};
+use crate::{can_make_namespaces, catlab, ended, has_program, leaf, synthesized, until};
 use hierarchy::synth::SynthPlan;
 use lab::peers::Kind;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 /// A resolver finds its way through servers that have one level each, and referrals, answers and TCP are theirs.
 fn walks(kind: Kind) {
-    if !can_make() || !has_program("unbound") || !has_program("dig") {
+    if !can_make_namespaces() || !has_program("unbound") || !has_program("dig") {
         return;
     }
     if kind.program().is_none() {
@@ -64,7 +64,7 @@ fn catamaran_stands_for_all_servers() {
 
 #[test]
 fn servers_under_test_that_a_killed_run_leaves_are_ended() {
-    if !can_make() || !has_program("nsd") {
+    if !can_make_namespaces() || !has_program("nsd") {
         return;
     }
     let folder = Folder::new("hierarchy-backend-killed");

@@ -2,7 +2,7 @@
 //! each with an NSD of its own at its own address. Both are seen by the same capture.
 
 use crate::support::Folder;
-use crate::{CATLAB, can_make, has_program, synthesized, until};
+use crate::{CATLAB, can_make_namespaces, has_program, synthesized, until};
 use hierarchy::Folder as Hierarchy;
 use hierarchy::roots::{addresses, is_root_server};
 use hierarchy::serve::Emulation;
@@ -207,7 +207,7 @@ fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
 }
 
 fn same_from_one_process_as_from_twelve(resolver: &str, program: &str, server_count: usize, families: Families) {
-    if !can_make() || ![program, "nsd", "dumpcap"].into_iter().all(has_program) {
+    if !can_make_namespaces() || ![program, "nsd", "dumpcap"].into_iter().all(has_program) {
         return;
     }
     let folder = Folder::new(&format!("hierarchy-fidelity-{resolver}-{families:?}"));

@@ -2,6 +2,8 @@
 
 mod backends;
 mod fidelity;
+#[path = "../support/namespaces.rs"]
+mod machine;
 mod namespaces;
 mod resolvers;
 mod servers;
@@ -11,6 +13,7 @@ mod support;
 
 use hierarchy::Folder as Hierarchy;
 use hierarchy::synth::SynthPlan;
+use machine::{can_make_namespaces, has_program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -49,28 +52,6 @@ fn leaf(tree: &Path) -> (String, String, String) {
     let zone = std::fs::read_to_string(tree.join(entry.file)).unwrap();
     let address = zone.lines().find_map(|line| line.strip_prefix("www A ")).unwrap().to_owned();
     (name, parent, address)
-}
-
-/// Whether namespaces can be made here; a test says that it is skipped, and fails with `CI=true`.
-fn can_make() -> bool {
-    let name = format!("c{:06}", std::process::id() % 1_000_000);
-    static PROBE: std::sync::OnceLock<Result<(), String>> = std::sync::OnceLock::new();
-    let probed = PROBE.get_or_init(|| links::Pair::make(&name).map(drop).map_err(|error| error.to_string()));
-    if let Err(error) = probed {
-        println!("skipped: no namespaces can be made here: {error}");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
-    }
-    probed.is_ok()
-}
-
-/// Whether a program is there; one that is not is named.
-fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join(name).exists());
-    if !found {
-        println!("skipped: {name} is not installed");
-    }
-    found
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -1,13 +1,13 @@
 //! What a run leaves behind, whatever becomes of it; and what is refused.
 
 use crate::support::Folder;
-use crate::{can_make, catlab, ended, has_namespace, synthesized, until};
+use crate::{can_make_namespaces, catlab, ended, has_namespace, synthesized, until};
 use hierarchy::synth::SynthPlan;
 use std::process::Command;
 
 #[test]
 fn a_run_that_is_killed_is_cleaned_up_and_one_that_is_asked_to_end_cleans_up_itself() {
-    if !can_make() {
+    if !can_make_namespaces() {
         return;
     }
     let folder = Folder::new("hierarchy-killed");

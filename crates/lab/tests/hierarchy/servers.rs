@@ -1,7 +1,7 @@
 //! Root, top-level domain and leaf, asked directly.
 
 use crate::support::Folder;
-use crate::{PATIENCE, can_make, leaf, synthesized};
+use crate::{PATIENCE, can_make_namespaces, leaf, synthesized};
 use hierarchy::Folder as Hierarchy;
 use hierarchy::serve::Emulation;
 use hierarchy::synth::SynthPlan;
@@ -84,7 +84,7 @@ fn shape(octets: &[u8]) -> (Rcode, bool, [usize; 2]) {
 
 #[test]
 fn root_top_level_domain_and_leaf_answer_as_if_they_were_apart() {
-    if !can_make() {
+    if !can_make_namespaces() {
         return;
     }
     let folder = Folder::new("hierarchy-apart");
@@ -111,7 +111,7 @@ fn root_top_level_domain_and_leaf_answer_as_if_they_were_apart() {
 
 #[test]
 fn an_address_that_no_zone_names_refuses_and_is_listed() {
-    if !can_make() {
+    if !can_make_namespaces() {
         return;
     }
     let folder = Folder::new("hierarchy-stranger");

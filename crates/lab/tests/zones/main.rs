@@ -2,12 +2,15 @@
 //! and signed.
 
 mod harvest;
+#[path = "../support/namespaces.rs"]
+mod machine;
 mod sign;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
 use lab::peers::{Kind, ServedZone, Setup, start};
+use machine::{can_make_namespaces, has_program};
 use serde_json::Value;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -285,23 +288,7 @@ fn well(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether all of these programs are here; one that is not is named.
+/// Whether all of these programs are here.
 fn are_here(programs: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_here = |name: &&&str| std::env::split_paths(&path).any(|folder| folder.join(name).exists());
-    let missing: Vec<_> = programs.iter().filter(|name| !is_here(name)).collect();
-    missing.iter().for_each(|name| println!("skipped: {name} is not installed"));
-    missing.is_empty()
-}
-
-/// Whether namespaces can be made here; a test says that it is skipped, and fails with `CI=true`.
-fn can_make_namespaces() -> bool {
-    let name = format!("z{:06}", std::process::id() % 1_000_000);
-    static PROBE: std::sync::OnceLock<Result<(), String>> = std::sync::OnceLock::new();
-    let probed = PROBE.get_or_init(|| links::Pair::make(&name).map(drop).map_err(|error| error.to_string()));
-    if let Err(error) = probed {
-        println!("skipped: no namespaces can be made here: {error}");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{error}");
-    }
-    probed.is_ok()
+    programs.iter().all(|name| has_program(name))
 }
