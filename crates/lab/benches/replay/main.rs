@@ -13,6 +13,7 @@ mod command;
 mod conclusion;
 #[path = "../support/document.rs"]
 mod document;
+mod each;
 #[path = "../support/echo.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod echo;
@@ -117,6 +118,7 @@ fn role(words: &[String]) {
         ["far-end", notes] => roles::far_end(Path::new(notes), false),
         ["silent"] => fast::silent(),
         ["bare", server, seconds] => fast::bare(server, seconds),
+        ["bare-each", server, seconds] => fast::bare_each(server, seconds),
         other => panic!("no such role: {other:?}"),
     }
 }

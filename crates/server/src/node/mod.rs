@@ -10,6 +10,7 @@
 //!   bulk       writes checkpoints
 //!   reads      reads checkpoints and old log for peers
 //!   peers      connections between nodes
+//!   peers-bulk the same, of checkpoints
 //!   api        HTTP
 //! ```
 //! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
@@ -239,7 +240,7 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
-        let (peers, links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
+        let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
             audit,
@@ -255,6 +256,8 @@ impl Node {
             asking: Default::default(),
             zones_changed: None,
             checkpoints_written: 0,
+            put_off: Default::default(),
+            audited_through: None,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let metrics = counters.into_metrics(desk, transfers);
@@ -274,7 +277,7 @@ impl Node {
             stop_workers,
             replica_ended: threads::replica(thread, event_queue)?,
             writers,
-            runtimes: vec![peers, api],
+            runtimes: vec![peers, peers_bulk, api],
         })
     }
 

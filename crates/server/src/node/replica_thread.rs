@@ -65,6 +65,10 @@ pub(crate) struct ReplicaThread {
     pub(crate) zones_changed: Option<Instant>,
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
+    /// Outputs of this round that wait for others: for peers, for the disk, for the audit log.
+    pub(crate) put_off: [Vec<Output>; 3],
+    /// What was published in this round: the audit log is told when it has the records up to there.
+    pub(crate) audited_through: Option<u64>,
 }
 
 /// Those who asked the replica for something and wait.
@@ -171,17 +175,46 @@ impl ReplicaThread {
     }
 
     /// Carries out what the replica asks for, until it asks for nothing; or until who came meanwhile gets a turn.
+    ///
+    /// Each thread that is woken may take this one's core at once, so those whom a client waits for come first: who
+    /// answers it, then the peers, then the log, then the audit log. The order among the outputs of one kind stays; the
+    /// replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it.
     fn carry_out_some(&mut self) -> (Go, Work) {
+        let mut work = Work::More;
         for _ in 0..REPLICA_OUTPUTS_COUNT {
-            let Some(output) = self.replica.poll() else { return (Go::On, Work::None) };
-            if self.carry_out(output) == Go::Stop {
-                return (Go::Stop, Work::None);
+            let Some(output) = self.replica.poll() else {
+                work = Work::None;
+                break;
+            };
+            match output {
+                Output::Send { .. } => self.put_off[0].push(output),
+                Output::Disk(_) => self.put_off[1].push(output),
+                Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[2].push(output),
+                // What the end is to be told with goes before it.
+                Output::Stopped | Output::Fatal { .. } => {
+                    self.carry_out_rest();
+                    self.carry_out(output);
+                    return (Go::Stop, Work::None);
+                }
+                output => self.carry_out(output),
             }
         }
-        (Go::On, Work::More)
+        self.carry_out_rest();
+        (Go::On, work)
     }
 
-    fn carry_out(&mut self, output: Output) -> Go {
+    fn carry_out_rest(&mut self) {
+        for kind in 0..self.put_off.len() {
+            let mut outputs = std::mem::take(&mut self.put_off[kind]);
+            outputs.drain(..).for_each(|output| self.carry_out(output));
+            self.put_off[kind] = outputs;
+        }
+        if let Some(index) = self.audited_through.take() {
+            self.audit.through(index);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
         match output {
             Output::Send { to, lane, frame } => self.links.send(to, lane, frame),
             Output::Disk(job) => {
@@ -241,16 +274,16 @@ impl ReplicaThread {
             }
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
             Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
-            Output::Stopped => return Go::Stop,
+            // There is nothing to do but to end.
+            Output::Stopped => {}
             Output::Fatal { reason } => end(reason),
         }
-        Go::On
     }
 
     fn published(&mut self, index: u64) {
         self.counters.published.one();
         self.shared.published.send_replace(index);
-        self.audit.through(index);
+        self.audited_through = Some(index);
     }
 
     fn publish_keys(&self) {

@@ -17,6 +17,7 @@ use crate::limits::{DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::metrics::DurationHistogram;
+use crate::peer::LaneRuntimes;
 use crate::peer::accept::Acceptor;
 use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
@@ -36,9 +37,7 @@ use replica::io::{Input, Member, Membership};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-
-/// Threads of the runtime for connections between nodes: a heartbeat never waits for the encryption of a checkpoint.
-const PEER_THREADS: usize = 2;
+use tokio::runtime::Runtime;
 
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
@@ -174,13 +173,13 @@ pub(super) fn peers(
     listener: std::net::TcpListener,
     handle: &ReplicaHandle,
     counters: &Counters,
-) -> Result<(tokio::runtime::Runtime, Links<ReplicaHandle>), Problem> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(PEER_THREADS)
-        .thread_name("peers")
-        .enable_all()
-        .build()
-        .map_err(runtime_failed)?;
+) -> Result<([Runtime; 2], Links<ReplicaHandle>), Problem> {
+    let start = |name| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name(name).enable_all().build().map_err(runtime_failed)
+    };
+    let (quick, bulk) = (start("peers")?, start("peers-bulk")?);
+    let runtimes = LaneRuntimes { quick: quick.handle().clone(), bulk: bulk.handle().clone() };
     let (own, events) = (config.raft_id(), Arc::new(handle.clone()));
     let welcome = Welcome { id: own, boot_id: identity.boot_id };
     let join = JoinDesk {
@@ -191,16 +190,16 @@ pub(super) fn peers(
         api_token: identity.token.clone(),
     };
     let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key_file.clone() };
-    let acceptor =
-        Acceptor::new(identity.tls.clone(), welcome, events.clone(), counters.peer.clone(), Some((join, keys)));
-    let entered = runtime.enter();
+    let (tls, counters) = (&identity.tls, &counters.peer);
+    let desks = Some((join, keys));
+    let acceptor = Acceptor::new(tls.clone(), welcome, events.clone(), counters.clone(), desks, runtimes.clone());
+    let entered = quick.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
-    runtime.spawn(acceptor.run(listener));
-    let tls = identity.tls.clone();
-    let mut links = Links::new(own, identity.boot_id, tls, runtime.handle().clone(), events, counters.peer.clone());
+    quick.spawn(acceptor.run(listener));
+    let mut links = Links::new(own, identity.boot_id, tls.clone(), runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
-    Ok((runtime, links))
+    Ok(([quick, bulk], links))
 }
 
 pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
@@ -242,11 +241,7 @@ pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &Replic
 }
 
 /// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.
-pub(super) fn api(
-    listener: std::net::TcpListener,
-    api: Api,
-    keeper: TrustKeeper,
-) -> Result<tokio::runtime::Runtime, Problem> {
+pub(super) fn api(listener: std::net::TcpListener, api: Api, keeper: TrustKeeper) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("api")

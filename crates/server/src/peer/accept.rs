@@ -3,12 +3,12 @@
 use super::data_keys::KeyDesk;
 use super::frame::{Greeting, Hello, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
-use super::{PeerCounters, PeerEvents, lane_octet, node_number, silence};
+use super::{LaneRuntimes, PeerCounters, PeerEvents, lane_octet, node_number, silence};
 use crate::limits::{
     ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
 };
 use crate::tls::session::{self, CurrentTls};
-use replica::io::NodeId;
+use replica::io::{Lane, NodeId};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ pub(crate) struct Acceptor<E> {
     pub(crate) counters: Arc<PeerCounters>,
     /// Lets nodes join, and gives members data keys.
     desks: Option<(JoinDesk, KeyDesk)>,
+    runtimes: LaneRuntimes,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
     budgets: [Arc<Semaphore>; 3],
 }
@@ -41,10 +42,11 @@ impl<E: PeerEvents> Acceptor<E> {
         events: Arc<E>,
         counters: Arc<PeerCounters>,
         desks: Option<(JoinDesk, KeyDesk)>,
+        runtimes: LaneRuntimes,
     ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
-        Self { tls, welcome, events, counters, desks, budgets }
+        Self { tls, welcome, events, counters, desks, runtimes, budgets }
     }
 
     /// Accepts for ever.
@@ -73,7 +75,7 @@ impl<E: PeerEvents> Acceptor<E> {
         }
     }
 
-    async fn serve(&self, stream: TcpStream) -> io::Result<()> {
+    async fn serve(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
         let (mut stream, greeting) =
             tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
@@ -89,13 +91,20 @@ impl<E: PeerEvents> Acceptor<E> {
                 return tokio::time::timeout(limit, desks()?.1.serve(&mut stream)).await.map_err(io::Error::from)?;
             }
         };
-        let mut membership = self.events.membership();
-        tokio::select! {
-            done = self.read_all(stream, hello) => done,
-            // It dials again and is told then.
-            _ = membership.wait_for(|membership| membership.is_out(hello.from)) => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} was removed", hello.from)))
+        let this = self.clone();
+        let read = async move {
+            let mut membership = this.events.membership();
+            tokio::select! {
+                done = this.read_all(stream, hello) => done,
+                // It dials again and is told then.
+                _ = membership.wait_for(|membership| membership.is_out(hello.from)) => {
+                    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} was removed", hello.from)))
+                }
             }
+        };
+        match hello.lane {
+            Lane::Heartbeat | Lane::Normal => read.await,
+            Lane::Bulk => self.runtimes.bulk.spawn(read).await.map_err(io::Error::other)?,
         }
     }
 

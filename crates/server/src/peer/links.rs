@@ -2,14 +2,13 @@
 
 use super::dial::Dialler;
 use super::frame::Hello;
-use super::{PeerCounters, PeerEvents};
+use super::{LaneRuntimes, PeerCounters, PeerEvents};
 use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX};
 use crate::metrics::Gauge;
 use crate::tls::session::CurrentTls;
 use replica::io::{Lane, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Sender};
 
 /// All lanes. Owned by the replica thread.
@@ -17,7 +16,7 @@ pub(crate) struct Links<E> {
     own: NodeId,
     boot_id: u64,
     tls: Arc<CurrentTls>,
-    runtime: Handle,
+    runtimes: LaneRuntimes,
     events: Arc<E>,
     counters: Arc<PeerCounters>,
     peers: BTreeMap<NodeId, Peer>,
@@ -38,11 +37,11 @@ impl<E: PeerEvents> Links<E> {
         own: NodeId,
         boot_id: u64,
         tls: Arc<CurrentTls>,
-        runtime: Handle,
+        runtimes: LaneRuntimes,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
     ) -> Self {
-        Self { own, boot_id, tls, runtime, events, counters, peers: BTreeMap::new() }
+        Self { own, boot_id, tls, runtimes, events, counters, peers: BTreeMap::new() }
     }
 
     /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
@@ -92,7 +91,7 @@ impl<E: PeerEvents> Links<E> {
             counters: self.counters.clone(),
             waiting: waiting.clone(),
         };
-        self.runtime.spawn(dialler.run(receiver));
+        self.runtimes.of(lane).spawn(dialler.run(receiver));
         LaneSender { frames, waiting }
     }
 }
@@ -147,6 +146,10 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
+    fn both(runtime: &Runtime) -> LaneRuntimes {
+        LaneRuntimes { quick: runtime.handle().clone(), bulk: runtime.handle().clone() }
+    }
+
     fn tls(dir: &std::path::Path, id: u64) -> Arc<CurrentTls> {
         let authority = Authority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
         let made = authority.issue(id).unwrap();
@@ -162,8 +165,14 @@ mod tests {
         let listener =
             crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let acceptor =
-            Acceptor::new(tls.clone(), Welcome { id, boot_id }, Arc::new(Events::new(send)), Arc::default(), None);
+        let acceptor = Acceptor::new(
+            tls.clone(),
+            Welcome { id, boot_id },
+            Arc::new(Events::new(send)),
+            Arc::default(),
+            None,
+            both(&runtime),
+        );
         runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
         (runtime, port, receive)
     }
@@ -179,7 +188,7 @@ mod tests {
         let (server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
         let (send, events) = channel();
-        let mut links = Links::new(1, 5, one, client.handle().clone(), Arc::new(Events::new(send)), Arc::default());
+        let mut links = Links::new(1, 5, one, both(&client), Arc::new(Events::new(send)), Arc::default());
         let member = Member { id: 2, address: format!("127.0.0.1:{port}") };
         links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
@@ -214,7 +223,7 @@ mod tests {
         let client = runtime();
         let (send, events) = channel();
         // Node 3's certificate, but it calls itself 1.
-        let mut links = Links::new(1, 5, three, client.handle().clone(), Arc::new(Events::new(send)), Arc::default());
+        let mut links = Links::new(1, 5, three, both(&client), Arc::new(Events::new(send)), Arc::default());
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Gone(2, false));
         links.send(2, Lane::Normal, vec![1, 2, 3]);

@@ -15,6 +15,7 @@ mod silence;
 use crate::metrics::Counter;
 use replica::io::{Lane, Membership, NodeId};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// The node number in an id: what a certificate is about.
@@ -34,6 +35,25 @@ pub(crate) trait PeerEvents: Send + Sync + 'static {
     fn told_removed(&self, by: NodeId);
     /// Who belongs to the cluster; changes when members do.
     fn membership(&self) -> watch::Receiver<Arc<Membership>>;
+}
+
+/// Where connections are served: each runtime has one thread, since an update passes here four times before it is
+/// answered, and of several threads each wakes another for what it would have done itself.
+#[derive(Clone)]
+pub(crate) struct LaneRuntimes {
+    /// Heartbeats, and what clients wait for.
+    pub(crate) quick: Handle,
+    /// Checkpoints: no heartbeat waits for their encryption.
+    pub(crate) bulk: Handle,
+}
+
+impl LaneRuntimes {
+    pub(crate) const fn of(&self, lane: Lane) -> &Handle {
+        match lane {
+            Lane::Heartbeat | Lane::Normal => &self.quick,
+            Lane::Bulk => &self.bulk,
+        }
+    }
 }
 
 /// What the connections count.

@@ -9,10 +9,12 @@ use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::matching::{Arrival, InFlight};
-use crate::engine::system::{enable_stamps, tell_destinations};
+use crate::engine::system::{enable_stamps, let_fragment, tell_destinations};
 use crate::engine::worker::RECEIVE_NS;
 use crate::engine::{Lane, Plan, Transport};
-use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS};
+use crate::limits::{
+    BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS, UNFRAGMENTED_OCTETS_MAX,
+};
 use crate::measure::Sent;
 use crate::octet_hash;
 use crate::per_query::Parties;
@@ -33,6 +35,8 @@ struct Door {
     server: SocketAddr,
     tables: Vec<InFlight>,
     outgoing: Outgoing,
+    /// Whether what is sent may be fragmented: only where a message of the batch may not fit a link.
+    may_fragment: bool,
     /// Of each message of `outgoing`: its table, and from its planned time to its sending.
     queued: Vec<(usize, u64)>,
 }
@@ -196,6 +200,8 @@ impl Door {
             server,
             tables: (0..table_count.max(1)).map(|_| InFlight::new()).collect(),
             outgoing: Outgoing::to(server),
+            // As the kernel has it.
+            may_fragment: true,
             queued: Vec::with_capacity(BATCH_COUNT),
         })
     }
@@ -212,14 +218,15 @@ impl Door {
     }
 
     fn send(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+        self.choose_fragmentation()?;
         let (mut next, mut tries) = (0, 0);
         while next < self.outgoing.count() && tries < SEND_TRIES_MAX {
             tries += 1;
             match self.outgoing.send(&self.socket, next, false) {
                 Ok(count) => {
+                    let second = book.queries(Transport::Udp, now);
                     for index in next..next + count {
-                        let octets = self.outgoing.octets_of(index);
-                        book.queries(Transport::Udp, now).sent(self.queued[index].1, octets);
+                        second.sent(self.queued[index].1, self.outgoing.octets_of(index));
                     }
                     next += count;
                 }
@@ -237,6 +244,20 @@ impl Door {
         }
         self.outgoing.clear();
         self.queued.clear();
+        Ok(())
+    }
+
+    /// Over IPv6 only the sender fragments, and what it does not carries no identification (RFC 8200 4.5).
+    fn choose_fragmentation(&mut self) -> io::Result<()> {
+        if self.server.is_ipv6() {
+            return Ok(());
+        }
+        let is_long = |index| self.outgoing.octets_of(index) > UNFRAGMENTED_OCTETS_MAX;
+        let may_fragment = (0..self.outgoing.count()).any(is_long);
+        if may_fragment != self.may_fragment {
+            let_fragment(&self.socket, may_fragment)?;
+            self.may_fragment = may_fragment;
+        }
         Ok(())
     }
 
@@ -265,4 +286,30 @@ fn is_of_its_source(error: &io::Error) -> bool {
                 | libc::EMSGSIZE
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::system::may_fragment;
+
+    #[test]
+    fn only_a_batch_with_a_long_message_may_be_fragmented() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut door = Door::open(server.local_addr().unwrap(), 1).unwrap();
+        for (lengths, expected) in [
+            (&[UNFRAGMENTED_OCTETS_MAX; 2][..], false),
+            (&[20, UNFRAGMENTED_OCTETS_MAX + 1], true),
+            (&[], false),
+            (&[1_500], true),
+            (&[40], false),
+        ] {
+            door.outgoing.clear();
+            for &length in lengths {
+                door.outgoing.push(|_| length);
+            }
+            door.choose_fragmentation().unwrap();
+            assert_eq!(may_fragment(&door.socket).unwrap(), expected, "{lengths:?}");
+        }
+    }
 }
