@@ -178,29 +178,33 @@ impl ReplicaThread {
     ///
     /// Each thread that is woken may take this one's core at once, so those whom a client waits for come first: who
     /// answers it, then the peers, then the log, then the audit log. The order among the outputs of one kind stays; the
-    /// replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it.
+    /// replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All other
+    /// outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
     fn carry_out_some(&mut self) -> (Go, Work) {
-        let mut work = Work::More;
         for _ in 0..REPLICA_OUTPUTS_COUNT {
             let Some(output) = self.replica.poll() else {
-                work = Work::None;
-                break;
+                self.carry_out_rest();
+                return (Go::On, Work::None);
             };
             match output {
                 Output::Send { .. } => self.put_off[0].push(output),
                 Output::Disk(_) => self.put_off[1].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[2].push(output),
-                // What the end is to be told with goes before it.
-                Output::Stopped | Output::Fatal { .. } => {
-                    self.carry_out_rest();
+                Output::Published { .. } | Output::UpdateDone { .. } | Output::ReadIndexDone { .. } => {
                     self.carry_out(output);
-                    return (Go::Stop, Work::None);
                 }
-                output => self.carry_out(output),
+                output => {
+                    self.carry_out_rest();
+                    let is_end = matches!(output, Output::Stopped);
+                    self.carry_out(output);
+                    if is_end {
+                        return (Go::Stop, Work::None);
+                    }
+                }
             }
         }
         self.carry_out_rest();
-        (Go::On, work)
+        (Go::On, Work::More)
     }
 
     fn carry_out_rest(&mut self) {
