@@ -311,7 +311,8 @@ fn agents_trust_the_authority_that_the_controller_names() {
     let authority = written(&folder, "dot.pem", plan.certificate.authority_pem());
     let echo = Echo::start(&plan).unwrap();
     let load = format!(
-        "load --server {} --transport dot --tls-name localhost --name q{{n}}.example --rate 100 --duration 1s --workers 1",
+        "load --server {} --transport dot --tls-name localhost --name q{{n}}.example --rate 100 --duration 1s \
+         --workers 1",
         echo.address(Transport::Dot)
     );
     let out = folder.path().join("run");

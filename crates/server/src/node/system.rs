@@ -1,5 +1,5 @@
-//! What a node asks of the system that std has no name for: a clock that counts sleep, an end at once, the limit on open
-//! files, the precedence of a thread, and what a socket has dropped.
+//! What a node asks of the system that std has no name for: a clock that counts sleep, an end at once, the limit on
+//! open files, the precedence of a thread, and what a socket has dropped.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 use crate::problem::Exit;

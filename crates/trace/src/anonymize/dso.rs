@@ -10,7 +10,7 @@ const HEAD_OCTETS: usize = 4;
 /// How long a session may be idle, and how long to wait: numbers (RFC 8490 7.1, 7.2).
 const KEEPALIVE: u16 = 1;
 const RETRY_DELAY: u16 = 2;
-/// Of RFC 8765 6: a question that is asked for good, the ID of one that is no more, and a record that may be out of date.
+/// A question that is asked for good, the ID of one that is no more, a record that may be out of date (RFC 8765 6).
 const SUBSCRIBE: u16 = 0x40;
 const UNSUBSCRIBE: u16 = 0x42;
 const RECONFIRM: u16 = 0x43;
