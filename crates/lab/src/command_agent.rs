@@ -2,7 +2,7 @@
 
 use crate::agent::Desk;
 use clap::Args;
-use lab::fleet::{Bus, BusError, Presence};
+use lab::fleet::{Access, Bus, BusError, Presence};
 use lab::limits::AGENT_NAME_OCTETS_MAX;
 use std::error::Error;
 use std::io::Write;
@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// Authorities of the NATS server that are trusted besides the system's, PEM.
     #[arg(long, value_name = "FILE")]
     nats_ca: Option<PathBuf>,
+    /// What it shows to the NATS server: a file of credentials (.creds), or with the seed of a user's key.
+    #[arg(long, value_name = "FILE", alias = "creds")]
+    nats_creds: Option<PathBuf>,
     /// What it is called in reports; the name of the machine otherwise. Of a trace it decides which sources it has.
     #[arg(long, value_parser = parse_agent_name)]
     name: Option<String>,
@@ -83,9 +86,14 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
 
 /// A server may come up after its agents; one that refuses does not change its mind.
 async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, BusError> {
+    let access = Access {
+        url: arguments.nats.clone(),
+        authorities: arguments.nats_ca.clone(),
+        credentials: arguments.nats_creds.clone(),
+    };
     let mut tries = 0;
     loop {
-        match Bus::connect(&arguments.nats, arguments.nats_ca.as_deref()).await {
+        match Bus::connect(&access).await {
             Err(BusError::Connect(address, reason)) if tries < CONNECT_TRIES_MAX && stops() == 0 => {
                 if tries == 0 {
                     eprintln!("NATS at {address}: {reason}; it is tried again each second");

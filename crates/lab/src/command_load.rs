@@ -1,13 +1,13 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
-use crate::controller::{self, FleetArguments, Task};
+use crate::controller::{self, FleetArguments, Share, Task};
 use crate::self_check;
 use crate::watched::{Watched, Watching};
 use clap::{ArgGroup, Args};
 use lab::answers::{Checking, Recorder, Reference};
 use lab::engine::{self, Outcome, Pace, Plan};
-use lab::fleet::Kind;
+use lab::fleet::{Content, Kind};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::RUN_MAX;
 use lab::population::{Cast, Population};
@@ -222,13 +222,23 @@ fn freshness_lines(freshness: &Freshness) -> String {
 /// Has agents carry it out.
 fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let words = controller::words(Kind::Load)?;
-    let file = arguments.asking.queries.clone();
-    let closed = if let Pace::Closed { in_flight, .. } = plan.pace { Some(in_flight) } else { None };
-    let task = |names: &[String], _: &Path| {
-        if closed.is_some_and(|in_flight| in_flight < names.len()) {
-            return Err(format!("--in-flight is less than there are agents ({})", names.len()).into());
+    let task = |names: &[String], folder: &Path| {
+        let (what, count) = match &plan.pace {
+            Pace::Closed { in_flight, .. } => ("--in-flight is less than", *in_flight),
+            Pace::Population { population, .. } => {
+                ("the population has fewer clients than", population.members().len())
+            }
+            Pace::Open(_) | Pace::Traced(_) => ("", names.len()),
+        };
+        if count < names.len() {
+            return Err(format!("{what} there are agents ({})", names.len()).into());
         }
-        Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares: names.iter().map(|_| (file.clone(), None)).collect() })
+        let mut files = arguments.asking.files(folder)?;
+        let others =
+            [(Content::Population, arguments.population.clone()), (Content::Authorities, plan.tls.authorities.clone())];
+        files.extend(others.into_iter().filter_map(|(content, path)| Some((content, path?))));
+        let shares = vec![Share { files, queries: None }; names.len()];
+        Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares })
     };
     let (recording, summary, merged) =
         controller::conduct(&arguments.fleet, arguments.watching.out(), arguments.watching.quiet, task, stops)?;

@@ -1,11 +1,11 @@
 //! `catlab replay`: a trace once more, at its times, from its sources.
 
 use crate::arguments::Replayed;
-use crate::controller::{self, FleetArguments, Task};
+use crate::controller::{self, FleetArguments, Share, Task};
 use crate::watched::Watching;
 use clap::Args;
 use lab::engine;
-use lab::fleet::Kind;
+use lab::fleet::{Content, Kind};
 use lab::report::{Manifest, Rules, folder};
 use std::error::Error;
 use std::path::Path;
@@ -52,7 +52,12 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
     let task = |names: &[String], folder: &Path| {
         let division = replayed.divide(names, folder)?;
         let origin_ns = division.origin_ns();
-        let shares = division.shares.into_iter().map(|(path, queries)| (Some(path), Some(queries))).collect();
+        let authorities = replayed.authorities().map(|path| (Content::Authorities, path));
+        let share = |(path, queries)| Share {
+            files: std::iter::once((Content::Trace, path)).chain(authorities.clone()).collect(),
+            queries: Some(queries),
+        };
+        let shares = division.shares.into_iter().map(share).collect();
         survey = Some(division.survey);
         Ok(Task { kind: Kind::Replay, words, origin_ns, shares })
     };

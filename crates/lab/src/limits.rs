@@ -148,6 +148,8 @@ pub const SPOOL_OCTETS_MAX: u64 = 64 << 30;
 pub const BUNDLE_FILES_MAX: usize = 64;
 /// Octets of a command to an agent.
 pub const COMMAND_OCTETS_MAX: usize = PIECE_OCTETS_MAX;
+/// Files of an order: one of each content.
+pub const PARCELS_MAX: usize = 6;
 /// Words of a plan that goes to agents.
 pub const ORDER_WORDS_MAX: usize = 1_000;
 /// Octets of the name of an agent.

@@ -11,7 +11,7 @@ mod support;
 use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
-use lab::fleet::{Bus, subjects};
+use lab::fleet::{Access, Bus, subjects};
 use lab::limits::STREAM_OCTETS_MAX;
 use lab::replay::Sharing;
 use lab::report::{Distribution, Run};
@@ -278,9 +278,9 @@ fn a_file_that_is_larger_than_the_stream_arrives() {
     std::fs::write(&from, &octets).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (sent, taken) = runtime.block_on(async {
-        let bus = Bus::connect(&url, None).await.unwrap();
+        let bus = Bus::connect(&Access::plain(&url)).await.unwrap();
         bus.open_stream(run).await.unwrap();
-        let subject = subjects::down(run, run);
+        let subject = subjects::down(run, run, 0);
         let sending = bus.send_file(&subject, &from);
         let stream = async_nats::jetstream::new(async_nats::connect(&url).await.unwrap());
         let taking = async {
@@ -361,8 +361,8 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     };
     let error = refused(&format!("{load} --agents-wait 1s"), 2);
     assert!(error.contains("0 of 2 agents answered within 1 s"), "{error}");
-    let error = refused(&format!("{load} --tsig k.example:c2VjcmV0"), 1);
-    assert!(error.contains("--tsig does not go with --nats"), "{error}");
+    let error = refused(&format!("{load} --source 127.0.0.1"), 1);
+    assert!(error.contains("--source does not go with --nats"), "{error}");
     // The controller's word does not count on the agent's side.
     let agent = Agent::start(&here, &url, "mine", folder.path(), &[]);
     let stranger = "load --server 192.0.2.1 --name q{n}.example --rate 10 --duration 1s --i-own-this-target";

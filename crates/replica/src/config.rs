@@ -45,6 +45,9 @@ pub struct ReplicaConfig {
     pub start_stale_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
+    /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
+    /// octets in the name of its owner.
+    pub panics_at: Option<Vec<u8>>,
 }
 
 impl ReplicaConfig {
@@ -68,6 +71,7 @@ impl ReplicaConfig {
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
             answers_queries: true,
+            panics_at: None,
         }
     }
 }

@@ -644,7 +644,8 @@ pub struct Member {
     pub address: String,
 }
 
-/// Why a replica cannot go on; the shell aborts the process, or keeps it up without answering.
+/// Why a replica cannot go on; the shell ends the process without a further step. Whether another start can help is the
+/// shell's to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FatalReason {
     /// A write of the log hung for longer than `DISK_HUNG_ABORT_MS`.
@@ -655,7 +656,8 @@ pub enum FatalReason {
     LogDiverged,
     /// An entry of a version that this software does not know was committed.
     EntryUnknown,
-    /// The arena of the zones is full.
+    /// The arena of the zones is full at a committed entry. What was committed is known on disk by now, so a start
+    /// comes to the same entry; it has no former versions, and may have room for it.
     MemoryFull,
     /// What was read back from this replica's own files is damaged.
     Damaged,

@@ -22,6 +22,15 @@ pub(crate) enum Exit {
     Removed = 7,
     /// This software cannot apply an entry that the cluster has committed: a start alone comes to the same entry.
     Unappliable = 8,
+    /// The node's data is damaged, or has lost what the node answered for: it must not vote on it.
+    Quarantined = 9,
+}
+
+impl Exit {
+    /// Whether a node that ended so ends so again, each time that it is started as it is.
+    pub(crate) fn is_final(code: Option<i32>) -> bool {
+        [Self::Removed, Self::Unappliable, Self::Quarantined].iter().any(|exit| code == Some(*exit as i32))
+    }
 }
 
 /// The table of exit codes in `--help`.
@@ -35,7 +44,8 @@ Exit codes:
   5  refused by the cluster
   6  an address or a directory is in use
   7  the node was removed from its cluster
-  8  this software cannot apply what the cluster has committed";
+  8  this software cannot apply what the cluster has committed
+  9  the node's data is damaged or has lost something, and the node must be replaced";
 
 /// An error for a person.
 #[derive(Debug)]

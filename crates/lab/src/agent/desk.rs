@@ -4,9 +4,10 @@ use super::work::{Folder, Prepared};
 use crate::controller;
 use async_nats::Message;
 use lab::fleet::{
-    Beat, Bus, BusError, Command, Envelope, Kind, Order, Phase, Presence, Reply, is_run, next, subjects, wall_ns,
+    Beat, Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run, next,
+    subjects, wall_ns,
 };
-use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_OCTETS_MAX, SHARE_WAIT_MAX, SPOOL_OCTETS_MAX};
+use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_OCTETS_MAX, PARCELS_MAX, SHARE_WAIT_MAX, SPOOL_OCTETS_MAX};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -150,12 +151,7 @@ impl Desk {
         if order.count > AGENTS_MAX || order.index >= order.count {
             return Err(format!("it cannot be number {} of {}", order.index, order.count));
         }
-        if let Some(parcel) = &order.parcel {
-            let is_plain = |text: &str| text.len() <= 16 && text.bytes().all(|octet| octet.is_ascii_alphanumeric());
-            if parcel.octets > SPOOL_OCTETS_MAX || !is_plain(&parcel.extension) {
-                return Err(format!("it takes no share of {} octets", parcel.octets));
-            }
-        }
+        check_parcels(order.kind, &order.parcels, self.bus.is_private())?;
         let folder = Folder::make(&self.spool, &run, &self.presence.id);
         let folder = Arc::new(folder.map_err(|error| format!("{}: {error}", self.spool.display()))?);
         println!("run {run}: {}", if order.kind == Kind::Load { "load" } else { "replay" });
@@ -265,6 +261,25 @@ fn gone() -> BusError {
     BusError::Lost("to listen", "the connection has been closed".into())
 }
 
+/// Whether files are such as an agent takes for a plan, whoever sends them.
+fn check_parcels(kind: Kind, parcels: &[Parcel], is_private: bool) -> Result<(), String> {
+    let is_plain = |text: &str| text.len() <= 16 && text.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    for (number, parcel) in parcels.iter().enumerate() {
+        if parcel.octets > SPOOL_OCTETS_MAX || !is_plain(&parcel.extension) {
+            return Err(format!("it takes no share of {} octets", parcel.octets));
+        }
+        let is_second = parcels[..number].iter().any(|other| other.content == parcel.content);
+        if number >= PARCELS_MAX || is_second || !parcel.content.is_of(kind) {
+            return Err(format!("it takes no {:?} here", parcel.content));
+        }
+        if parcel.content == Content::Key && !is_private {
+            return Err("it takes no key: its connection to the NATS server is not encrypted (tls://)".into());
+        }
+    }
+    let has_trace = parcels.iter().any(|parcel| parcel.content == Content::Trace);
+    if kind == Kind::Replay && !has_trace { Err("a replay without a trace".into()) } else { Ok(()) }
+}
+
 /// Takes the share in and reads it.
 async fn prepare(
     bus: &Bus,
@@ -274,15 +289,39 @@ async fn prepare(
     folder: &Arc<Folder>,
     is_owned: bool,
 ) -> Result<Box<Prepared>, String> {
-    let share = match &order.parcel {
-        Some(parcel) => {
-            let into = folder.share(&parcel.extension);
-            let taken = bus.take_file(run, &subjects::down(run, id), parcel.octets, &into, SHARE_WAIT_MAX).await;
-            taken.map_err(|error| format!("its share did not come: {error}"))?;
-            Some(into)
-        }
-        None => None,
-    };
-    let reading = tokio::task::spawn_blocking(move || Prepared::new(&order, share, is_owned));
+    let mut files = Vec::new();
+    for (number, parcel) in order.parcels.iter().enumerate() {
+        let into = folder.file(parcel);
+        let taken = bus.take_file(run, &subjects::down(run, id, number), parcel.octets, &into, SHARE_WAIT_MAX).await;
+        taken.map_err(|error| format!("its share did not come: {error}"))?;
+        files.push((parcel.content, into));
+    }
+    let reading = tokio::task::spawn_blocking(move || Prepared::new(&order, &files, is_owned));
     reading.await.map_err(|_| "the first reading panicked".to_owned())?.map(Box::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_takes_the_files_of_its_plan_and_a_key_only_where_nobody_hears() {
+        let parcel = |content| Parcel { content, octets: 7, extension: "x".into() };
+        let check = |kind, contents: &[Content], is_private| {
+            check_parcels(kind, &contents.iter().copied().map(parcel).collect::<Vec<_>>(), is_private)
+        };
+        let (load, replay) = (Kind::Load, Kind::Replay);
+        check(load, &[], false).unwrap();
+        check(load, &[Content::Queries, Content::Population, Content::Authorities, Content::Key], true).unwrap();
+        check(replay, &[Content::Trace, Content::Authorities], false).unwrap();
+        assert!(check(load, &[Content::Queries, Content::Key], false).unwrap_err().contains("not encrypted"));
+        assert!(check(load, &[Content::Queries, Content::Queries], true).is_err());
+        assert!(check(load, &[Content::Trace], true).is_err());
+        assert!(check(replay, &[Content::Trace, Content::Key], true).is_err());
+        assert!(check(replay, &[Content::Authorities], true).is_err());
+        for wrong in ["../x", "", "a.b", "seventeenletters1"] {
+            let parcel = Parcel { extension: wrong.into(), ..parcel(Content::Queries) };
+            assert_eq!(check_parcels(load, &[parcel], true).is_err(), !wrong.is_empty(), "{wrong}");
+        }
+    }
 }

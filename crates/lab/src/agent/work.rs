@@ -3,9 +3,11 @@
 use crate::{Cli, Command, command_load};
 use clap::Parser;
 use lab::engine::{self, Plan, Progress};
-use lab::fleet::{Kind, Order, Phase, pack, wall_ns};
+use lab::fleet::{Content, Kind, Order, Parcel, Phase, pack, wall_ns};
 use lab::replay::Share;
 use lab::report::{Manifest, Patience, Recording, Rules, Summary, busiest, folder};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,13 +20,14 @@ impl Folder {
     /// Makes it.
     pub(super) fn make(spool: &Path, run: &str, agent: &str) -> std::io::Result<Self> {
         let path = spool.join(format!("catlab-agent-{run}-{agent}"));
-        std::fs::create_dir_all(&path)?;
+        // A key may come to lie in it.
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         Ok(Self(path))
     }
 
-    /// Where the share is spooled to.
-    pub(super) fn share(&self, extension: &str) -> PathBuf {
-        self.0.join(format!("share.{extension}"))
+    /// Where a file of the order is spooled to.
+    pub(super) fn file(&self, parcel: &Parcel) -> PathBuf {
+        self.0.join(format!("{}.{}", parcel.content.option().unwrap_or("trace"), parcel.extension))
     }
 
     /// The run folder as a file.
@@ -53,18 +56,19 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the plan of an order, whose words have been looked at; of a trace this is the first reading.
+    /// Makes the plan of an order, whose words have been looked at, with the files that came with it; of a trace this
+    /// is the first reading.
     ///
     /// # Errors
     /// The target is none that this agent may load, or the plan is none.
-    pub(super) fn new(order: &Order, share: Option<PathBuf>, is_owned: bool) -> Result<Self, String> {
+    pub(super) fn new(order: &Order, files: &[(Content, PathBuf)], is_owned: bool) -> Result<Self, String> {
         let plan_name = if order.kind == Kind::Load { "load" } else { "replay" };
         let mut line = vec!["catlab".to_owned(), plan_name.to_owned()];
-        match (order.kind, share) {
-            (Kind::Replay, Some(share)) => line.push(share.display().to_string()),
-            (Kind::Load, Some(share)) => line.push(format!("--queries={}", share.display())),
-            (Kind::Load, None) => {}
-            (Kind::Replay, None) => return Err("a replay without a trace".into()),
+        for (content, path) in files {
+            line.push(match content.option() {
+                Some(option) => format!("--{option}={}", path.display()),
+                None => path.display().to_string(),
+            });
         }
         line.extend(order.words.iter().cloned());
         // Said on this side, by whoever started the agent; nobody else can.
@@ -132,21 +136,21 @@ mod tests {
 
     fn order(words: &[&str]) -> Order {
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        Order { kind: Kind::Load, words, index: 1, count: 3, origin_ns: 0, parcel: None, silence_ms: 10_000 }
+        Order { kind: Kind::Load, words, index: 1, count: 3, origin_ns: 0, parcels: Vec::new(), silence_ms: 10_000 }
     }
 
     #[test]
     fn a_strangers_server_needs_the_word_of_this_side() {
         let words = ["--server=192.0.2.1", "--name=q{n}.example", "--rate=10", "--duration=2s"];
-        let Err(refused) = Prepared::new(&order(&words), None, false) else { panic!("it is a stranger's") };
+        let Err(refused) = Prepared::new(&order(&words), &[], false) else { panic!("it is a stranger's") };
         assert!(refused.contains("add --i-own-this-target"), "{refused}");
         // Of 20 queries the second of three agents sends 1, 4, 7 and so on.
-        assert_eq!(Prepared::new(&order(&words), None, true).unwrap().queries(), Some(7));
+        assert_eq!(Prepared::new(&order(&words), &[], true).unwrap().queries(), Some(7));
     }
 
     #[test]
     fn a_replay_has_a_trace() {
         let order = Order { kind: Kind::Replay, ..order(&["--server=127.0.0.1"]) };
-        assert!(Prepared::new(&order, None, false).is_err());
+        assert!(Prepared::new(&order, &[], false).is_err());
     }
 }

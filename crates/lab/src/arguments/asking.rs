@@ -2,12 +2,16 @@
 
 use super::parse::{parse_name, parse_popularity, parse_subnet, parse_types};
 use clap::{Args, ValueEnum};
+use lab::fleet::Content;
 use lab::population::Population;
 use lab::workload::{
     self, Dialect, Extras, Generator, NameDistribution, Popularity, Signer, TsigKey, Updates, Workload,
 };
 use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::name::Name;
@@ -112,6 +116,23 @@ impl Asking {
         })
     }
 
+    /// The files that all of this is in, for a process on another machine. A key that the command line has itself is
+    /// written to one in `folder`.
+    ///
+    /// # Errors
+    /// The key is none, or cannot be written.
+    pub(crate) fn files(&self, folder: &Path) -> Result<Vec<(Content, PathBuf)>, Box<dyn Error>> {
+        let named = [(Content::Queries, &self.queries), (Content::Updates, &self.updates)];
+        let named = named.into_iter().filter_map(|(content, path)| Some((content, path.clone()?)));
+        let mut files: Vec<_> = named.collect();
+        if let Some(word) = &self.tsig {
+            read_key(word)?;
+            let path = PathBuf::from(word);
+            files.push((Content::Key, if path.exists() { path } else { write_key(word, folder)? }));
+        }
+        Ok(files)
+    }
+
     fn extras(&self) -> Extras {
         Extras {
             recursion_desired: !self.no_recurse,
@@ -140,6 +161,13 @@ pub(crate) fn read_key(word: &str) -> Result<TsigKey, String> {
     let path = Path::new(word);
     let key = if path.exists() || !word.contains(':') { TsigKey::read(path) } else { TsigKey::parse(word) };
     key.map_err(|error| format!("--tsig {}: {error}", workload::without_secret(word)))
+}
+
+fn write_key(word: &str, folder: &Path) -> std::io::Result<PathBuf> {
+    let path = folder.join("tsig.key");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(word.as_bytes())?;
+    Ok(path)
 }
 
 impl DialectArgument {

@@ -134,6 +134,11 @@ impl Replayed {
         &self.trace
     }
 
+    /// Authorities to trust instead of the system's.
+    pub(crate) fn authorities(&self) -> Option<PathBuf> {
+        self.connections.tls().authorities
+    }
+
     /// So many seconds of it in one second.
     pub(crate) const fn speed(&self) -> f64 {
         self.speed

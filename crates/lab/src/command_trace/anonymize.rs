@@ -97,7 +97,7 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         (tally.records_dropped, "records are left out: nobody knows what is in them"),
         (tally.records_blank, "records are blank: their data is malformed"),
         (tally.options_dropped, "EDNS options are left out"),
-        (tally.extra_dropped, "messages had octets behind their last record, which are left out"),
+        (tally.extra_dropped, "messages had octets behind their last record or TLV, which are left out"),
     ] {
         if count > 0 {
             eprintln!("{path}: {count} {what}");

@@ -2,11 +2,13 @@
 
 use super::FleetArguments;
 use super::hired::{Crew, Hired, gather};
-use lab::fleet::{Bus, BusError, Command, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
+use lab::fleet::{Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
 use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
 use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents, outline};
 use std::error::Error;
 use std::fmt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,8 +21,24 @@ pub(crate) struct Task {
     pub(crate) words: Vec<String>,
     /// Of a trace: the time of it at which the run begins.
     pub(crate) origin_ns: u64,
-    /// Of each agent the file that it needs, and how many queries are in its share.
-    pub(crate) shares: Vec<(Option<PathBuf>, Option<u64>)>,
+    /// Of each agent.
+    pub(crate) shares: Vec<Share>,
+}
+
+/// What one agent needs.
+#[derive(Clone)]
+pub(crate) struct Share {
+    /// Files, each of another content.
+    pub(crate) files: Vec<(Content, PathBuf)>,
+    /// How many queries are in it, where that is known.
+    pub(crate) queries: Option<u64>,
+}
+
+impl Task {
+    /// Whether a secret is to be sent.
+    fn has_key(&self) -> bool {
+        self.shares.iter().flat_map(|share| &share.files).any(|(content, _)| *content == Content::Key)
+    }
 }
 
 /// What they measured, as one run, and how each part of it came about.
@@ -50,7 +68,8 @@ pub(crate) fn conduct(
 ) -> Result<Conducted, Box<dyn Error>> {
     let run = format!("{:016x}", rand::random::<u64>());
     let scratch = Scratch(std::env::temp_dir().join(format!("catlab-{run}")));
-    std::fs::create_dir(&scratch.0)?;
+    // A key may come to lie in it.
+    DirBuilder::new().mode(0o700).create(&scratch.0)?;
     let runs = out.map_or_else(|| scratch.0.join("agents"), |out| out.join("agents"));
     if runs.exists() {
         return Err(format!("{}: it is there; name a new folder", runs.display()).into());
@@ -58,12 +77,14 @@ pub(crate) fn conduct(
     // The connection has a thread of its own: dividing a trace takes long.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
-        let url = arguments.nats.as_deref().unwrap_or_default();
-        let bus = Bus::connect(url, arguments.nats_ca.as_deref()).await?;
+        let bus = Bus::connect(&arguments.access()).await?;
         let found = gather(&bus, arguments.agents, arguments.agents_wait, stops).await?;
         let names: Vec<String> = found.iter().map(|presence| presence.name.clone()).collect();
         tell(is_quiet, || format!("agents: {}", names.join(", ")));
         let task = task(&names, &scratch.0)?;
+        if task.has_key() && !bus.is_private() {
+            return Err(Broken::KeyInClear.into());
+        }
         let silence = arguments.agent_silence;
         let crew = Crew::new(bus.clone(), run.clone(), found, silence).await?;
         let ids: Vec<_> = crew.agents.iter().map(|agent| agent.presence.id.clone()).collect();
@@ -124,7 +145,7 @@ impl Conductor<'_> {
 
     /// Agents without a single source have nothing to do.
     fn leave_out_the_idle(&mut self) {
-        for (agent, (_, queries)) in self.crew.agents.iter_mut().zip(&self.task.shares) {
+        for (agent, Share { queries, .. }) in self.crew.agents.iter_mut().zip(&self.task.shares) {
             agent.planned = *queries;
             if *queries == Some(0) {
                 agent.phase = Phase::Finished { octets: 0, cpu_share: 0.0, start_late_us: 0.0 };
@@ -142,17 +163,15 @@ impl Conductor<'_> {
     async fn enlist(&mut self) -> Result<(), Box<dyn Error>> {
         let count = self.crew.agents.len();
         for index in self.at_work() {
-            let parcel = match &self.task.shares[index].0 {
-                Some(path) => Some(parcel(path)?),
-                None => None,
-            };
+            let files = self.task.shares[index].files.iter();
+            let parcels = files.map(|(content, path)| parcel(*content, path)).collect::<Result<_, _>>()?;
             let order = Order {
                 kind: self.task.kind,
                 words: self.task.words.clone(),
                 index,
                 count,
                 origin_ns: self.task.origin_ns,
-                parcel,
+                parcels,
                 silence_ms: self.silence.as_millis() as u64,
             };
             self.crew.command(index, Command::Enlist(Box::new(order))).await?;
@@ -163,26 +182,29 @@ impl Conductor<'_> {
     /// One after the other: the stream has room for a part of one share.
     async fn ship(&mut self) -> Result<(), Box<dyn Error>> {
         for index in self.at_work() {
-            let Some(path) = self.task.shares[index].0.clone() else { continue };
-            let subject = subjects::down(&self.run, &self.crew.agents[index].presence.id);
-            let sent = {
-                let send = self.bus.send_file(&subject, &path);
-                tokio::pin!(send);
-                // What agents say meanwhile is taken in, so that one that gives up is known at once.
-                loop {
-                    tokio::select! {
-                        sent = &mut send => break sent,
-                        heard = self.crew.listen() => heard?,
-                    }
-                    if let Some((name, reason)) = self.crew.first_lost() {
-                        return Err(Broken::Refused(name, reason).into());
-                    }
-                    self.go_on()?;
-                }
-            };
-            sent?;
+            for (number, (_, path)) in self.task.shares[index].files.clone().iter().enumerate() {
+                let subject = subjects::down(&self.run, &self.crew.agents[index].presence.id, number);
+                self.ship_file(&subject, path).await?;
+            }
         }
         Ok(())
+    }
+
+    /// What agents say meanwhile is taken in, so that one that gives up is known at once.
+    async fn ship_file(&mut self, subject: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+        let bus = self.bus.clone();
+        let send = bus.send_file(subject, path);
+        tokio::pin!(send);
+        loop {
+            tokio::select! {
+                sent = &mut send => return Ok(sent?),
+                heard = self.crew.listen() => heard?,
+            }
+            if let Some((name, reason)) = self.crew.first_lost() {
+                return Err(Broken::Refused(name, reason).into());
+            }
+            self.go_on()?;
+        }
     }
 
     fn go_on(&self) -> Result<(), Broken> {
@@ -305,14 +327,14 @@ impl Conductor<'_> {
     }
 }
 
-fn parcel(path: &Path) -> Result<Parcel, Box<dyn Error>> {
+fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let octets = metadata.len();
     if octets > SPOOL_OCTETS_MAX {
         return Err(format!("{}: {octets} octets are more than an agent takes", path.display()).into());
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("txt").to_owned();
-    Ok(Parcel { octets, extension })
+    Ok(Parcel { content, octets, extension })
 }
 
 /// Prints a run and writes its folder; what is not valid is told by the exit code.
@@ -348,6 +370,8 @@ pub(crate) enum Broken {
     Version(String, String),
     /// This agent does not take part, for this reason.
     Refused(String, String),
+    /// A secret would go over the network in clear.
+    KeyInClear,
     /// The user has asked to stop.
     Stopped,
     /// Nothing came back.
@@ -377,6 +401,10 @@ impl fmt::Display for Broken {
                 write!(f, "agent {name} is of version {version}, this is {}", env!("CARGO_PKG_VERSION"))
             }
             Self::Refused(name, reason) => write!(f, "agent {name}: {reason}"),
+            Self::KeyInClear => f.write_str(
+                "--tsig: the key would go to the NATS server in clear; name it with tls://, here and for the agents \
+                 (docs/agents.md)",
+            ),
             Self::Stopped => f.write_str("stopped before the start"),
             Self::Nothing(reasons) => write!(f, "nothing came back from any agent: {reasons}"),
         }

@@ -8,10 +8,11 @@ pub(crate) use words::{check, words};
 mod hired;
 // One run, step by step.
 mod conduct;
-pub(crate) use conduct::{Task, conduct, leave};
+pub(crate) use conduct::{Share, Task, conduct, leave};
 
 use crate::arguments::parse_duration;
 use clap::Args;
+use lab::fleet::Access;
 use lab::limits::AGENTS_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,12 +37,23 @@ pub(crate) struct FleetArguments {
     /// Authorities of the NATS server that are trusted besides the system's, PEM.
     #[arg(long, value_name = "FILE", requires = "nats")]
     nats_ca: Option<PathBuf>,
+    /// What this process shows to the NATS server: a file of credentials (.creds), or with the seed of a user's key.
+    #[arg(long, value_name = "FILE", requires = "nats", alias = "creds")]
+    nats_creds: Option<PathBuf>,
 }
 
 impl FleetArguments {
     /// Whether agents are to do it.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.nats.is_some()
+    }
+
+    fn access(&self) -> Access {
+        Access {
+            url: self.nats.clone().unwrap_or_default(),
+            authorities: self.nats_ca.clone(),
+            credentials: self.nats_creds.clone(),
+        }
     }
 }
 

@@ -45,15 +45,26 @@ const LOAD: &[&str] = &[
     "subnet",
     "padding",
     "no-recurse",
+    "update-zone",
     "seed",
 ];
 /// Options of a replay.
 const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
-/// What the controller does itself.
-const KEPT: &[&str] =
-    &["nats", "agents", "agents-wait", "agent-silence", "nats-ca", "out", "quiet", "i-own-this-target"];
-/// The same of a load: its queries go as a file.
-const KEPT_OF_LOAD: &[&str] = &["queries", "dnsperf-text"];
+/// What the controller does itself, and what goes as a file.
+const KEPT: &[&str] = &[
+    "nats",
+    "agents",
+    "agents-wait",
+    "agent-silence",
+    "nats-ca",
+    "nats-creds",
+    "out",
+    "quiet",
+    "i-own-this-target",
+    "ca",
+];
+/// The same of a load.
+const KEPT_OF_LOAD: &[&str] = &["queries", "updates", "population", "tsig", "dnsperf-text"];
 /// The same of a replay: it is done before the trace is divided.
 const KEPT_OF_REPLAY: &[&str] =
     &["trace", "speed", "rules", "through", "limit", "from", "until", "format", "trace-port"];
@@ -138,6 +149,14 @@ mod tests {
         sorted.sort();
         assert_eq!(sorted, ["--poisson", "--rate=100,200", "--server=10.0.0.1", "--server=10.0.0.2:5300"]);
         check(Kind::Load, &words).unwrap();
+        // What is in files goes as files.
+        let line = "catlab load --server 10.0.0.1 --population p.toml --queries q.txt --tsig k:c2VjcmV0 --ca f.pem \
+                    --nats tls://h --nats-creds lab.creds";
+        assert_eq!(told(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
+        let line = "catlab load --server 10.0.0.1 --updates u.txt --nats nats://h";
+        assert_eq!(told(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
+        let line = "catlab load --server 10.0.0.1 --update-zone z --name {n}.z --nats nats://h";
+        check(Kind::Load, &told(Kind::Load, line).unwrap()).unwrap();
         let line = "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --dependent --nats nats://h";
         let words = told(Kind::Replay, line).unwrap();
         check(Kind::Replay, &words).unwrap();
@@ -148,9 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_of_this_machine_alone_is_refused() {
-        for option in
-            ["--tsig k:c2VjcmV0", "--ca f.pem", "--source 10.0.0.1", "--monitor pid:1 --out x", "--self-check"]
-        {
+        for option in ["--record-answers a.jsonl", "--source 10.0.0.1", "--monitor pid:1 --out x", "--self-check"] {
             let line = format!("catlab load --server 10.0.0.1 --name x{{n}} --nats nats://h {option}");
             let refused = told(Kind::Load, &line).unwrap_err();
             assert!(refused.contains("does not go with --nats"), "{refused}");
@@ -167,6 +184,11 @@ mod tests {
             "--queries=/etc/passwd",
             "--record-answers=/x",
             "--nats=nats://h",
+            "--nats-creds=/root/lab.creds",
+            "--population=/etc/passwd",
+            "--tsig=/etc/bind/rndc.key",
+            "--updates=/etc/passwd",
+            "--ca=/etc/passwd",
             "-q",
             "/etc/passwd",
             "",

@@ -43,7 +43,8 @@ impl Due {
                 until_ns: duration.as_nanos() as u64,
             },
             Pace::Population { population, duration } => {
-                Self::Crowd(Box::new(population.crowd(index, plan.worker_count, *duration)))
+                let (index, count) = plan.place(index);
+                Self::Crowd(Box::new(population.crowd(index, count, *duration)))
             }
             // Nothing without a feed.
             Pace::Traced(_) => Self::Filling { in_flight: 0, until_ns: 0 },

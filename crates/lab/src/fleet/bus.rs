@@ -14,8 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
-use std::path::Path;
+use std::io::{self, BufReader, BufWriter, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ const PIECE_AGE_MAX: Duration = Duration::from_secs(86_400);
 const PULL_EXPIRES: Duration = Duration::from_secs(2);
 /// Before room in the stream is looked for again.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
+/// Octets of a file of credentials.
+const CREDENTIALS_OCTETS_MAX: u64 = 1 << 20;
 /// Signs of life that wait to be read.
 const MESSAGES_WAITING_MAX: usize = 16 << 10;
 
@@ -45,10 +48,10 @@ pub mod subjects {
         format!("catlab.beats.{run}")
     }
 
-    /// Pieces on their way to an agent.
+    /// Pieces of a file on their way to an agent; of several files that it gets, this one.
     #[must_use]
-    pub fn down(run: &str, agent: &str) -> String {
-        format!("catlab.pieces.{run}.down.{agent}")
+    pub fn down(run: &str, agent: &str, file: usize) -> String {
+        format!("catlab.pieces.{run}.down.{agent}.{file}")
     }
 
     /// Pieces on their way from one.
@@ -68,39 +71,90 @@ pub mod subjects {
     }
 }
 
+/// A NATS server, and what it is to be shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// `nats://`, or `tls://`, with `USER:PASSWORD@` or `TOKEN@` where the server wants it.
+    pub url: String,
+    /// PEM file of authorities that are trusted besides the system's.
+    pub authorities: Option<PathBuf>,
+    /// A file of credentials (a JWT and the seed of a key), or with the seed of a key alone.
+    pub credentials: Option<PathBuf>,
+}
+
+impl Access {
+    /// A server that is named by its URL alone.
+    #[must_use]
+    pub fn plain(url: &str) -> Self {
+        Self { url: url.to_owned(), authorities: None, credentials: None }
+    }
+
+    fn options(&self, address: &ServerAddr) -> Result<ConnectOptions, BusError> {
+        let Some(path) = &self.credentials else {
+            return Ok(match (address.username(), address.password()) {
+                (Some(user), Some(password)) => {
+                    ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+                }
+                (Some(token), None) => ConnectOptions::with_token(token.to_owned()),
+                (None, _) => ConnectOptions::new(),
+            });
+        };
+        let wrong = |reason: String| BusError::Credentials(path.display().to_string(), reason);
+        if address.has_user_pass() {
+            return Err(wrong("the URL names a user, too; one of them is enough".into()));
+        }
+        let read = File::open(path).and_then(|file| {
+            let mut text = String::new();
+            file.take(CREDENTIALS_OCTETS_MAX).read_to_string(&mut text).map(|_| text)
+        });
+        let text = read.map_err(|error| wrong(error.to_string()))?;
+        if text.contains("NATS USER JWT") {
+            return ConnectOptions::with_credentials(&text).map_err(|error| wrong(error.to_string()));
+        }
+        let seed = text.trim();
+        // Of a user: nobody's account key belongs into a client.
+        let is_seed = seed.starts_with("SU") && seed.bytes().all(|octet| octet.is_ascii_alphanumeric());
+        if is_seed {
+            return Ok(ConnectOptions::with_nkey(seed.to_owned()));
+        }
+        Err(wrong("it holds neither a NATS USER JWT and a seed, nor the seed of a user's key (SU...) alone".into()))
+    }
+}
+
 /// A connection to a NATS server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Bus {
     client: Client,
     jetstream: Context,
+    is_private: bool,
 }
 
 impl Bus {
-    /// Connects: `nats://`, or `tls://`, with `USER:PASSWORD@` or `TOKEN@` where the server wants it; `ca` is a PEM
-    /// file of authorities that are trusted besides the system's.
+    /// Connects.
     ///
     /// # Errors
     /// There is no such server, it does not let us in, or takes no messages that are long enough.
-    pub async fn connect(url: &str, ca: Option<&Path>) -> Result<Self, BusError> {
-        let address: ServerAddr = url.parse().map_err(|error: io::Error| BusError::Url(error.to_string()))?;
+    pub async fn connect(access: &Access) -> Result<Self, BusError> {
+        let address: ServerAddr = access.url.parse().map_err(|error: io::Error| BusError::Url(error.to_string()))?;
         let told = format!("{}:{}", address.host(), address.port());
-        let options = match (address.username(), address.password()) {
-            (Some(user), Some(password)) => {
-                ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
-            }
-            (Some(token), None) => ConnectOptions::with_token(token.to_owned()),
-            (None, _) => ConnectOptions::new(),
-        };
-        let options = options.name("catlab").subscription_capacity(MESSAGES_WAITING_MAX);
-        let options = match ca {
-            Some(ca) => options.add_root_certificates(ca.to_owned()),
+        let options = access.options(&address)?.name("catlab").subscription_capacity(MESSAGES_WAITING_MAX);
+        let options = match &access.authorities {
+            Some(authorities) => options.add_root_certificates(authorities.clone()),
             None => options,
         };
+        let (is_tls, is_here) = (address.tls_required(), is_loopback(address.host()));
         let client = options.connect(address).await.map_err(|error| BusError::Connect(told, error.to_string()))?;
         if client.max_payload() < PIECE_OCTETS_MAX {
             return Err(BusError::Payload(client.max_payload()));
         }
-        Ok(Self { jetstream: jetstream::new(client.clone()), client })
+        let is_private = is_tls || is_here || client.server_info().tls_required;
+        Ok(Self { jetstream: jetstream::new(client.clone()), client, is_private })
+    }
+
+    /// Whether nobody on the way hears what is said: it is encrypted, or stays on this machine.
+    #[must_use]
+    pub const fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// What is said on a subject from now on.
@@ -280,6 +334,11 @@ impl Bus {
     }
 }
 
+fn is_loopback(host: &str) -> bool {
+    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
 /// The next item of what comes one by one.
 pub async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
@@ -299,6 +358,8 @@ fn lost(what: &'static str, error: &dyn fmt::Display) -> BusError {
 pub enum BusError {
     /// No address of a NATS server.
     Url(String),
+    /// This file of credentials is of no use.
+    Credentials(String, String),
     /// There is no server at this address, or it refused.
     Connect(String, String),
     /// It takes no messages that are longer than this.
@@ -331,6 +392,7 @@ impl fmt::Display for BusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(reason) => write!(f, "--nats: {reason}; write nats://192.168.1.5:4222"),
+            Self::Credentials(file, reason) => write!(f, "--nats-creds {file}: {reason}"),
             Self::Connect(address, reason) => write!(f, "NATS at {address}: {reason}"),
             Self::Payload(octets) => {
                 write!(f, "the NATS server takes messages of {octets} octets; max_payload must be {PIECE_OCTETS_MAX}")
@@ -345,3 +407,44 @@ impl fmt::Display for BusError {
 }
 
 impl std::error::Error for BusError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_on_this_machine_is_told_apart() {
+        for here in ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for other in ["192.168.1.5", "0.0.0.0", "::", "nats.example", "127.0.0.1.example", "localhost.example"] {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn credentials_that_are_of_no_use_are_refused_by_name() {
+        let path = std::env::temp_dir().join(format!("catlab-creds-{}", std::process::id()));
+        let refused = |url: &str, text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let access = Access { credentials: Some(path.clone()), ..Access::plain(url) };
+            let refused = access.options(&url.parse().unwrap()).map(|_| ()).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("--nats-creds {}: ", path.display())), "{refused}");
+            refused
+        };
+        let plain = "nats://192.0.2.1";
+        // The seeds of an account and of a user; a public key; a JWT without a seed; nothing.
+        for wrong in [
+            "SAANJIBNEKGCRUWJCPIWUXFBFJLR36FJTFKGBGKAT7AQXH2LVFNQWZJMQU",
+            "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
+            "-----BEGIN NATS USER JWT-----",
+            "",
+        ] {
+            refused(plain, wrong);
+        }
+        let seed = "SUANJIBNEKGCRUWJCPIWUXFBFJLR36FJTFKGBGKAT7AQXH2LVFNQWZJMQU";
+        assert!(refused("nats://lab:secret@192.0.2.1", seed).contains("the URL names a user"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(Access { credentials: Some(path), ..Access::plain(plain) }.options(&plain.parse().unwrap()).is_err());
+    }
+}

@@ -28,9 +28,54 @@ pub enum Kind {
     Replay,
 }
 
+/// What a file is to the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// The share of the trace.
+    Trace,
+    /// Queries.
+    Queries,
+    /// UPDATEs.
+    Updates,
+    /// Clients that ask each in its own way.
+    Population,
+    /// The key that messages are signed with: a secret.
+    Key,
+    /// Authorities of servers' certificates.
+    Authorities,
+}
+
+impl Content {
+    /// The option that names such a file; a trace is named without.
+    #[must_use]
+    pub const fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Trace => None,
+            Self::Queries => Some("queries"),
+            Self::Updates => Some("updates"),
+            Self::Population => Some("population"),
+            Self::Key => Some("tsig"),
+            Self::Authorities => Some("ca"),
+        }
+    }
+
+    /// Whether a plan has such a file.
+    #[must_use]
+    pub const fn is_of(self, kind: Kind) -> bool {
+        match self {
+            Self::Trace => matches!(kind, Kind::Replay),
+            Self::Authorities => true,
+            Self::Queries | Self::Updates | Self::Population | Self::Key => matches!(kind, Kind::Load),
+        }
+    }
+}
+
 /// A file that comes in pieces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parcel {
+    /// What it is to the plan.
+    pub content: Content,
     /// How long it is.
     pub octets: u64,
     /// The ending of its name, which may say how it is packed.
@@ -50,8 +95,8 @@ pub struct Order {
     pub count: usize,
     /// Of a trace: the time of it at which the run begins.
     pub origin_ns: u64,
-    /// Its share of the trace, or the queries.
-    pub parcel: Option<Parcel>,
+    /// Files that it needs, each of another content, in the order in which they come.
+    pub parcels: Vec<Parcel>,
     /// After so long without a sign of life of the controller the agent lets go of the run.
     pub silence_ms: u64,
 }
@@ -172,7 +217,7 @@ mod tests {
             index: 1,
             count: 4,
             origin_ns: 0,
-            parcel: Some(Parcel { octets: 7, extension: "catrace".into() }),
+            parcels: vec![Parcel { content: Content::Trace, octets: 7, extension: "catrace".into() }],
             silence_ms: 10_000,
         };
         for command in [Command::Enlist(Box::new(order)), Command::Pulse, Command::Start { at_ns: u64::MAX }] {

@@ -16,7 +16,7 @@
 
 // What is said.
 mod message;
-pub use message::{Beat, Command, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run};
+pub use message::{Beat, Command, Content, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run};
 // A file on its way: cut, put together; a folder as a file.
 mod bundle;
 mod pieces;
@@ -27,4 +27,4 @@ mod offset;
 pub use offset::{Offset, Round, wall_ns};
 // What carries it.
 mod bus;
-pub use bus::{Bus, BusError, next, subjects};
+pub use bus::{Access, Bus, BusError, next, subjects};

@@ -159,7 +159,10 @@ impl Part<'_> {
     /// What is not added up: clients, events, samples.
     fn append(&self, merged: &mut Recording) {
         let recording = &self.run.recording;
-        let first = merged.clients.iter().map(|client| client.client + 1).max().unwrap_or_default();
+        // Of a population that agents share each client has its number already.
+        let known: BTreeSet<u64> = merged.clients.iter().map(|client| client.client).collect();
+        let is_known = recording.clients.iter().any(|client| known.contains(&client.client));
+        let first = known.last().filter(|_| is_known).map_or(0, |last| last + 1);
         merged.clients.extend(recording.clients.iter().cloned().map(|mut client| {
             client.client += first;
             client

@@ -15,7 +15,7 @@ impl Replica {
     /// Applies what raft says is committed and durable here.
     pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
         let Some(last) = entries.last().map(|entry| entry.index) else { return };
-        // What comes behind an entry that our own code panicked at is for the process after this one.
+        // What comes behind an entry at which this state stopped is for the process after this one.
         if self.machine.is_broken() {
             return;
         }
@@ -25,7 +25,7 @@ impl Replica {
             let index = entry.index;
             let Some(mut applied) = self.apply_entry(&entry, &mut audited) else { return };
             match &mut applied {
-                Applied::Full => return self.fatal(FatalReason::MemoryFull),
+                Applied::Full => return self.end_at_once(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
                     effect.keys.append(&mut changed.keys);
                     effect.all_keys |= changed.all_keys;

@@ -47,8 +47,11 @@ pub(crate) struct Machine {
     pub(crate) alarms: Alarms,
     /// Newest version that is applied and not published yet.
     unpublished: Option<Version>,
-    /// Applying an entry panicked: the zones are what was published, and nothing touches what lies above that.
+    /// Applying an entry panicked, or the entry did not fit in memory: the zones are what was published, and nothing
+    /// touches what lies above that.
     is_broken: bool,
+    /// See [`ReplicaConfig::panics_at`](crate::ReplicaConfig::panics_at).
+    pub(crate) panics_at: Option<Vec<u8>>,
 }
 
 /// Things that must never happen, counted.
@@ -132,6 +135,7 @@ impl Machine {
             alarms: Alarms::default(),
             unpublished: None,
             is_broken: false,
+            panics_at: None,
         };
         machine.note_hash();
         machine
@@ -161,8 +165,12 @@ impl Machine {
     /// Applies an entry. `prepared` is what this replica carried out as the leader that proposed it.
     pub(crate) fn apply(&mut self, index: u64, term: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {
         assert_eq!(index, self.applied.0 + 1, "entries are applied in order, each once");
+        debug_assert!(!self.is_to_panic_at(&entry.body), "a test asks for it");
         let applied =
             if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.misfit(&entry.body) };
+        if applied == Applied::Full {
+            return applied;
+        }
         self.time_ms = self.time_ms.max(entry.time_ms);
         self.applied = (index, term);
         self.note_hash();
@@ -170,7 +178,8 @@ impl Machine {
     }
 
     /// As [`Machine::apply`], also when our own code panics at the entry, which is a bug of ours; then `None`, and this
-    /// state is of no more use: nobody knows how much of the entry is in it.
+    /// state is of no more use: nobody knows how much of the entry is in it. Nor is it after [`Applied::Full`]: the
+    /// entry is not in it.
     pub(crate) fn apply_guarded(
         &mut self,
         index: u64,
@@ -179,8 +188,16 @@ impl Machine {
         prepared: Option<Prepared>,
     ) -> Option<Applied> {
         let applied = catch_unwind(AssertUnwindSafe(|| self.apply(index, term, entry, prepared)));
-        self.is_broken |= applied.is_err();
+        self.is_broken |= matches!(applied, Err(_) | Ok(Applied::Full));
         applied.ok()
+    }
+
+    fn is_to_panic_at(&self, body: &Body) -> bool {
+        let (Some(label), Body::Update(UpdateEntry { change: Some(change), .. })) = (&self.panics_at, body) else {
+            return false;
+        };
+        let has_label = |owner: &[u8]| owner.windows(label.len()).any(|octets| octets == label);
+        change.changeset.added.iter().any(|record| has_label(record.owner.octets()))
     }
 
     pub(crate) const fn is_broken(&self) -> bool {

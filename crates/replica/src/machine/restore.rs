@@ -3,7 +3,7 @@
 use super::items::{
     HISTORY, PART_LAST, PART_MORE, SCALARS, SESSIONS, SETTINGS, STAGES, ZONE_RECORDS, ZONE_SERVED, ZONE_STAGED, ZONES,
 };
-use super::{Machine, Stages};
+use super::{Machine, Misfit, Stages};
 use crate::checkpoint::Section;
 use crate::codec::{DecodeError, Decoder};
 use crate::config::ReplicaConfig;
@@ -21,6 +21,8 @@ pub(crate) enum RestoreError {
     Zone,
     /// The memory for zones cannot be reserved.
     Memory,
+    /// The zones are larger than what is reserved for them.
+    Full,
     /// The state that results is not the one that was written.
     Hash,
 }
@@ -49,7 +51,9 @@ pub(crate) fn empty_machine(config: &ReplicaConfig, settings: Settings) -> Resul
         zone_octets_max: config.history_octets_max,
         total_octets_max: config.history_total_octets_max,
     });
-    Ok(Machine::new(zones, settings, Sessions::new(config.session_count_max), history, (0, 0)))
+    let mut machine = Machine::new(zones, settings, Sessions::new(config.session_count_max), history, (0, 0));
+    machine.panics_at.clone_from(&config.panics_at);
+    Ok(machine)
 }
 
 impl Restore {
@@ -107,7 +111,7 @@ impl Restore {
                 let records = from.record_list()?;
                 let (zone, _) = self.zone.as_ref().ok_or(DecodeError::Unknown)?;
                 let zone = zone.clone();
-                self.edit(|edit| edit.add_records(&zone, records.iter()).is_ok())
+                self.edit(|edit| Ok(edit.add_records(&zone, records.iter())?))
             }
             _ => Err(DecodeError::Unknown.into()),
         }
@@ -116,16 +120,17 @@ impl Restore {
     /// What was staged becomes the zone's contents, unless it was staged when the checkpoint was written.
     fn finish_zone(&mut self) -> Result<(), RestoreError> {
         match self.zone.take() {
-            Some((zone, false)) => self.edit(|edit| edit.commit_stage(&zone).is_ok()),
+            Some((zone, false)) => self.edit(|edit| Ok(edit.commit_stage(&zone)?)),
             Some((_, true)) | None => Ok(()),
         }
     }
 
-    fn edit(&mut self, change: impl FnOnce(&mut Edit<'_>) -> bool) -> Result<(), RestoreError> {
+    fn edit(&mut self, change: impl FnOnce(&mut Edit<'_>) -> Result<(), Misfit>) -> Result<(), RestoreError> {
         let mut edit = self.machine.zones.edit();
-        if !change(&mut edit) {
-            return Err(RestoreError::Zone);
-        }
+        change(&mut edit).map_err(|misfit| match misfit {
+            Misfit::Full => RestoreError::Full,
+            Misfit::Base | Misfit::Content => RestoreError::Zone,
+        })?;
         let version: Version = edit.seal();
         self.machine.zones.publish(version);
         self.machine.zones.reclaim();

@@ -10,7 +10,7 @@ use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::entry::Entry;
 use crate::io::{AuditRecord, Member, Now, Output};
 use crate::log::{self, CheckpointRef, Log};
-use crate::machine::{Machine, Restore, RestoreError, empty_machine};
+use crate::machine::{Applied, Machine, Restore, RestoreError, empty_machine};
 use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
 use crate::state::Settings;
 use core::fmt;
@@ -32,6 +32,8 @@ pub enum OpenError {
     State,
     /// Memory for the zones cannot be reserved.
     Memory,
+    /// The zones, as the cluster has them, are larger than what is reserved for them.
+    Full,
     /// The directory belongs to another member or cluster.
     Foreign,
     /// Our own code panics at an entry that the cluster has committed. Log and checkpoint are sound.
@@ -57,6 +59,7 @@ impl fmt::Display for OpenError {
             Self::Version(_) => f.write_str("written by newer software"),
             Self::State => f.write_str("the checkpoint does not restore the state that it was written from"),
             Self::Memory => f.write_str("cannot reserve memory for the zones"),
+            Self::Full => f.write_str("the zones are larger than the memory that this software reserves for them"),
             Self::Foreign => f.write_str("the directory belongs to another member or cluster"),
             Self::Apply { index } => write!(f, "this software panics at entry {index}, which the cluster committed"),
             Self::Level { cluster, known } => {
@@ -74,6 +77,7 @@ impl From<RestoreError> for OpenError {
             RestoreError::Decode(error) => Self::Version(error),
             RestoreError::Zone | RestoreError::Hash => Self::State,
             RestoreError::Memory => Self::Memory,
+            RestoreError::Full => Self::Full,
         }
     }
 }
@@ -200,6 +204,7 @@ pub(super) fn replay(
         } else {
             match Entry::decode(&entry.data) {
                 Ok(decoded) => match machine.apply_guarded(entry.index, entry.term, &decoded, None) {
+                    Some(Applied::Full) => result = Err(OpenError::Full),
                     Some(applied) => {
                         record_of(entry.index, &decoded, &applied).into_iter().for_each(&mut *audit);
                         machine.publish();

@@ -9,6 +9,7 @@ mod audit;
 mod elections;
 mod hostile;
 mod membership;
+mod memory;
 mod message_of_death;
 mod panics;
 mod persistence;

@@ -13,6 +13,7 @@
 //!   DIR/node-1/data/         log and checkpoints
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
+//!   DIR/node-1/data.quarantined  why the node must not vote on its data
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
 
@@ -134,4 +135,9 @@ pub(crate) fn audit_of(data: &Path) -> PathBuf {
 /// There once the node has data of its own. Data that is gone later is a lost disk, not a first start.
 pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")
+}
+
+/// There once the cluster has shown that the node's data lost or changed what the node answered for.
+pub(crate) fn quarantined_of(data: &Path) -> PathBuf {
+    data.with_extension("quarantined")
 }

@@ -16,7 +16,8 @@
 //! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
 //! the replica has its time first.
 
-// Who this node is, and how it ends when it is a member no more.
+// Who this node is, and how it ends when it is a member no more, or cannot go on.
+pub(crate) mod ending;
 pub(crate) mod identity;
 mod removal;
 // Getting all sockets.
@@ -73,6 +74,7 @@ use crate::tls::certificate::CertificateCounters;
 use crate::tls::public::PublicTls;
 use audit_log::AuditCounters;
 use drops::SocketDrops;
+use ending::Ending;
 use expiry::ExpiryClock;
 use handle::{Event, ReplicaHandle};
 use identity::Identity;
@@ -252,6 +254,7 @@ impl Node {
             readers,
             expiry: ExpiryClock::new(limits.clone()),
             stop_workers: stop_workers.clone(),
+            ending: Ending::new(config.id, &config.dir),
             counters: counters.replica.clone(),
             asking: Default::default(),
             zones_changed: None,

@@ -2,6 +2,7 @@
 
 use super::audit_log::last_index;
 use super::disk::{StartReads, Writer};
+use super::ending::{NEWER, REPLACE, quarantined};
 use super::identity::Identity;
 use super::system;
 use crate::config::Config;
@@ -9,9 +10,12 @@ use crate::files::layout::{audit_of, booted_of};
 use crate::files::{Readers, write_atomic};
 use crate::metrics::DurationHistogram;
 use crate::problem::{Exit, Problem};
-use replica::disk::{DiskOp, DiskRead};
+use replica::checkpoint::CheckpointError;
+use replica::disk::{DiskError, DiskOp, DiskRead};
 use replica::io::Member;
-use replica::{OpenError, Replica, ReplicaConfig};
+use replica::{OpenError, Replica, ReplicaConfig, log};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
 /// Opens the replica in the node's data directory.
@@ -20,6 +24,9 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     let booted = booted_of(&config.dir);
     let failed =
         |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
+    if let Some(why) = quarantined(&config.dir).map_err(|error| failed(error.to_string()))? {
+        return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE));
+    }
     let files = disk.list().map_err(|error| failed(error.to_string()))?;
     match (booted.exists(), files.is_empty()) {
         (true, true) => {
@@ -40,20 +47,33 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         tracing::warn!(%repair, "the log was put right");
     }
     opened.map_err(|error| {
-        let mut problem = failed(error.to_string());
-        match error {
-            OpenError::Apply { index } => {
-                problem.exit = Exit::Unappliable;
-                problem.hint(unappliable(index))
-            }
-            OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => problem.hint(
-                "the data is damaged and the node must not vote on it: remove the node (`catamaran node remove`) and \
-                 let a new one join; the other nodes have all that was acknowledged",
-            ),
-            _ => problem,
-        }
+        let (exit, hint) = told(&error);
+        let problem = Problem { exit, ..failed(error.to_string()) };
+        if let Some(hint) = hint { problem.hint(hint) } else { problem }
     })
 }
+
+/// How the process ends, and what to do. An exit code that nothing starts again is for what another start of this
+/// software would meet again.
+fn told(error: &OpenError) -> (Exit, Option<String>) {
+    match error {
+        OpenError::Apply { index } => (Exit::Unappliable, Some(unappliable(*index))),
+        OpenError::Version(_) | OpenError::Level { .. } => (Exit::Unappliable, Some(NEWER.to_owned())),
+        OpenError::Full => (Exit::Unappliable, Some(TOO_LARGE.to_owned())),
+        OpenError::Log(log::OpenError::Disk(DiskError::Failed { .. }))
+        | OpenError::Checkpoint(CheckpointError::Disk(DiskError::Failed { .. })) => {
+            (Exit::Failed, Some("look at the disk and at who may read it; then start the node again".to_owned()))
+        }
+        OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => {
+            (Exit::Quarantined, Some(REPLACE.to_owned()))
+        }
+        OpenError::Memory | OpenError::Foreign => (Exit::Failed, None),
+    }
+}
+
+/// What to do where the zones do not fit.
+const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \
+                         the node can be removed (`catamaran node remove`) and a new one join: it gets their state";
 
 /// What to do where an entry makes this software panic. Whoever left it out would hold another state than the others.
 fn unappliable(index: u64) -> String {
@@ -70,7 +90,16 @@ pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaCon
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
     let audit_after = last_index(&audit_of(&config.dir));
     let answers_queries = config.answers_queries();
-    ReplicaConfig { log: config.log.to_sizes(), audit_after, answers_queries, ..replica }
+    let panics_at = panics_at();
+    ReplicaConfig { log: config.log.to_sizes(), audit_after, answers_queries, panics_at, ..replica }
+}
+
+/// What a test of ours has this node panic at. Builds without debug assertions do not ask.
+fn panics_at() -> Option<Vec<u8>> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
+    std::env::var_os("CATAMARAN_TEST_PANIC_AT").map(OsString::into_vec).filter(|label| !label.is_empty())
 }
 
 fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {
@@ -85,4 +114,32 @@ fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenE
         .map(|member| Member { id: member.id, address: member.address.to_string() })
         .collect();
     Replica::init(&replica, &members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_start_meets_again_is_not_started_again() {
+        let refused = || DiskError::Failed { file: "log-1".into(), reason: "Input/output error".into() };
+        let missing = || DiskError::Missing { file: "checkpoint-1".into() };
+        let cases = [
+            (OpenError::Apply { index: 812 }, Exit::Unappliable, "812"),
+            (OpenError::Level { cluster: 9, known: 2 }, Exit::Unappliable, "software that the other nodes run"),
+            (OpenError::Full, Exit::Unappliable, "Remove zones"),
+            (OpenError::State, Exit::Quarantined, "must not vote"),
+            (OpenError::Checkpoint(CheckpointError::Disk(missing())), Exit::Quarantined, "must not vote"),
+            (OpenError::Log(log::OpenError::Uninitialised), Exit::Quarantined, "must not vote"),
+            (OpenError::Checkpoint(CheckpointError::Disk(refused())), Exit::Failed, "look at the disk"),
+            (OpenError::Log(log::OpenError::Disk(refused())), Exit::Failed, "look at the disk"),
+            (OpenError::Memory, Exit::Failed, ""),
+            (OpenError::Foreign, Exit::Failed, ""),
+        ];
+        for (error, exit, part) in cases {
+            let (code, hint) = told(&error);
+            assert_eq!(code, exit, "{error}");
+            assert!(hint.unwrap_or_default().contains(part), "{error}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
+use super::ending::Ending;
 use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Secrets, Shared, WithZones};
 use super::readers::Readers;
@@ -16,7 +17,7 @@ use crate::service::serving::ServingState;
 use crate::stop::Stop;
 use replica::Replica;
 use replica::disk::DiskQueue;
-use replica::io::{AdminError, AdminReply, FatalReason, Input, Output, ReadIndexError};
+use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -59,6 +60,8 @@ pub(crate) struct ReplicaThread {
     pub(crate) expiry: ExpiryClock,
     /// Ends those who answer clients.
     pub(crate) stop_workers: Stop,
+    /// Ends the process.
+    pub(crate) ending: Ending,
     pub(crate) asking: Asking,
     /// When zones last came, went or were replaced, or a checkpoint took entries out of memory, until the memory that
     /// this left is given back.
@@ -280,7 +283,7 @@ impl ReplicaThread {
             Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             // There is nothing to do but to end.
             Output::Stopped => {}
-            Output::Fatal { reason } => end(reason),
+            Output::Fatal { reason } => self.ending.end(reason),
         }
     }
 
@@ -317,21 +320,4 @@ impl ReplicaThread {
         let (policies, update_grant) = self.replica.policies();
         self.shared.set_rights(self.shared.rights().with_policies(policies, update_grant));
     }
-}
-
-/// The replica cannot go on: it says why, and peers see the reset.
-fn end(reason: FatalReason) -> ! {
-    match reason {
-        FatalReason::ApplyPanicked { index } => tracing::error!(
-            index,
-            "this software panicked at an entry that the cluster has committed, which is a bug; aborting: the next \
-             start tries the entry again, and says what to do if it panics again"
-        ),
-        FatalReason::CarryOutPanicked => tracing::error!(
-            "this leader panicked at a change, which is a bug; the change is in no log, and the leadership was handed \
-             over; aborting, to come back from what is on the disk"
-        ),
-        reason => tracing::error!(?reason, "this replica cannot go on; aborting"),
-    }
-    std::process::abort()
 }

@@ -28,6 +28,8 @@ mod connections;
 // Disks that hang, lie or are gone, and nodes that were away for long.
 mod away;
 mod disks;
+// Nodes that cannot go on: how they end, and what a start says.
+mod endings;
 // Two builds in one cluster.
 mod upgrade;
 // Very many zones on one node.

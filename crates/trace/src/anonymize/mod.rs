@@ -23,6 +23,7 @@ pub use labels::Lengths;
 
 // What stands in a message.
 mod compose;
+mod dso;
 mod options;
 mod rdata;
 pub use options::Options;
@@ -34,7 +35,7 @@ use compose::Composer;
 use names::Names;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use wire::parse::{RecordView, Section};
+use wire::parse::{Header, RecordView, Section};
 use wire::{EdnsIn, Name, NameRef, Rtype};
 
 /// How a trace is anonymized.
@@ -118,10 +119,7 @@ impl Anonymizer {
         let [source, destination] = [message.source, message.destination]
             .map(|place| SocketAddr::new(self.pseudonyms.addresses.address(place.ip()), place.port()));
         let written = match extent::parse(message.octets) {
-            Some((parsed, extra)) => {
-                self.tally.extra_dropped += u64::from(!extra.is_empty());
-                self.write(&parsed)
-            }
+            Some((parsed, extra)) => self.write(&parsed).and_then(|()| self.write_behind(parsed.header(), extra)),
             None => Err(Dropped::Malformed),
         };
         match written {
@@ -161,6 +159,14 @@ impl Anonymizer {
             }
         }
         self.composer.overwrite(0, &header.octets());
+        self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
+    }
+
+    /// Writes what stands behind the last record, where anybody knows what that is.
+    fn write_behind(&mut self, header: &Header, octets: &[u8]) -> Result<(), Dropped> {
+        let unknown =
+            if dso::has_tlvs(header) { dso::write(octets, &mut self.pseudonyms, &mut self.composer)? } else { octets };
+        self.tally.extra_dropped += u64::from(!unknown.is_empty());
         self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
     }
 

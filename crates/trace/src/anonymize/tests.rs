@@ -221,7 +221,74 @@ fn what_cannot_be_anonymized_is_left_out_and_counted() {
     assert_eq!(anonymizer.tally(), expected);
 }
 
+/// A TLV of RFC 8490.
+fn tlv(number: u16, data: &[u8]) -> Vec<u8> {
+    [&number.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
+}
+
+/// A message of DNS Stateful Operations with these TLVs.
+fn stateful(tlvs: &[Vec<u8>]) -> Vec<u8> {
+    [&[0xAB, 0xCD, 6 << 3, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &tlvs.concat()].concat()
+}
+
+#[test]
+fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
+    let host = name("www.secret.example.com.");
+    let other = pseudonym("www.secret.example.com.");
+    let of = |name: &[u8], rdata: &[u8]| [name, &[0, 1, 0, 1], rdata].concat();
+    let (keepalive, delay) = (tlv(1, &[0, 0, 1, 2, 3, 4, 5, 6]), tlv(2, &[0, 0, 0, 9]));
+    let octets = stateful(&[
+        keepalive.clone(),
+        delay.clone(),
+        // Padding; a subscription and its end; a record that is pushed; one that is doubted; one of somebody's own.
+        tlv(3, b"secret"),
+        tlv(0x40, &of(host.octets(), b"")),
+        tlv(0x42, &[7, 8]),
+        tlv(0x41, &of(host.octets(), &[0, 0, 0, 60, 0, 4, 192, 0, 2, 1])),
+        tlv(0x43, &of(host.octets(), &[192, 0, 2, 1])),
+        tlv(0xF800, b"whose"),
+        // What is no keepalive, and what is no name.
+        tlv(1, b"secret"),
+        tlv(0x40, b"\x06secret"),
+    ]);
+    let expected = stateful(&[
+        keepalive,
+        delay,
+        tlv(3, &[0; 6]),
+        tlv(0x40, &of(&other, b"")),
+        tlv(0x42, &[7, 8]),
+        tlv(0x41, &vec![0; host.octets().len() + 14]),
+        tlv(0x43, &of(&other, &[0; 4])),
+        tlv(0xF800, &[0; 5]),
+        tlv(1, &[0; 6]),
+        tlv(0x40, &[0; 7]),
+    ]);
+    let mut anonymizer = anonymizer(Options::Keep);
+    assert_eq!(apply(&mut anonymizer, &octets), Some(expected));
+    assert_eq!(anonymizer.tally().extra_dropped, 0);
+    // A response without any, and a TLV that ends early: what comes before it stays.
+    let mut response = stateful(&[]);
+    response[2] |= 0x80;
+    assert_eq!(apply(&mut anonymizer, &response), Some(response));
+    let short = [&octets[..24], &tlv(3, b"secret")[..7]].concat();
+    assert_eq!(apply(&mut anonymizer, &short), Some(octets[..24].to_vec()));
+    // In a query the same octets are nobody's.
+    let mut query = octets;
+    query[2] = 0;
+    assert_eq!(apply(&mut anonymizer, &query).unwrap().len(), 12);
+    let AnonymizationTally { messages, given, extra_dropped, .. } = anonymizer.tally();
+    assert_eq!((messages, given, extra_dropped), (4, 4, 2));
+}
+
 proptest! {
+    #[test]
+    fn whatever_is_stateful_keeps_its_size_but_for_names(octets in prop::collection::vec(any::<u8>(), 0..60)) {
+        let octets = stateful(&[octets]);
+        let mut anonymizer = anonymizer(Options::Blank);
+        let changed = apply(&mut anonymizer, &octets).unwrap();
+        prop_assert_eq!(apply(&mut anonymizer, &changed).map(|again| again.len()), Some(changed.len()));
+    }
+
     #[test]
     fn whatever_comes_out_is_a_message_and_comes_out_again(
         octets in prop::collection::vec(any::<u8>(), 12..120),

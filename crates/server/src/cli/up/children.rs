@@ -69,9 +69,13 @@ impl Children {
                     lines.push(format!("node {} was removed from the cluster", node.id));
                     continue;
                 }
-                // With that code a start comes to the same entry.
-                let may_start = self.supervise && status.code() != Some(Exit::Unappliable as i32);
-                lines.push(format!("node {} ended ({}); {}", node.id, describe(status), node.advice(may_start)));
+                let may_start = self.supervise && !Exit::is_final(status.code());
+                lines.push(format!(
+                    "node {} ended ({}); {}",
+                    node.id,
+                    describe(status),
+                    node.advice(may_start, status)
+                ));
                 node.restart_at = may_start.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
             }
             if node.restart_at.is_some_and(|at| at <= Instant::now()) {
@@ -153,9 +157,11 @@ impl Drop for Children {
 }
 
 impl Node {
-    fn advice(&self, supervise: bool) -> String {
+    fn advice(&self, supervise: bool, status: ExitStatus) -> String {
         if supervise {
             "starting it again".to_owned()
+        } else if Exit::is_final(status.code()) {
+            format!("what to do is in {}", self.files.log().display())
         } else {
             format!("start it again with: {} serve --config {}", crate::cli::program(), self.files.config().display())
         }

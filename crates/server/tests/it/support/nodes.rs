@@ -2,9 +2,10 @@
 
 use super::cluster::{CATAMARAN, Cluster, kill, wait_for};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Nodes that run. Those that still do when it is dropped are killed.
 #[derive(Default)]
@@ -40,6 +41,20 @@ impl Nodes {
     pub(crate) fn start_program(&mut self, cluster: &Cluster, id: u64, program: &Path) {
         let child = serve_program(program, &config(cluster, id)).stderr(Stdio::null()).spawn().unwrap();
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
+    /// As [`Nodes::start`]; it panics when it applies an update that adds a record with this in the name of its owner.
+    pub(crate) fn start_to_panic(&mut self, cluster: &Cluster, id: u64, label: &str) {
+        let said = File::create(said(cluster, id)).unwrap();
+        let child = serve(&config(cluster, id)).env(PANIC_AT, label).stderr(said).spawn().unwrap();
+        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
+    /// Waits until a node has ended by itself; gives how, and what it said if it was to panic.
+    pub(crate) fn ended(&mut self, cluster: &Cluster, id: u64) -> (ExitStatus, String) {
+        let status = wait_for("the end of the node", || self.0.get_mut(&id).unwrap().try_wait().unwrap());
+        self.0.remove(&id);
+        (status, std::fs::read_to_string(said(cluster, id)).unwrap_or_default())
     }
 
     /// kill -9, and the process is gone.
@@ -79,6 +94,13 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Read by builds with debug assertions alone.
+const PANIC_AT: &str = "CATAMARAN_TEST_PANIC_AT";
+
+fn said(cluster: &Cluster, id: u64) -> PathBuf {
+    cluster.dir.join(format!("node-{id}/said"))
 }
 
 fn serve(config: &Path) -> Command {

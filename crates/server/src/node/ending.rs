@@ -1,0 +1,185 @@
+//! The end of a node whose replica cannot go on: what, where, why and what to do; and then an abort where another start
+//! can help or looks closer, an exit code of its own where it cannot, so that nothing starts the node over and over.
+//!
+//! Either way the process ends here and now, as by `kill -9`: nothing that a destructor would do may follow. What the
+//! node acknowledged is on its disk or at the others.
+
+use super::system;
+use crate::files::layout::quarantined_of;
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::problem::{Exit, Problem};
+use replica::io::FatalReason;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What to do about data that must not be voted on.
+pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran node remove`) and \
+                                  let a new one join; the other nodes have all that was acknowledged";
+/// What to do about what this software does not know.
+pub(super) const NEWER: &str =
+    "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
+/// A reason that was written down is a sentence or two.
+const REASON_BYTES_MAX: u64 = 1_024;
+
+/// Who ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    node: u32,
+    dir: PathBuf,
+}
+
+impl Ending {
+    pub(crate) fn new(node: u32, dir: &Path) -> Self {
+        Self { node, dir: dir.to_owned() }
+    }
+
+    /// Says why, and ends the process; peers see the reset.
+    pub(crate) fn end(&self, reason: FatalReason) -> ! {
+        let Told { exit, why, hint } = told(reason);
+        tracing::error!(?reason, "this node cannot go on");
+        let what = format!("node {} cannot go on", self.node);
+        let problem = Problem::new(exit.unwrap_or(Exit::Failed), what, &why).at(self.dir.display()).hint(hint);
+        eprintln!("{problem}");
+        let Some(exit) = exit else { std::process::abort() };
+        if exit == Exit::Quarantined
+            && let Err(error) = quarantine(&self.dir, &why)
+        {
+            tracing::error!(%error, "it cannot be written down: do not start this node again");
+        }
+        system::exit_at_once(exit)
+    }
+}
+
+/// What is said of a reason.
+struct Told {
+    /// `None`: abort.
+    exit: Option<Exit>,
+    why: String,
+    hint: &'static str,
+}
+
+fn told(reason: FatalReason) -> Told {
+    let told = |exit, why: &str, hint| Told { exit, why: why.to_owned(), hint };
+    match reason {
+        FatalReason::DiskHung => told(
+            None,
+            "a write to its log has hung for ten seconds; aborting",
+            "look at the disk; the node goes on from what is on it when it is started again",
+        ),
+        FatalReason::Damaged => told(
+            None,
+            "what it read back from its own files is not what it wrote; aborting",
+            "start it again: a start reads all of them, and says where they are damaged if it is the disk",
+        ),
+        FatalReason::MemoryFull => told(
+            None,
+            "the memory that is reserved for zones is full at an entry that the cluster has committed; aborting",
+            "start it again: a start holds no former versions of zones, and says so if they do not fit even then",
+        ),
+        FatalReason::ApplyPanicked { index } => Told {
+            exit: None,
+            why: format!("this software panicked at entry {index}, which the cluster committed; aborting"),
+            hint: "this is a bug, please report it. Start it again: a start comes to the same entry, and says what to \
+                   do if it panics there again",
+        },
+        FatalReason::CarryOutPanicked => told(
+            None,
+            "this software panicked at a change when it led; the change is in no log, the leadership was handed over; \
+             aborting",
+            "this is a bug, please report it. Start it again: it comes back from what is on its disk",
+        ),
+        FatalReason::EntryUnknown => {
+            told(Some(Exit::Unappliable), "the cluster has committed what this software does not know", NEWER)
+        }
+        FatalReason::LogLost => told(
+            Some(Exit::Quarantined),
+            "entries that the node answered for to the leader are not in its log: the disk lost them, or an older copy \
+             of the directory was put in its place",
+            REPLACE,
+        ),
+        FatalReason::LogDiverged => told(
+            Some(Exit::Quarantined),
+            "the log holds another entry than the cluster has committed at the same index",
+            REPLACE,
+        ),
+    }
+}
+
+/// Writes down that the data must not be voted on. Another leader might not notice, and take the node's word for what
+/// it does not have.
+fn quarantine(dir: &Path, why: &str) -> io::Result<()> {
+    write_atomic(&quarantined_of(dir), why.as_bytes(), Readers::All)
+}
+
+/// Why the data must not be voted on, if that was written down.
+pub(super) fn quarantined(dir: &Path) -> io::Result<Option<String>> {
+    match read_bounded(&quarantined_of(dir), REASON_BYTES_MAX) {
+        Ok(why) => Ok(Some(String::from_utf8_lossy(&why).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Output};
+
+    const ALL: [(FatalReason, Option<Exit>); 8] = [
+        (FatalReason::DiskHung, None),
+        (FatalReason::Damaged, None),
+        (FatalReason::MemoryFull, None),
+        (FatalReason::ApplyPanicked { index: 77 }, None),
+        (FatalReason::CarryOutPanicked, None),
+        (FatalReason::EntryUnknown, Some(Exit::Unappliable)),
+        (FatalReason::LogLost, Some(Exit::Quarantined)),
+        (FatalReason::LogDiverged, Some(Exit::Quarantined)),
+    ];
+
+    const CHILD: &str = "CATAMARAN_TEST_ENDING";
+
+    /// The end of a process of its own: the test runs itself.
+    fn end(place: usize, dir: &Path) -> Output {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "node::ending::tests::each_reason_ends_as_it_should", "--nocapture"])
+            .env(CHILD, format!("{place} {}", dir.display()))
+            .output()
+            .unwrap()
+    }
+
+    #[test]
+    fn each_reason_ends_as_it_should() {
+        if let Ok(child) = std::env::var(CHILD) {
+            let (place, dir) = child.split_once(' ').unwrap();
+            Ending::new(3, Path::new(dir)).end(ALL[place.parse::<usize>().unwrap()].0);
+        }
+        for (place, (reason, exit)) in ALL.into_iter().enumerate() {
+            let dir = crate::test_dir(&format!("ending-{place}"));
+            let data = dir.path().join("data");
+            let output = end(place, &data);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), exit.map(|exit| exit as i32), "{reason:?}: {said}");
+            let signal = if exit.is_none() { Some(libc::SIGABRT) } else { None };
+            assert_eq!(output.status.signal(), signal, "{reason:?}");
+            assert_eq!(Exit::is_final(output.status.code()), exit.is_some(), "{reason:?}");
+            for part in ["error: node 3 cannot go on", &format!("where: {}", data.display()), "why: ", "try: "] {
+                assert!(said.contains(part), "{reason:?}: {said}");
+            }
+            let is_quarantined = exit == Some(Exit::Quarantined);
+            assert_eq!(said.contains("catamaran node remove"), is_quarantined, "{reason:?}: {said}");
+            let why = quarantined(&data).unwrap();
+            assert_eq!(why.is_some(), is_quarantined, "{reason:?}");
+            assert!(why.is_none_or(|why| said.contains(&why)), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn the_unit_does_not_start_a_node_whose_end_is_final() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let prevented = page.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus=")).unwrap();
+        let prevented: Vec<i32> = prevented.split(' ').map(|code| code.parse().unwrap()).collect();
+        assert_eq!(prevented, (0..=255).filter(|code| Exit::is_final(Some(*code))).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,126 @@
+//! Nodes that cannot go on: they say why and what to do, a start that cannot help says so again, and the others go on.
+
+use crate::support::cluster::{Cluster, PATIENCE, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::nodes::{cluster_of_nodes, data, serve_in_vain};
+use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Updates through all nodes but one.
+fn streams(cluster: &Cluster, not: u64, prefix: &str) -> Vec<Stream> {
+    let others = cluster.ids().filter(|id| *id != not);
+    others.map(|id| Stream::start(cluster, id, &format!("{prefix}{id}"))).collect()
+}
+
+/// Waits until each has so many more acknowledged.
+fn wait_for_more(streams: &[Stream], count: usize) {
+    let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
+    wait_for("acknowledged updates", || {
+        let mut all = streams.iter().zip(&before);
+        all.all(|(stream, before)| stream.acknowledged() >= before + count).then_some(())
+    });
+}
+
+/// The number behind `entry `.
+fn entry(said: &str) -> u64 {
+    let (_, rest) = said.split_once("panicked at entry ").unwrap_or_else(|| panic!("{said}"));
+    rest.split(|octet: char| !octet.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_node_that_panics_at_a_committed_entry_stops_there_and_each_start_says_so() {
+    const LABEL: &str = "entry-of-death";
+    if !cfg!(debug_assertions) {
+        println!("skipped: only a build with debug assertions can be made to panic");
+        return;
+    }
+    let (cluster, mut nodes) = cluster_of_nodes("panics");
+    let leader = nodes.leader(&cluster);
+    let victim = leader % 3 + 1;
+    nodes.stop(victim);
+    nodes.start_to_panic(&cluster, victim, LABEL);
+    cluster.settle();
+    let streams = streams(&cluster, victim, "p");
+    wait_for_more(&streams, 50);
+
+    // The leader carries it out, and a majority has it: it is acknowledged whatever becomes of the third.
+    let owner = format!("{LABEL}.example.test.");
+    let message = add(&cluster.client_key(), &owner);
+    let response = exchange(Transport::Tcp, cluster.dns(leader), &message, PATIENCE).unwrap();
+    assert_eq!(rcode(&message, &response), 0);
+    let (status, said) = nodes.ended(&cluster, victim);
+    assert_eq!(status.signal(), Some(6), "{said}");
+    let index = entry(&said);
+    assert!(said.contains(&format!("error: node {victim} cannot go on")), "{said}");
+
+    for _ in 0..2 {
+        nodes.start_to_panic(&cluster, victim, LABEL);
+        let (status, said) = nodes.ended(&cluster, victim);
+        assert_eq!(status.code(), Some(8), "{said}");
+        assert!(
+            said.contains(&format!("this software panics at entry {index}, which the cluster committed")),
+            "{said}"
+        );
+        for part in ["where: ", "please report", "keep the directory", "catamaran node remove"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        wait_for_more(&streams, 50);
+    }
+
+    // With software that does not panic there it goes on from there.
+    nodes.start(&cluster, victim);
+    let mut names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    names.push(owner);
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn a_node_whose_disk_went_back_in_time_ends_and_does_not_vote_again() {
+    let (cluster, mut nodes) = cluster_of_nodes("older");
+    let leader = nodes.leader(&cluster);
+    let victim = leader % 3 + 1;
+    let (dir, older) = (data(&cluster, victim), cluster.dir.join("older"));
+    nodes.stop(victim);
+    copy(&dir, &older);
+    nodes.start(&cluster, victim);
+    cluster.settle();
+    let streams = streams(&cluster, victim, "o");
+    wait_for_more(&streams, 100);
+    // The node answers for what it is about to lose.
+    wait_for("the node to follow", || {
+        let status = cluster.status(victim)?;
+        (status["applied_index"].as_u64()? > 100).then_some(())
+    });
+    nodes.kill(victim);
+    copy(&older, &dir);
+    let (code, said) = serve_in_vain(&cluster, victim);
+    assert_eq!(code, Some(9), "{said}");
+    assert!(said.contains("LogLost") && said.contains("not in its log"), "{said}");
+    for part in [&format!("error: node {victim} cannot go on"), "where: ", "must not vote", "catamaran node remove"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    wait_for_more(&streams, 50);
+
+    // Another leader does not know what the node answered for. It would fill the log up, and count its vote.
+    let handed_over = cluster.run(&["cluster", "transfer-leader"]);
+    assert!(handed_over.status.success(), "{}", String::from_utf8_lossy(&handed_over.stderr));
+    let (code, said) = serve_in_vain(&cluster, victim);
+    assert_eq!(code, Some(9), "{said}");
+    assert!(said.contains("not in its log") && said.contains("must not vote"), "{said}");
+    wait_for_more(&streams, 50);
+    let socket = socket();
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    for id in cluster.ids().filter(|id| *id != victim) {
+        for owner in &names {
+            wait_for(owner, || is_there(&socket, cluster.dns(id), owner).then_some(()));
+        }
+    }
+}
