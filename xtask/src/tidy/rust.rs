@@ -15,7 +15,6 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/server/src/allocations.rs",
     "crates/server/src/node/system.rs",
     "crates/lab/src/engine/udp/batch.rs",
-    "crates/lab/benches/replay/each.rs",
     "crates/lab/benches/support/sockets.rs",
     "crates/lab/src/engine/system.rs",
     "crates/links/src/system.rs",

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   core 0: catlab replay                     --queries-->  core 1: far end, which notes the kernel's stamps
-//!   core 0: bare loop | catlab replay --fast  --queries-->  a socket that nobody reads
+//!   core 0: bare loops | catlab replay --fast --queries-->  a socket that nobody reads
 //! ```
 
 #[path = "../support/command.rs"]
@@ -13,7 +13,6 @@ mod command;
 mod conclusion;
 #[path = "../support/document.rs"]
 mod document;
-mod each;
 #[path = "../support/echo.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod echo;
@@ -26,6 +25,8 @@ mod machine;
 mod roles;
 #[path = "../support/sockets.rs"]
 mod sockets;
+// A loop that sends from many addresses.
+mod sourced;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod table;
@@ -118,7 +119,8 @@ fn role(words: &[String]) {
         ["far-end", notes] => roles::far_end(Path::new(notes), false),
         ["silent"] => fast::silent(),
         ["bare", server, seconds] => fast::bare(server, seconds),
-        ["bare-each", server, seconds] => fast::bare_each(server, seconds),
+        ["sourced", server, seconds] => fast::sourced(server, seconds, false),
+        ["identified", server, seconds] => fast::sourced(server, seconds, true),
         other => panic!("no such role: {other:?}"),
     }
 }

@@ -10,7 +10,7 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
 /// Clients of a trace, if it has as many queries (Table 1).
-const CLIENTS: u64 = 10_000;
+pub(crate) const CLIENTS: u64 = 10_000;
 /// Queries a second of B-Root in 2016, and how far seconds vary (a wave of this share of it).
 const ROOT_RATE: f64 = 38_000.0;
 const ROOT_WAVE: f64 = 0.2;

@@ -96,9 +96,14 @@ impl Drop for Second {
 impl Second {
     /// Notes one query that was sent.
     pub fn sent(&mut self, lag_ns: u64, octets: usize) {
-        self.sent += 1;
+        self.sent_alike(lag_ns, 1, octets);
+    }
+
+    /// Notes as many that were sent with the same lag, of so many octets together.
+    pub fn sent_alike(&mut self, lag_ns: u64, count: usize, octets: usize) {
+        self.sent += count as u64;
         self.octets_sent += octets as u64;
-        record(&mut self.send_lag, lag_ns);
+        record_alike(&mut self.send_lag, lag_ns, count as u64);
     }
 
     /// Notes how long one query took, or its time-out.
@@ -147,8 +152,14 @@ pub(crate) fn fresh() -> Histogram<u64> {
 }
 
 pub(crate) fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
+    record_alike(histogram, nanoseconds, 1);
+}
+
+/// The same value as often as that.
+fn record_alike(histogram: &mut Histogram<u64>, nanoseconds: u64, count: u64) {
     // It grows by itself; a value beyond the bound, hours of latency, is kept at the bound.
-    histogram.record(nanoseconds.clamp(1, LATENCY_MAX_NS)).expect("histograms that grow take any value");
+    let value = nanoseconds.clamp(1, LATENCY_MAX_NS);
+    histogram.record_n(value, count).expect("histograms that grow take any value");
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl Feed {
             }
             None => self.next += 1,
         }
-        self.pacing.sent(if self.manner.is_fast { now } else { turn.planned_ns }, now);
+        self.pacing.sent((!self.manner.is_fast).then_some(turn.planned_ns), now);
     }
 
     /// A query of a client was answered, or will not be.

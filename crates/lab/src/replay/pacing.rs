@@ -37,11 +37,12 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// A query that was planned then went out now.
-    pub(super) fn sent(&mut self, planned_ns: u64, now_ns: u64) {
+    /// A query went out now; when it was planned, if there is a plan.
+    pub(super) fn sent(&mut self, planned_ns: Option<u64>, now_ns: u64) {
         self.sent += 1;
         let first_ns = self.span_ns.map_or(now_ns, |(first_ns, _)| first_ns);
         self.span_ns = Some((first_ns, now_ns));
+        let Some(planned_ns) = planned_ns else { return };
         let lag_ns = now_ns.saturating_sub(planned_ns);
         if let Some(last_lag_ns) = self.last_lag_ns.replace(lag_ns) {
             measure::record(&mut self.interval_error, lag_ns.abs_diff(last_lag_ns));
@@ -71,11 +72,14 @@ mod tests {
         let (mut one, mut two) = (Pacing::default(), Pacing::default());
         // 5, 5, 45 and 15 late: the same, 40 more, 30 less.
         for (planned_ns, now_ns) in [(0, 5), (100, 105), (200, 245), (300, 315)] {
-            one.sent(planned_ns, now_ns);
+            one.sent(Some(planned_ns), now_ns);
         }
-        two.sent(1, 2);
+        two.sent(Some(1), 2);
+        // Without a plan there is nothing that it could be off.
+        two.sent(None, 9);
+        two.sent(None, 99);
         one.merge(&two);
-        assert_eq!((one.sent, one.span_ns, one.interval_error.len()), (5, Some((2, 315)), 3));
+        assert_eq!((one.sent, one.span_ns, one.interval_error.len()), (7, Some((2, 315)), 3));
         assert_eq!((one.interval_error.min(), one.interval_error.max()), (1, 40));
         assert_eq!(one.interval_error.value_at_quantile(0.6), 30);
     }
