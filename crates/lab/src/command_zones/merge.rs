@@ -33,7 +33,9 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
     refuse_hierarchy(&arguments.out)?;
     let mut merge = Merge::default();
     for folder in &arguments.folders {
-        for entry in Folder::read(folder)?.zones {
+        let Folder { zones, manners, .. } = Folder::read(folder)?;
+        merge.add_manners(manners);
+        for entry in zones {
             let apex: Name = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
             let (loaded, made) = read_zone(&folder.join(&entry.file), &apex)?;
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));
