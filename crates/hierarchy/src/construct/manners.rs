@@ -23,6 +23,8 @@ struct Votes {
     ns_in_answers: i64,
     glue_in_order: i64,
     keeps_what_fits: i64,
+    points_near: i64,
+    any_whole: i64,
 }
 
 impl Manners {
@@ -42,8 +44,10 @@ impl Manners {
         if let Some(edns) = message.edns() {
             votes.datagram_octets = votes.datagram_octets.max(edns.payload_octets() as u16);
         }
+        votes.points_near += points_near(&message);
         match message.rcode() {
             Rcode::NOERROR | Rcode::NXDOMAIN if header.tc => votes.keeps_what_fits += keeps_what_fits(&message),
+            Rcode::NOERROR if question.qtype == Rtype::ANY => votes.any_whole += any_whole(&message),
             Rcode::NOERROR if header.counts[1] > 0 => votes.ns_in_answers += ns_in_answer(&message, &question),
             Rcode::NOERROR if !header.aa => votes.glue_in_order += glue_in_order(&message),
             _ => {}
@@ -60,6 +64,8 @@ impl Manners {
                 ns_in_answers: votes.ns_in_answers > 0,
                 glue_in_order: votes.glue_in_order > 0,
                 keeps_what_fits: votes.keeps_what_fits > 0,
+                points_near: votes.points_near > 0,
+                any_whole: votes.any_whole > 0,
             };
             (server, manner)
         });
@@ -84,13 +90,48 @@ fn keeps_what_fits(message: &Message<'_>) -> i64 {
 /// Whether a positive answer has the name servers of its zone, where it may.
 fn ns_in_answer(message: &Message<'_>, question: &Question) -> i64 {
     let rtype = question.qtype;
-    if !message.header().aa || matches!(rtype, Rtype::NS | Rtype::DS | Rtype::DNSKEY | Rtype::ANY) {
+    if !message.header().aa || matches!(rtype, Rtype::NS | Rtype::DS | Rtype::DNSKEY) {
         return 0;
     }
     if !types(message, Section::Answer).any(|answered| answered == rtype) {
         return 0;
     }
     vote(types(message, Section::Authority).any(|rtype| rtype == Rtype::NS))
+}
+
+/// Whether an answer to ANY has more than one type.
+fn any_whole(message: &Message<'_>) -> i64 {
+    let mut first = None;
+    let mut types = types(message, Section::Answer).filter(|rtype| *rtype != Rtype::RRSIG);
+    let has_more = types.any(|rtype| *first.get_or_insert(rtype) != rtype);
+    if first.is_none() || !message.header().aa { 0 } else { vote(has_more) }
+}
+
+/// Whether a name server's name is written out although it could point to the owner. One tells that ends as the owner
+/// does, and otherwise than the one before.
+fn points_near(message: &Message<'_>) -> i64 {
+    let mut before: Option<Name> = None;
+    let mut votes = 0;
+    for section in [Section::Answer, Section::Authority] {
+        for record in message.records(section).map_while(Result::ok).filter(|record| record.rtype == Rtype::NS) {
+            let mut rdata = Vec::new();
+            let is_read = record.rdata_canonical(&mut rdata).is_ok();
+            let Some(target) = target_of(Rtype::NS, &rdata).filter(|_| is_read) else { continue };
+            let owner: Name = record.owner.as_ref().to_canonical();
+            let owner_end = last_label(&owner);
+            let could = owner_end.is_some() && last_label(&target) == owner_end;
+            if could && before.as_ref().is_some_and(|before| last_label(before) != owner_end) {
+                votes += vote(record.rdata().len() == rdata.len());
+            }
+            before = Some(target);
+        }
+    }
+    votes
+}
+
+/// The rightmost label of a name but the root's.
+fn last_label(name: &Name) -> Option<&[u8]> {
+    name.as_ref().labels().last()
 }
 
 /// Whether the addresses of a referral are in the order of its name servers. One tells that has an address of a server

@@ -1,6 +1,7 @@
 //! Answers as a server gave them that does otherwise than ours: the whole answer of the zone, put together its way.
 
 use super::emulator::context;
+use super::near::Near;
 use crate::Manner;
 use wire::builder::MessageBuilder;
 use wire::compose::{Composer, EdnsOut, Full};
@@ -10,6 +11,9 @@ use wire::number::{Class, Rtype};
 use wire::parse::{Message, Parsed, Request, Section, parse_request};
 use zone::answer::{AnswerKind, Answered, Transport, answer_from};
 use zone::set::{SetVersion, Zone};
+
+/// Octets of a record without its rdata, its owner a pointer.
+const RECORD_OCTETS: usize = 12;
 
 /// Answers in a server's manner, with room for whole answers.
 pub(super) struct Mannered {
@@ -50,14 +54,19 @@ impl Mannered {
             AnswerKind::NoData | AnswerKind::NxDomain => (false, manner.keeps_what_fits && !is_stream),
             _ => (false, false),
         };
-        if !has_manner {
+        let is_any = qtype == Rtype::ANY && answered.kind == AnswerKind::Positive && manner.any_whole;
+        if !has_manner && !is_any {
             return None;
         }
         let message = Message::parse(&self.whole[..answered.len]).ok()?;
-        let [answer, mut authority, mut additional] = Section::ALL.map(|section| rrsets(&message, section));
-        if has_ns && !answer.iter().any(|rrset| rrset.is(zone, Rtype::NS)) {
+        let [mut answer, mut authority, mut additional] = Section::ALL.map(|section| rrsets(&message, section));
+        if is_any {
+            answer = all_of(zone, request);
+        }
+        let is_answered = answer.iter().any(|rrset| rrset.is(zone, Rtype::NS));
+        if has_ns && !is_answered || is_any && is_answered {
             let [ns, _, addresses] = name_servers(matter, &mut self.name_servers)?;
-            authority.extend(ns);
+            authority.extend(ns.into_iter().filter(|_| !is_answered));
             let is_there = |new: &Rrset| answer.iter().chain(&additional).any(|known| known.is_same(new));
             let new: Vec<_> = addresses.into_iter().filter(|new| !is_there(new)).collect();
             additional.extend(new);
@@ -66,22 +75,35 @@ impl Mannered {
         if is_referral && manner.glue_in_order {
             order_glue(&authority, &mut additional);
         }
-        let mut writer = Writer { composer: Composer::new(out, octets_max(matter)), manner };
         let edns = request.edns.as_ref().map(|asked| EdnsOut {
             payload: manner.datagram_octets_max(),
             dnssec_ok: asked.dnssec_ok,
             ..EdnsOut::default()
         });
-        writer.composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-        writer.composer.start_response(request, answered.rcode, message.header().aa);
-        if writer.push(Section::Answer, &answer).and_then(|()| writer.push(Section::Authority, &authority)).is_ok() {
-            let needed = authority.first().filter(|_| is_referral && !manner.glue_in_order);
-            writer.push_addresses(&additional, needed);
+        let reserved = edns.as_ref().map_or(0, EdnsOut::octet_count);
+        let octets_max = octets_max(matter);
+        let paper = if manner.points_near {
+            let first = (answered.rcode, message.header().aa);
+            Paper::Near(Near::new(out, octets_max, reserved, request, first))
         } else {
-            writer.composer.truncate_all();
+            let mut composer = Composer::new(out, octets_max);
+            composer.reserve(reserved);
+            composer.start_response(request, answered.rcode, message.header().aa);
+            Paper::Ours(composer)
+        };
+        let mut writer = Writer { paper, manner };
+        let pushed = if is_any { writer.push_any(&answer) } else { writer.push(Section::Answer, &answer) };
+        if pushed.and_then(|()| writer.push(Section::Authority, &authority)).is_ok() {
+            let needed = authority.first().filter(|_| is_referral && !manner.glue_in_order);
+            // Of an answer to ANY that is cut short the name servers may be missing.
+            if !is_any || !writer.paper.is_truncated() {
+                writer.push_addresses(&additional, needed);
+            }
+        } else {
+            writer.paper.truncate_all();
         }
-        let truncated = writer.composer.is_truncated();
-        Some(Answered { len: writer.composer.finish(edns.as_ref()), truncated, ..answered })
+        let truncated = writer.paper.is_truncated();
+        Some(Answered { len: writer.paper.finish(edns.as_ref()), truncated, ..answered })
     }
 }
 
@@ -132,6 +154,14 @@ impl Rrset {
     }
 }
 
+/// What a signature is over.
+fn covered(rtype: Rtype, rdata: &[u8]) -> Rtype {
+    match rdata[..] {
+        [high, low, ..] if rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([high, low])),
+        _ => Rtype(0),
+    }
+}
+
 /// The RRsets of a section in their order, without OPT.
 fn rrsets(message: &Message<'_>, section: Section) -> Vec<Rrset> {
     let mut all: Vec<Rrset> = Vec::new();
@@ -140,10 +170,7 @@ fn rrsets(message: &Message<'_>, section: Section) -> Vec<Rrset> {
         if record.rdata_canonical(&mut rdata).is_err() {
             continue;
         }
-        let covered = match rdata[..] {
-            [high, low, ..] if record.rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([high, low])),
-            _ => Rtype(0),
-        };
+        let covered = covered(record.rtype, &rdata);
         let (owner, rtype, ttl) = (record.owner.to_name(), record.rtype, record.ttl);
         let new = Rrset { owner, rtype, covered, ttl, rdatas: Vec::new() };
         if !all.last().is_some_and(|last| last.is_same(&new)) {
@@ -167,9 +194,74 @@ fn order_glue(authority: &[Rrset], additional: &mut [Rrset]) {
     additional.sort_by_cached_key(|rrset| place(rrset).unwrap_or(usize::MAX));
 }
 
+/// All RRsets of the name that was asked for: SOA, signatures, the others.
+fn all_of(zone: &Zone<'_>, request: &Request<'_>) -> Vec<Rrset> {
+    let mut all: Vec<Rrset> = Vec::new();
+    let Some(question) = &request.question else { return all };
+    for record in zone.records_at(question.qname) {
+        let rdata = record.rdata.to_vec();
+        let covered = covered(record.rtype, &rdata);
+        let (owner, rtype, ttl) = (question.qname.to_name(), record.rtype, record.ttl);
+        let new = Rrset { owner, rtype, covered, ttl, rdatas: vec![rdata] };
+        match all.iter_mut().find(|known| known.is_same(&new)) {
+            Some(known) => known.rdatas.extend(new.rdatas),
+            None => all.push(new),
+        }
+    }
+    all.sort_by_key(|rrset| match rrset.rtype {
+        Rtype::SOA => 0,
+        Rtype::RRSIG => 1,
+        _ => 2,
+    });
+    all
+}
+
+/// What a response is written with.
+enum Paper<'b> {
+    Ours(Composer<'b>),
+    Near(Near<'b>),
+}
+
+impl Paper<'_> {
+    fn set_tc(&mut self) {
+        match self {
+            Self::Ours(composer) => composer.set_tc(),
+            Self::Near(near) => near.set_tc(),
+        }
+    }
+
+    fn truncate_all(&mut self) {
+        match self {
+            Self::Ours(composer) => composer.truncate_all(),
+            Self::Near(near) => near.truncate_all(),
+        }
+    }
+
+    const fn octets_left(&self) -> usize {
+        match self {
+            Self::Ours(composer) => composer.octets_left(),
+            Self::Near(near) => near.octets_left(),
+        }
+    }
+
+    const fn is_truncated(&self) -> bool {
+        match self {
+            Self::Ours(composer) => composer.is_truncated(),
+            Self::Near(near) => near.is_truncated(),
+        }
+    }
+
+    fn finish(self, edns: Option<&EdnsOut<'_>>) -> usize {
+        match self {
+            Self::Ours(composer) => composer.finish(edns),
+            Self::Near(near) => near.finish(edns),
+        }
+    }
+}
+
 /// Puts RRsets into a response.
 struct Writer<'b> {
-    composer: Composer<'b>,
+    paper: Paper<'b>,
     manner: Manner,
 }
 
@@ -177,7 +269,10 @@ impl Writer<'_> {
     fn push_one(&mut self, section: Section, rrset: &Rrset) -> Result<(), Full> {
         let Rrset { owner, rtype, ttl, rdatas, .. } = rrset;
         let rdatas = rdatas.iter().map(Vec::as_slice);
-        self.composer.push_rrset(section, owner.as_ref(), *rtype, Class::IN, *ttl, rdatas)
+        match &mut self.paper {
+            Paper::Ours(composer) => composer.push_rrset(section, owner.as_ref(), *rtype, Class::IN, *ttl, rdatas),
+            Paper::Near(near) => near.push_rrset(section, (owner.as_ref(), *rtype, *ttl), rdatas),
+        }
     }
 
     /// Fills a section; an error says that the response is to be emptied.
@@ -187,8 +282,27 @@ impl Writer<'_> {
         for rrset in plain.into_iter().chain(signatures) {
             match self.push_one(section, rrset) {
                 Err(full) if !self.manner.keeps_what_fits => return Err(full),
-                Err(_) => self.composer.set_tc(),
+                Err(_) => self.paper.set_tc(),
                 Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the answer section with all that a name has, as far as it fits; its signatures are one RRset, as their
+    /// owner and type are.
+    fn push_any(&mut self, rrsets: &[Rrset]) -> Result<(), Full> {
+        let is_signature = |rrset: &&Rrset| rrset.rtype == Rtype::RRSIG;
+        let octets = |rrset: &Rrset| rrset.rdatas.iter().map(|rdata| RECORD_OCTETS + rdata.len()).sum::<usize>();
+        let mut signatures: usize = rrsets.iter().filter(is_signature).map(octets).sum();
+        for rrset in rrsets {
+            let has_room = !is_signature(&rrset) || signatures <= self.paper.octets_left();
+            if is_signature(&rrset) {
+                signatures -= octets(rrset);
+            }
+            if !has_room || self.push_one(Section::Answer, rrset).is_err() {
+                self.paper.set_tc();
+                return if self.manner.keeps_what_fits { Ok(()) } else { Err(Full) };
             }
         }
         Ok(())
@@ -200,7 +314,7 @@ impl Writer<'_> {
             let is_needed = needed.is_some_and(|cut| rrset.owner.as_ref().is_at_or_below(cut.owner.as_ref()));
             if self.push_one(Section::Additional, rrset).is_err() && is_needed && rrset.is_address() {
                 // RFC 9471 3.1.
-                self.composer.set_tc();
+                self.paper.set_tc();
             }
         }
     }

@@ -15,6 +15,7 @@ mod load;
 mod backend;
 mod emulator;
 mod mannered;
+mod near;
 mod tally;
 
 pub use backend::Backend;

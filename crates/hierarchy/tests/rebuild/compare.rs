@@ -13,7 +13,9 @@ use zone::answer::Transport;
 pub(crate) struct Tally {
     /// RCODE, AA, TC, and all three sections as sets, TTLs included.
     pub(crate) same: u64,
-    /// Those of them that are truncated (TC).
+    /// Those that differ in the additional section alone.
+    pub(crate) but_additional: u64,
+    /// Those of the same that are truncated (TC).
     pub(crate) same_truncated: u64,
     /// What cannot be compared, by reason.
     pub(crate) left_out: BTreeMap<String, u64>,
@@ -31,9 +33,15 @@ impl Tally {
         self.same as f64 / (self.same + self.differing()) as f64
     }
 
+    /// The same, whatever the additional sections hold.
+    pub(crate) fn share_but_additional(&self) -> f64 {
+        (self.same + self.but_additional) as f64 / (self.same + self.differing()) as f64
+    }
+
     pub(crate) fn print(&self) {
         println!("{} same, {} of them truncated (TC)", self.same, self.same_truncated);
         println!("{} differ: {:.4} % are the same", self.differing(), 100.0 * self.share());
+        println!("  {:.2} % but for the additional section", 100.0 * self.share_but_additional());
         self.left_out.iter().for_each(|(why, count)| println!("  not compared: {count} {why}"));
         for (class, examples) in &self.differs {
             println!("  {}: {class}", examples.len());
@@ -67,8 +75,8 @@ fn sets_of(message: &Message<'_>) -> Sets {
 
 /// Asks again, and counts what came of it.
 pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
-    let Exchange { server, is_udp, query, response } = exchange;
-    if let Some(why) = why_not(query, response) {
+    let Exchange { server, is_udp, query, response, is_asked_again } = exchange;
+    if let Some(why) = why_not(query, response, *is_asked_again) {
         *tally.left_out.entry(why).or_default() += 1;
         return;
     }
@@ -86,6 +94,7 @@ pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
             tally.same_truncated += u64::from(recorded.header().tc);
         }
         Some(class) => {
+            tally.but_additional += u64::from(class.starts_with("Additional"));
             let asked = format!("    {} {:?}, {} octets", question.qname, question.qtype, response.len());
             tally.differs.entry(class).or_default().push(asked);
         }
@@ -118,12 +127,18 @@ fn difference(recorded: &Message<'_>, ours: &Message<'_>) -> Option<String> {
 }
 
 /// Why there is nothing to compare.
-fn why_not(query: &[u8], response: &[u8]) -> Option<String> {
+fn why_not(query: &[u8], response: &[u8], is_asked_again: bool) -> Option<String> {
     let header = Header::parse(query)?;
     if header.opcode != Opcode::QUERY {
         return Some(format!("of opcode {:?}", header.opcode));
     }
     let Ok(recorded) = Message::parse(response) else { return Some("responses that are malformed".into()) };
+    if recorded.header().ra && !recorded.header().aa {
+        return Some("from caches (RA, no AA)".into());
+    }
+    if is_asked_again && recorded.header().tc {
+        return Some("truncated, and how large they might be was not recorded".into());
+    }
     let rcode = recorded.rcode();
     if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
         return Some(format!("answered with {rcode:?}: what a server refuses is no matter of its zones"));

@@ -30,6 +30,8 @@ pub(crate) struct Exchange {
     pub(crate) is_udp: bool,
     pub(crate) query: Vec<u8>,
     pub(crate) response: Vec<u8>,
+    /// The query is not the recorded one: that asked perhaps without EDNS, or over UDP.
+    pub(crate) is_asked_again: bool,
 }
 
 /// What a trace holds.
@@ -50,7 +52,7 @@ impl Recorded {
             let dnssec_ok = has_signatures || message.edns().is_some_and(|edns| edns.dnssec_ok);
             let query = MessageBuilder::query(1, question.qname.as_ref(), question.qtype);
             let query = query.edns(4_096, dnssec_ok).build();
-            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone() })
+            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone(), is_asked_again: true })
         };
         self.messages.iter().filter_map(ask).collect()
     }
@@ -74,7 +76,8 @@ pub(crate) fn read(path: &Path) -> Recorded {
             if let Some(at) = queries.iter().position(is_same) {
                 let query = queries.remove(at);
                 let (server, is_udp) = (message.server().ip(), message.transport == trace::Transport::Udp);
-                recorded.exchanges.push(Exchange { server, is_udp, query, response: octets.clone() });
+                let response = octets.clone();
+                recorded.exchanges.push(Exchange { server, is_udp, query, response, is_asked_again: false });
             }
         } else {
             recorded.query_count += 1;
