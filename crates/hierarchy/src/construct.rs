@@ -22,6 +22,8 @@ pub use survey::Survey;
 mod assembly;
 mod draft;
 pub use assembly::Assembly;
+// How their servers answer.
+mod manners;
 // What a resolver may add.
 mod fetch;
 // Those of several builds.
@@ -34,6 +36,8 @@ mod repair;
 mod report;
 pub use report::{Conflict, Dropped, Findings, Made, Report, ZoneReport};
 
+use crate::Manner;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
 use zone::Record;
@@ -51,6 +55,8 @@ pub enum Dnssec {
 pub struct Built {
     /// In canonical order of their names.
     pub zones: Vec<BuiltZone>,
+    /// Addresses whose servers answer in another manner than ours.
+    pub manners: BTreeMap<IpAddr, Manner>,
     /// What was made, left out, and contradicts itself.
     pub report: Report,
 }

@@ -1,7 +1,9 @@
 //! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
 
-use crate::limits::{INDEX_OCTETS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
+use crate::Manner;
+use crate::limits::{INDEX_OCTETS_MAX, MANNERS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
@@ -23,6 +25,9 @@ pub struct Folder {
     form: u32,
     /// In no order that matters; no name twice.
     pub zones: Vec<ZoneEntry>,
+    /// Addresses whose servers answer in another manner than ours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub manners: BTreeMap<IpAddr, Manner>,
 }
 
 /// One zone of a hierarchy.
@@ -40,8 +45,14 @@ pub struct ZoneEntry {
 impl Folder {
     /// Of zones.
     #[must_use]
-    pub fn new(zones: Vec<ZoneEntry>) -> Self {
-        Self { form: FORM, zones }
+    pub const fn new(zones: Vec<ZoneEntry>) -> Self {
+        Self { form: FORM, zones, manners: BTreeMap::new() }
+    }
+
+    /// The same, with the manners of servers.
+    #[must_use]
+    pub fn with_manners(self, manners: BTreeMap<IpAddr, Manner>) -> Self {
+        Self { manners, ..self }
     }
 
     /// Reads the index of a folder.
@@ -79,6 +90,9 @@ impl Folder {
         }
         if self.zones.len() > ZONES_MAX {
             return Err(format!("{} zones; {ZONES_MAX} are allowed", self.zones.len()));
+        }
+        if self.manners.len() > MANNERS_MAX {
+            return Err(format!("manners of {} servers; {MANNERS_MAX} are allowed", self.manners.len()));
         }
         let mut names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
         names.sort_unstable();

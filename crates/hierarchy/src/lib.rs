@@ -4,6 +4,9 @@
 
 pub mod limits;
 
+// How servers differ that have the same zone.
+mod manner;
+
 // Whose addresses are known to everybody.
 pub mod roots;
 // Zones out of traffic.
@@ -22,3 +25,4 @@ mod folder;
 
 pub use files::{MADE_MARK, read_zone, write_zone};
 pub use folder::{Folder, ZoneEntry, file_name};
+pub use manner::Manner;

@@ -3,6 +3,7 @@
 mod build;
 mod fetch;
 mod harvest;
+mod marks;
 mod merge;
 mod sign;
 mod synth;

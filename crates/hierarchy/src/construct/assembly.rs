@@ -1,6 +1,7 @@
 //! The second look at traffic: every record into the zone that it belongs to.
 
 use super::draft::{Differs, Draft, Rank, wildcard};
+use super::manners::Manners;
 use super::map::Map;
 use super::report::Report;
 use super::response::{LeftOut, Response, Shape, is_below};
@@ -21,6 +22,7 @@ pub struct Assembly {
     pub(super) report: Report,
     /// How often an RRset was sent in another way than it is kept: zone, owner, type.
     pub(super) conflicts: BTreeMap<(Name, Name, Kind), (Differs, u64)>,
+    pub(super) manners: Manners,
     /// Octets that all drafts take.
     octets: usize,
     /// Names that were said not to exist or not to have a type, in all drafts.
@@ -32,12 +34,15 @@ impl Assembly {
     #[must_use]
     pub fn new(map: Map, dnssec: Dnssec) -> Self {
         let report = Report { over_bound: map.over_bound, ..Report::default() };
-        Self { map, dnssec, drafts: BTreeMap::new(), report, conflicts: BTreeMap::new(), octets: 0, denied_count: 0 }
+        let (drafts, conflicts, manners) = (BTreeMap::new(), BTreeMap::new(), Manners::default());
+        Self { map, dnssec, drafts, report, conflicts, manners, octets: 0, denied_count: 0 }
     }
 
     /// Takes what a message that `server` sent holds.
     pub fn add(&mut self, server: IpAddr, octets: &[u8]) {
         self.report.messages += 1;
+        let has_room = self.manners.add(server, octets);
+        self.report.over_bound += u64::from(!has_room);
         let taken = Response::read(octets).and_then(|response| {
             self.report.malformed_records += response.malformed_count;
             self.take(server, &response)

@@ -18,7 +18,7 @@ use zone::Record;
 type Drafts = BTreeMap<Name, Draft>;
 
 pub(super) fn finish(assembly: Assembly) -> Built {
-    let Assembly { map, mut drafts, mut report, conflicts, .. } = assembly;
+    let Assembly { map, mut drafts, mut report, conflicts, manners, .. } = assembly;
     // Glue that nobody asked for is not worth a zone.
     drafts.retain(|_, draft| draft.is_zone());
     for ((zone, owner, kind), (differs, messages)) in conflicts {
@@ -50,7 +50,11 @@ pub(super) fn finish(assembly: Assembly) -> Built {
         repair.complete_denied();
     });
     let zones = drafts.into_iter().map(|(apex, draft)| close(apex, draft, &map, &mut report)).collect();
-    Built { zones, report }
+    // Addresses that serve no zone are none of the hierarchy's.
+    let mut manners = manners.finish();
+    let servers: BTreeSet<IpAddr> = report.zones.iter().flat_map(|zone| &zone.servers).copied().collect();
+    manners.retain(|server, _| servers.contains(server));
+    Built { zones, manners, report }
 }
 
 fn each(drafts: &mut Drafts, report: &mut Report, mut work: impl FnMut(Repair<'_>)) {

@@ -6,7 +6,8 @@ use super::map::Map;
 use super::rrset::{Grouping, Rrset};
 use super::survey::address;
 use super::{Built, Dnssec};
-use std::collections::BTreeSet;
+use crate::Manner;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::name::Name;
 use wire::number::Rtype;
@@ -16,11 +17,11 @@ use zone::RecordRef;
 const MADE_BEFORE: &str = "made when its zone was built";
 
 /// Puts zones together. Where two have an RRset the first wins; what was sent wins over what was made.
-pub struct Merge(Assembly);
+pub struct Merge(Assembly, BTreeMap<IpAddr, Manner>);
 
 impl Default for Merge {
     fn default() -> Self {
-        Self(Assembly::new(Map::default(), Dnssec::Keep))
+        Self(Assembly::new(Map::default(), Dnssec::Keep), BTreeMap::new())
     }
 }
 
@@ -32,7 +33,7 @@ impl Merge {
         servers: &[IpAddr],
         records: impl IntoIterator<Item = (RecordRef<'r>, bool)>,
     ) {
-        let Self(assembly) = self;
+        let Self(assembly, _) = self;
         let (mut sent, mut made) = (Grouping::default(), Grouping::default());
         for (record, is_made) in records {
             // Signatures that a build made hold for its own records only; proofs that it made are made again.
@@ -56,10 +57,18 @@ impl Merge {
         }
     }
 
+    /// Takes the manners of the servers of one hierarchy.
+    pub fn add_manners(&mut self, manners: BTreeMap<IpAddr, Manner>) {
+        for (server, manner) in manners {
+            self.1.entry(server).or_insert(manner);
+        }
+    }
+
     /// The zones, made whole.
     #[must_use]
     pub fn finish(self) -> Built {
-        self.0.finish()
+        let Self(assembly, manners) = self;
+        Built { manners, ..assembly.finish() }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Zones are numbers, in canonical order of their apexes. Addresses that serve the same zones share one list of them:
 //! a hundred thousand zones with four addresses each take some tens of megabytes.
 
-use std::collections::HashMap;
+use crate::Manner;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
@@ -23,6 +24,7 @@ pub struct Directory {
 struct Server {
     address: IpAddr,
     list: u32,
+    manner: Manner,
 }
 
 /// The zone that answers a question.
@@ -33,8 +35,11 @@ pub(super) struct Found<'a> {
 }
 
 impl Directory {
-    /// Of zones and the addresses of their servers; no zone may be there twice.
-    pub(super) fn new(mut zones: Vec<(Name, Vec<IpAddr>)>) -> Self {
+    /// Of zones and the addresses of their servers; no zone may be there twice. Servers without a manner answer as
+    /// ours does.
+    pub(super) fn new(mut zones: Vec<(Name, Vec<IpAddr>)>, manners: &BTreeMap<IpAddr, Manner>) -> Self {
+        let manners: BTreeMap<IpAddr, Manner> =
+            manners.iter().map(|(address, manner)| (address.to_canonical(), *manner)).collect();
         zones.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut served = Vec::new();
         let mut apexes = Vec::with_capacity(zones.len());
@@ -52,7 +57,9 @@ impl Directory {
                 lists.push(list.clone());
                 lists.len() as u32 - 1
             });
-            servers.push(Server { address: of_one[0].0, list: number });
+            let address = of_one[0].0;
+            let manner = manners.get(&address).copied().unwrap_or_default();
+            servers.push(Server { address, list: number, manner });
         }
         servers.shrink_to_fit();
         Self { apexes, servers, lists }
@@ -86,6 +93,12 @@ impl Directory {
     #[must_use]
     pub fn address(&self, server: usize) -> IpAddr {
         self.servers[server].address
+    }
+
+    /// How a server answers.
+    #[must_use]
+    pub(super) fn manner(&self, server: usize) -> Manner {
+        self.servers[server].manner
     }
 
     /// The zones of a server.
@@ -153,11 +166,14 @@ mod tests {
     #[test]
     fn servers_of_the_same_zones_share_a_list() {
         let both = vec![address("192.0.2.1"), address("2001:db8::1")];
-        let directory = Directory::new(vec![
-            (name("b.test."), both.clone()),
-            (name("a.test."), both),
-            (name("."), vec![address("192.0.2.9"), address("::ffff:192.0.2.9")]),
-        ]);
+        let directory = Directory::new(
+            vec![
+                (name("b.test."), both.clone()),
+                (name("a.test."), both),
+                (name("."), vec![address("192.0.2.9"), address("::ffff:192.0.2.9")]),
+            ],
+            &BTreeMap::new(),
+        );
         assert_eq!((directory.zone_count(), directory.server_count(), directory.lists.len()), (3, 3, 2));
         let server = directory.server(address("2001:db8::1")).unwrap();
         let zones: Vec<_> = directory.zones_of(server).map(|zone| directory.apex(zone).to_string()).collect();
@@ -169,7 +185,8 @@ mod tests {
 
     #[test]
     fn zones_above_a_name_are_counted() {
-        let directory = Directory::new([".", "test.", "b.a.test."].map(|apex| (name(apex), Vec::new())).into());
+        let directory =
+            Directory::new([".", "test.", "b.a.test."].map(|apex| (name(apex), Vec::new())).into(), &BTreeMap::new());
         for (below, count) in [(".", 1), ("a.test.", 2), ("www.b.a.test.", 3), ("b.a.test.", 3), ("example.", 1)] {
             assert_eq!(directory.zones_above(name(below).as_ref()), count, "{below}");
         }

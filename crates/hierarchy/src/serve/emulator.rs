@@ -2,7 +2,9 @@
 
 use super::backend::{Backend, told};
 use super::directory::Directory;
+use super::mannered::{Mannered, Matter};
 use super::tally::{Noted, Tally};
+use crate::Manner;
 use crate::limits::DATAGRAM_OCTETS_MAX;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,12 +33,14 @@ pub struct Emulator {
     reader: ZoneReader,
     directory: Arc<Directory>,
     backend: Option<Box<dyn Backend>>,
+    /// Made when a server with a manner is asked.
+    mannered: Option<Mannered>,
     tally: Tally,
 }
 
 impl Emulator {
     pub(super) fn new(reader: ZoneReader, directory: Arc<Directory>, keeps_upstream: bool) -> Self {
-        Self { reader, directory, backend: None, tally: Tally::new(keeps_upstream) }
+        Self { reader, directory, backend: None, mannered: None, tally: Tally::new(keeps_upstream) }
     }
 
     /// The same, that has servers under test answer what a zone answers.
@@ -61,7 +65,7 @@ impl Emulator {
             }
             Parsed::Request(request) if request.header.opcode != Opcode::QUERY => {
                 self.tally.other_count += 1;
-                put_off(&request, &context(asked.transport), Rcode::NOTIMP, false, out)
+                put_off(&request, &context(asked.transport, Manner::default()), Rcode::NOTIMP, false, out)
             }
             Parsed::Request(request) => self.answer_query(asked, &request, out),
         }
@@ -85,7 +89,15 @@ impl Emulator {
                 answered
             }
             // What no zone answers is refused here, whoever has the zones.
-            _ => answer_from(set, zone.as_ref(), request, &context(asked.transport), out),
+            _ => {
+                let manner = server.map_or_else(Manner::default, |server| self.directory.manner(server));
+                let mannered = zone.as_ref().filter(|_| manner != Manner::default()).and_then(|zone| {
+                    let matter = Matter { set, zone, request, transport: asked.transport, manner };
+                    self.mannered.get_or_insert_default().answer(&matter, out)
+                });
+                let plainly = |out| answer_from(set, zone.as_ref(), request, &context(asked.transport, manner), out);
+                mannered.unwrap_or_else(|| plainly(out))
+            }
         };
         let (name, rtype) = match &request.question {
             Some(question) => (question.qname.to_name(), question.qtype),
@@ -111,12 +123,12 @@ impl Emulator {
 }
 
 /// As a plain server with the sizes of most: no cookies, no identifier, nothing that differs from one answer to the
-/// next.
-fn context(transport: Transport) -> AnswerContext<'static> {
+/// next. Its datagrams are as large as its manner says.
+pub(super) fn context(transport: Transport, manner: Manner) -> AnswerContext<'static> {
     AnswerContext {
         transport,
-        udp_octets_max: DATAGRAM_OCTETS_MAX,
-        payload: DATAGRAM_OCTETS_MAX,
+        udp_octets_max: manner.datagram_octets_max(),
+        payload: manner.datagram_octets_max(),
         nsid: None,
         cookie: None,
         keepalive: None,

@@ -28,7 +28,7 @@ impl Emulation {
     /// # Errors
     /// The folder or a zone cannot be read, or is none: which file, which line, and what is wrong.
     pub fn load(folder: &Path) -> io::Result<Self> {
-        let entries = Folder::read(folder)?.zones;
+        let Folder { zones: entries, manners, .. } = Folder::read(folder)?;
         // Small pages: most zones are small, and there may be very many.
         let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
         let mut zones = ZoneSet::new(ZoneSetConfig { store })
@@ -48,7 +48,7 @@ impl Emulation {
             zones.publish(version);
             while zones.reclaim() {}
         }
-        Ok(Self { zones, directory: Arc::new(Directory::new(served)) })
+        Ok(Self { zones, directory: Arc::new(Directory::new(served, &manners)) })
     }
 
     /// Answers, for one thread. With `keeps_upstream` it remembers each question.

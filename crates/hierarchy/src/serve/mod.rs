@@ -14,6 +14,8 @@ mod load;
 // Octets to octets, and what is counted; by servers under test, if there are some.
 mod backend;
 mod emulator;
+mod mannered;
+mod near;
 mod tally;
 
 pub use backend::Backend;

@@ -4,24 +4,22 @@ use crate::recorded::{Exchange, Served};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode, Rtype};
-use wire::parse::{Header, Message, Parsed, Section, parse_request};
+use wire::parse::{Header, Message, Section};
 use wire::rdata::rdata_lowercase;
-use zone::answer::{AnswerContext, Chaos, Servable, Transport, answer};
-use zone::set::{SetVersion, Zone};
+use zone::answer::Transport;
 
 /// What comparing came to.
 #[derive(Default)]
 pub(crate) struct Tally {
+    /// RCODE, AA, TC, and all three sections as sets, TTLs included.
     pub(crate) same: u64,
-    /// The same but for addresses that did not fit the datagram.
-    pub(crate) same_as_fits: u64,
-    /// The same but for name servers of the zone that were sent unasked; ours sends minimal responses.
-    pub(crate) same_minimal: u64,
-    /// Truncated then (TC); all that was in them is answered now.
+    /// Those that differ in the additional section alone.
+    pub(crate) but_additional: u64,
+    /// Those of the same that are truncated (TC).
     pub(crate) same_truncated: u64,
     /// What cannot be compared, by reason.
     pub(crate) left_out: BTreeMap<String, u64>,
-    /// Differences by class, with the first examples.
+    /// Differences by class, with all examples.
     pub(crate) differs: BTreeMap<String, Vec<String>>,
 }
 
@@ -30,17 +28,20 @@ impl Tally {
         self.differs.values().map(|examples| examples.len() as u64).sum()
     }
 
-    /// The share of the comparable that is the same; truncated responses are not comparable.
+    /// The share of the comparable that is the same.
     pub(crate) fn share(&self) -> f64 {
-        let same = self.same + self.same_as_fits + self.same_minimal;
-        same as f64 / (same + self.differing()) as f64
+        self.same as f64 / (self.same + self.differing()) as f64
+    }
+
+    /// The same, whatever the additional sections hold.
+    pub(crate) fn share_but_additional(&self) -> f64 {
+        (self.same + self.but_additional) as f64 / (self.same + self.differing()) as f64
     }
 
     pub(crate) fn print(&self) {
-        println!("{} same, {} but for glue that did not fit the datagram", self.same, self.same_as_fits);
-        println!("{} but for name servers of the zone that were sent unasked", self.same_minimal);
+        println!("{} same, {} of them truncated (TC)", self.same, self.same_truncated);
         println!("{} differ: {:.4} % are the same", self.differing(), 100.0 * self.share());
-        println!("  not compared: {} truncated (TC), all of which is answered now", self.same_truncated);
+        println!("  {:.2} % but for the additional section", 100.0 * self.share_but_additional());
         self.left_out.iter().for_each(|(why, count)| println!("  not compared: {count} {why}"));
         for (class, examples) in &self.differs {
             println!("  {}: {class}", examples.len());
@@ -72,156 +73,72 @@ fn sets_of(message: &Message<'_>) -> Sets {
     })
 }
 
-/// What an answer is beside the recorded one.
-#[derive(PartialEq)]
-enum Beside {
-    Same,
-    /// All that was recorded is in it, and nothing else than addresses that did not fit then.
-    SameAsFits,
-    /// What was recorded has name servers of the zone, unasked, and their addresses; the zone has them.
-    SameMinimal,
-    Other(String),
-}
-
 /// Asks again, and counts what came of it.
 pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
-    let Exchange { server, is_udp, query, response } = exchange;
-    if let Some(why) = why_not(query, response) {
+    let Exchange { server, is_udp, query, response, is_asked_again } = exchange;
+    if let Some(why) = why_not(query, response, *is_asked_again) {
         *tally.left_out.entry(why).or_default() += 1;
         return;
     }
-    let Parsed::Request(request) = parse_request(query) else {
-        *tally.left_out.entry("queries that our server refuses before it looks at a zone".into()).or_default() += 1;
-        return;
-    };
     let recorded = Message::parse(response).unwrap();
     let question = recorded.question().unwrap();
-    let Some(set) = served.of(*server) else {
-        tally.differs.entry("no zone for this server".into()).or_default().push(server.to_string());
-        return;
+    let transport = if *is_udp { Transport::Udp } else { Transport::Tcp };
+    let class = match served.ask(*server, transport, query) {
+        None => Some(format!("no zone for the server {server}")),
+        Some(octets) if octets.is_empty() => Some("no answer".to_owned()),
+        Some(octets) => difference(&recorded, &Message::parse(&octets).unwrap()),
     };
-    let ask = |transport| {
-        let mut out = vec![0; 65_535];
-        let answered = answer(set.published(), &request, &context(transport), &mut out);
-        out.truncate(answered.len);
-        out
-    };
-    let is_any = question.qtype == Rtype::ANY && recorded.header().counts[1] > 0;
-    let beside = if is_any {
-        any_beside(set.published(), &recorded)
-    } else {
-        let first = ask(if *is_udp { Transport::Udp } else { Transport::Tcp });
-        match beside(&recorded, &Message::parse(&first).unwrap(), false) {
-            Beside::Other(class) => match beside(&recorded, &Message::parse(&ask(Transport::Tcp)).unwrap(), true) {
-                Beside::Other(_) => {
-                    minimal_beside(set.published(), &recorded, &Message::parse(&ask(Transport::Tcp)).unwrap())
-                        .unwrap_or(Beside::Other(class))
-                }
-                same => same,
-            },
-            same => same,
+    match class {
+        None => {
+            tally.same += 1;
+            tally.same_truncated += u64::from(recorded.header().tc);
         }
-    };
-    match beside {
-        Beside::Same | Beside::SameAsFits | Beside::SameMinimal if recorded.header().tc => tally.same_truncated += 1,
-        Beside::Same => tally.same += 1,
-        Beside::SameMinimal => tally.same_minimal += 1,
-        Beside::SameAsFits => tally.same_as_fits += 1,
-        Beside::Other(class) => {
+        Some(class) => {
+            tally.but_additional += u64::from(class.starts_with("Additional"));
             let asked = format!("    {} {:?}, {} octets", question.qname, question.qtype, response.len());
             tally.differs.entry(class).or_default().push(asked);
         }
     }
 }
 
-fn context(transport: Transport) -> AnswerContext<'static> {
-    AnswerContext {
-        transport,
-        udp_octets_max: 4_096,
-        payload: 4_096,
-        nsid: None,
-        cookie: None,
-        keepalive: None,
-        padding_block: 0,
-        chaos: Chaos::default(),
-        zone_state: &|_| Servable::Ready,
-        tsig_reserve: 0,
-    }
-}
-
-/// RCODE, AA, and the sections. What does not fit a datagram is the choice of each server, addresses in the additional
-/// section above all: beside a whole answer (`is_whole`) a recorded one may have less of them, or less of everything
-/// when it says so (TC).
-fn beside(recorded: &Message<'_>, ours: &Message<'_>, is_whole: bool) -> Beside {
+/// How an answer differs from a recorded one, if it does.
+fn difference(recorded: &Message<'_>, ours: &Message<'_>) -> Option<String> {
     let (theirs_rcode, ours_rcode) = (recorded.rcode(), ours.rcode());
     if theirs_rcode != ours_rcode {
-        return Beside::Other(format!("RCODE {theirs_rcode:?} became {ours_rcode:?}"));
+        return Some(format!("RCODE {theirs_rcode:?} became {ours_rcode:?}"));
     }
-    if recorded.header().aa != ours.header().aa {
-        return Beside::Other(format!("AA {} became {}", recorded.header().aa, ours.header().aa));
-    }
-    if ours.header().tc {
-        return Beside::Other("truncated now".into());
-    }
-    let (theirs, ours) = (sets_of(recorded), sets_of(ours));
-    if theirs == ours {
-        return if is_whole { Beside::SameAsFits } else { Beside::Same };
-    }
-    for section in Section::ALL {
-        let (theirs, ours) = (&theirs[section as usize - 1], &ours[section as usize - 1]);
-        let may_lack = is_whole && (section == Section::Additional || recorded.header().tc);
-        if theirs != ours && !(may_lack && theirs.is_subset(ours)) {
-            return Beside::Other(format!("{section:?}: {} less, {} more", less(theirs, ours), less(ours, theirs)));
+    let flags = [("AA", recorded.header().aa, ours.header().aa), ("TC", recorded.header().tc, ours.header().tc)];
+    for (flag, theirs, ours) in flags {
+        if theirs != ours {
+            return Some(format!("{flag} {theirs} became {ours}"));
         }
     }
-    Beside::SameAsFits
-}
-
-fn less<T: Ord>(theirs: &BTreeSet<T>, ours: &BTreeSet<T>) -> usize {
-    theirs.difference(ours).count()
-}
-
-/// Whether all that a recorded answer has beside ours is NS of its zone, signed or not, and addresses, as the zones of
-/// this server have them.
-fn minimal_beside(set: SetVersion<'_>, recorded: &Message<'_>, ours: &Message<'_>) -> Option<Beside> {
-    let is_alike = recorded.rcode() == ours.rcode() && recorded.header().aa == ours.header().aa;
-    let ([answer, authority, additional], [our_answer, our_authority, our_additional]) =
-        (sets_of(recorded), sets_of(ours));
-    let question = recorded.question()?;
-    let zone = set.find_for(question.qname.as_ref(), question.qtype)?;
-    let is_ns = |record: &Rr| {
-        let is_type = [Rtype::NS.0, Rtype::RRSIG.0].contains(&record.1);
-        is_type && record.0.as_ref() == zone.apex() && has(&zone, record)
+    let (theirs, ours) = (sets_of(recorded), sets_of(ours));
+    let differing = Section::ALL.into_iter().find(|section| {
+        let at = *section as usize - 1;
+        theirs[at] != ours[at]
+    })?;
+    let (theirs, ours) = (&theirs[differing as usize - 1], &ours[differing as usize - 1]);
+    let types = |one: &BTreeSet<Rr>, other: &BTreeSet<Rr>| {
+        let types: BTreeSet<String> = one.difference(other).map(|record| format!("{:?}", Rtype(record.1))).collect();
+        types.into_iter().collect::<Vec<_>>().join(" ")
     };
-    let are_ns = authority.difference(&our_authority).all(is_ns) && our_authority.is_subset(&authority);
-    let is_known = |record: &Rr| set.zones().any(|zone| has(&zone, record));
-    let are_its = are_ns && additional.difference(&our_additional).all(is_known);
-    (is_alike && answer == our_answer && are_its).then_some(Beside::SameMinimal)
-}
-
-/// Whether a zone has a record.
-fn has(zone: &Zone<'_>, (owner, rtype, ttl, rdata): &Rr) -> bool {
-    zone.records_at(owner.as_ref()).any(|record| {
-        let mut known = record.rdata.to_vec();
-        rdata_lowercase(record.rtype, &mut known);
-        record.rtype.0 == *rtype && record.ttl == *ttl && *known == **rdata
-    })
-}
-
-/// What was answered to ANY is what the zone has there: our server gives one RRset of it (RFC 8482).
-fn any_beside(set: SetVersion<'_>, recorded: &Message<'_>) -> Beside {
-    let [answer, ..] = sets_of(recorded);
-    let there = |record: &Rr| set.find(record.0.as_ref()).is_some_and(|zone| has(&zone, record));
-    if answer.iter().all(there) { Beside::Same } else { Beside::Other("ANY: a record is missing".into()) }
+    Some(format!("{differing:?}: less {}; more {}", types(theirs, ours), types(ours, theirs)))
 }
 
 /// Why there is nothing to compare.
-fn why_not(query: &[u8], response: &[u8]) -> Option<String> {
+fn why_not(query: &[u8], response: &[u8], is_asked_again: bool) -> Option<String> {
     let header = Header::parse(query)?;
     if header.opcode != Opcode::QUERY {
         return Some(format!("of opcode {:?}", header.opcode));
     }
     let Ok(recorded) = Message::parse(response) else { return Some("responses that are malformed".into()) };
+    if recorded.header().ra && !recorded.header().aa {
+        return Some("from caches (RA, no AA)".into());
+    }
+    if is_asked_again && recorded.header().tc {
+        return Some("truncated, and how large they might be was not recorded".into());
+    }
     let rcode = recorded.rcode();
     if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
         return Some(format!("answered with {rcode:?}: what a server refuses is no matter of its zones"));

@@ -48,18 +48,20 @@ fn the_zones_of_the_root_capture_answer_its_queries_as_its_servers_did() {
     let mut tally = Tally::default();
     recorded.exchanges.iter().for_each(|exchange| compare(&served, exchange, &mut tally));
     tally.print();
-    assert!(tally.share() >= 0.999, "{:.4} %", 100.0 * tally.share());
+    println!("{:?}", built.manners);
+    assert!(tally.share() >= 0.9995, "{:.4} %", 100.0 * tally.share());
 }
 
 #[test]
 fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
+    // The zones that must be there, and the share in per cent of the answers that come again, additional section apart.
     let expected = [
-        ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..]),
-        ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."]),
-        ("rpl/world_cz_vutbr_www.rpl", &[".", "cz.", "vutbr.cz.", "ro.vutbr.cz."]),
-        ("traces/dnsviz-example-authoritative.json.gz", &[".", "com.", "net.", "example.com.", "example.net."]),
+        ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..], 60.0),
+        ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."], 60.0),
+        ("rpl/world_cz_vutbr_www.rpl", &[".", "cz.", "vutbr.cz.", "ro.vutbr.cz."], 60.0),
+        ("traces/dnsviz-example-authoritative.json.gz", &[".", "com.", "net.", "example.com.", "example.net."], 60.0),
     ];
-    for (file, apexes) in expected {
+    for (file, apexes, least) in expected {
         let Some(path) = data(file) else { continue };
         let recorded = read(&path);
         for dnssec in [Dnssec::Keep, Dnssec::Off] {
@@ -76,8 +78,7 @@ fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
                 let mut tally = Tally::default();
                 recorded.asked_again().iter().for_each(|exchange| compare(&served, exchange, &mut tally));
                 tally.print();
-                // The others are written by hand, or have one name in two ways.
-                assert!(!file.starts_with("traces/dnsviz") || tally.share() >= 0.96, "{file}");
+                assert!(100.0 * tally.share_but_additional() >= least, "{file}");
             }
         }
     }

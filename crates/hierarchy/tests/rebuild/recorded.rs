@@ -1,15 +1,17 @@
 //! Traffic that was recorded, zones that are built from it, and whether these answer as the servers did.
 
 use hierarchy::construct::{Assembly, Built, Dnssec, Survey};
+use hierarchy::serve::{Asked, Emulation, Emulator, Transport};
+use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use trace::{Options, Transport};
+use std::sync::atomic::{AtomicU32, Ordering};
+use trace::Options;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Message, Section};
-use zone::record::ZoneId;
-use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
 /// A file of the real data; `None`, said plainly, when it is absent.
 pub(crate) fn data(file: &str) -> Option<PathBuf> {
@@ -28,6 +30,8 @@ pub(crate) struct Exchange {
     pub(crate) is_udp: bool,
     pub(crate) query: Vec<u8>,
     pub(crate) response: Vec<u8>,
+    /// The query is not the recorded one: that asked perhaps without EDNS, or over UDP.
+    pub(crate) is_asked_again: bool,
 }
 
 /// What a trace holds.
@@ -48,14 +52,14 @@ impl Recorded {
             let dnssec_ok = has_signatures || message.edns().is_some_and(|edns| edns.dnssec_ok);
             let query = MessageBuilder::query(1, question.qname.as_ref(), question.qtype);
             let query = query.edns(4_096, dnssec_ok).build();
-            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone() })
+            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone(), is_asked_again: true })
         };
         self.messages.iter().filter_map(ask).collect()
     }
 }
 
 /// Client, server, transport and ID.
-type Asking = (SocketAddr, SocketAddr, Transport, [u8; 2]);
+type Asking = (SocketAddr, SocketAddr, trace::Transport, [u8; 2]);
 
 pub(crate) fn read(path: &Path) -> Recorded {
     let mut reader = trace::open(path, &Options::default()).unwrap();
@@ -71,8 +75,9 @@ pub(crate) fn read(path: &Path) -> Recorded {
             let is_same = |query: &Vec<u8>| FirstQuestion::read(query).ok() == question;
             if let Some(at) = queries.iter().position(is_same) {
                 let query = queries.remove(at);
-                let (server, is_udp) = (message.server().ip(), message.transport == Transport::Udp);
-                recorded.exchanges.push(Exchange { server, is_udp, query, response: octets.clone() });
+                let (server, is_udp) = (message.server().ip(), message.transport == trace::Transport::Udp);
+                let response = octets.clone();
+                recorded.exchanges.push(Exchange { server, is_udp, query, response, is_asked_again: false });
             }
         } else {
             recorded.query_count += 1;
@@ -91,45 +96,39 @@ pub(crate) fn build<'m>(messages: impl Iterator<Item = &'m (IpAddr, Vec<u8>)> + 
     assembly.finish()
 }
 
-/// Zones as they are served: each address has those that it is said to have.
+/// Zones as they are served: written to a folder, and answered for by the emulator of all servers.
 pub(crate) struct Served {
-    sets: Vec<ZoneSet>,
-    by_server: BTreeMap<IpAddr, usize>,
+    emulation: Emulation,
+    emulator: RefCell<Emulator>,
 }
 
 impl Served {
     pub(crate) fn new(built: &Built) -> Self {
-        let mut of_server: BTreeMap<IpAddr, Vec<usize>> = BTreeMap::new();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let place = std::env::temp_dir().join(format!("catlab-rebuild-{}-{number}", std::process::id()));
+        let mut entries = Vec::new();
         for (number, zone) in built.zones.iter().enumerate() {
-            zone.servers.iter().for_each(|server| of_server.entry(*server).or_default().push(number));
+            let name = zone.apex.to_string();
+            let file = file_name(&name, number);
+            let records = zone.records.iter().map(|built| (&built.record, built.made));
+            write_zone(&place.join(&file), &name, records).unwrap();
+            entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
         }
-        let mut known: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-        let (mut sets, mut by_server) = (Vec::new(), BTreeMap::new());
-        for (server, zones) in of_server {
-            let set = *known.entry(zones.clone()).or_insert_with(|| {
-                sets.push(load(built, &zones));
-                sets.len() - 1
-            });
-            by_server.insert(server, set);
-        }
-        Self { sets, by_server }
+        Folder::new(entries).with_manners(built.manners.clone()).write(&place).unwrap();
+        let emulation = Emulation::load(&place).unwrap();
+        std::fs::remove_dir_all(&place).unwrap();
+        let emulator = RefCell::new(emulation.emulator(false));
+        Self { emulation, emulator }
     }
 
-    pub(crate) fn of(&self, server: IpAddr) -> Option<&ZoneSet> {
-        self.by_server.get(&server).map(|set| &self.sets[*set])
+    /// What the server at an address answers; nothing when there is none.
+    pub(crate) fn ask(&self, server: IpAddr, transport: Transport, query: &[u8]) -> Option<Vec<u8>> {
+        self.emulation.directory().server(server)?;
+        let mut out = vec![0; 65_535];
+        let asked = Asked { at_ns: 0, server, transport, octets: query };
+        let count = self.emulator.borrow_mut().answer(&asked, &mut out);
+        out.truncate(count);
+        Some(out)
     }
-}
-
-fn load(built: &Built, zones: &[usize]) -> ZoneSet {
-    let store = StoreConfig { reserve_bytes: 256 << 20, huge_pages: false };
-    let mut set = ZoneSet::new(ZoneSetConfig { store }).unwrap();
-    let mut edit = set.edit();
-    for zone in zones.iter().map(|number| &built.zones[*number]) {
-        let id = ZoneId { view: 0, apex: zone.apex.clone() };
-        edit.add_records(&id, zone.records.iter().map(|built| &built.record)).unwrap();
-        edit.commit_stage(&id).unwrap_or_else(|error| panic!("{}: {error:?}", zone.apex));
-    }
-    let version = edit.seal();
-    set.publish(version);
-    set
 }

@@ -1,7 +1,12 @@
 //! What becomes of records, scenario by scenario: the responses of servers as text, and the zones that come of them.
 
-use crate::recorded::{build, read};
+use crate::recorded::{Served, build, read};
 use hierarchy::construct::{Built, Dnssec};
+use hierarchy::serve::Transport;
+use std::net::IpAddr;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+use wire::parse::{Message, Section};
 
 /// A server, and the entries that it answers with; a blank line between entries. The first word of an entry is its
 /// flags, the second line its question; then records, each with the initial of its section.
@@ -228,4 +233,55 @@ fn what_says_nothing_of_zones_is_counted_by_why() {
     assert!(built.zones.is_empty());
     let counts: Vec<u64> = built.report.left_out.values().copied().collect();
     assert_eq!((built.report.messages, counts), (4, vec![1, 1, 1, 1]), "{:?}", built.report.left_out);
+}
+
+/// A server that sends the name servers of the zone beside an answer, and gives glue in the order of the name servers.
+const GENEROUS: &str = "AA NOERROR
+    www.example. IN A
+    AN www.example. 60 IN A 192.0.2.80
+    AU example. 60 IN NS ns.example.
+    AD ns.example. 60 IN A 192.0.2.1
+
+    NOERROR
+    x.cut.example. IN A
+    AU cut.example. 60 IN NS a.other.example.
+    AU cut.example. 60 IN NS b.cut.example.
+    AD a.other.example. 60 IN A 192.0.2.3
+    AD b.cut.example. 60 IN A 192.0.2.4";
+
+/// The same zone on a server that does as ours.
+const SPARSE: &str = "AA NOERROR
+    www.example. IN A
+    AN www.example. 60 IN A 192.0.2.80
+
+    NOERROR
+    x.cut.example. IN A
+    AU cut.example. 60 IN NS a.other.example.
+    AU cut.example. 60 IN NS b.cut.example.
+    AD b.cut.example. 60 IN A 192.0.2.4
+    AD a.other.example. 60 IN A 192.0.2.3";
+
+#[test]
+fn each_server_answers_in_its_manner() {
+    let built = scenario(&[("192.0.2.1", GENEROUS), ("192.0.2.2", SPARSE)], Dnssec::Keep);
+    let [generous, sparse] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().unwrap());
+    let manner = built.manners[&generous];
+    assert!(manner.ns_in_answers && manner.glue_in_order && !manner.keeps_what_fits, "{manner:?}");
+    assert!(!built.manners.contains_key(&sparse), "{:?}", built.manners);
+    let served = Served::new(&built);
+    let ask = |server, name: &str| {
+        let name: wire::Name = name.parse().unwrap();
+        let query = MessageBuilder::query(7, name.as_ref(), Rtype::A).build();
+        let octets = served.ask(server, Transport::Udp, &query).unwrap();
+        let message = Message::parse(&octets).unwrap();
+        Section::ALL.map(|section| {
+            let owners = message.records(section).map(|record| record.unwrap().owner.to_name().to_string());
+            owners.collect::<Vec<_>>().join(" ")
+        })
+    };
+    assert_eq!(ask(generous, "www.example."), ["www.example.", "example.", "ns.example."]);
+    assert_eq!(ask(sparse, "www.example."), ["www.example.", "", ""]);
+    let glue = |server| ask(server, "x.cut.example.")[2].clone();
+    assert_eq!(glue(generous), "a.other.example. b.cut.example.");
+    assert_eq!(glue(sparse), "b.cut.example. a.other.example.");
 }

@@ -171,5 +171,5 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";
     fs::write(&report, text).map_err(|error| named(&report, error))?;
-    Ok(Folder::new(entries).write(out).map_err(|error| named(out, error))?)
+    Ok(Folder::new(entries).with_manners(built.manners.clone()).write(out).map_err(|error| named(out, error))?)
 }

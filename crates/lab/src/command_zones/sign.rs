@@ -1,16 +1,19 @@
 //! `catlab zones sign`: a hierarchy signed anew, under a key of the laboratory.
 
 use super::build::refuse_hierarchy;
+use super::marks::read_marked;
 use crate::key_file;
 use clap::Args;
 use hierarchy::sign::{Anchor, Validity, ZoneRecords, is_made_by_signing, sign};
-use hierarchy::{Folder, read_zone, write_zone};
+use hierarchy::{Folder, write_zone};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use wire::Name;
 use wire::number::Rtype;
 use zone::{Record, text};
 
@@ -21,7 +24,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z35.t3 A +dnssec
 
 Each zone gets a key (Ed25519), signatures, a chain of NSEC records, and the DS records of the zones that it delegates;
-DNSSEC records that were there go. OUT/anchors.txt has the DS records that resolvers are to trust: Unbound reads it as
+DNSSEC records that were there go; what `build` has made up stays marked. OUT/anchors.txt has the DS records that resolvers are to trust: Unbound reads it as
 its trust-anchor-file, --anchor of `catlab hierarchy` for every resolver.
 Exit code 0: all zones are signed; 2: it cannot be done.";
 
@@ -61,19 +64,38 @@ pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Err
     let out = &arguments.out;
     refuse_hierarchy(out)?;
     let folder = Folder::read(&arguments.folder)?;
-    let mut zones = Vec::with_capacity(folder.zones.len());
+    let (mut zones, mut marks) = (Vec::with_capacity(folder.zones.len()), Vec::new());
     for entry in &folder.zones {
-        let loaded = read_zone(&arguments.folder, entry)?;
-        let records = loaded.records.iter().map(|record| record.to_record()).collect();
+        let apex = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
+        let (loaded, made) = read_marked(&arguments.folder.join(&entry.file), &apex)?;
+        let records: Vec<Record> = loaded.records.iter().map(|record| record.to_record()).collect();
+        marks.push(Marks::new(&records, made));
         zones.push(ZoneRecords { apex: loaded.apex, records });
     }
     arguments.signing.sign(&mut zones, out)?;
-    for (zone, entry) in zones.iter().zip(&folder.zones) {
+    for ((zone, marks), entry) in zones.iter().zip(&marks).zip(&folder.zones) {
         let head = format!("{}, signed by catlab: {} records", entry.name, zone.records.len());
-        write_zone(&out.join(&entry.file), &head, zone.records.iter().map(|record| (record, reason(record))))?;
+        write_zone(&out.join(&entry.file), &head, zone.records.iter().map(|record| (record, marks.of(record))))?;
     }
     folder.write(out)?;
     Ok(true)
+}
+
+/// Why RRsets were made up before they were signed.
+struct Marks(HashMap<(Name, Rtype), String>);
+
+impl Marks {
+    fn new(records: &[Record], made: Vec<Option<String>>) -> Self {
+        let key = |record: &Record| (record.owner.as_ref().to_canonical(), record.rtype);
+        let marked = records.iter().zip(made).filter(|(record, _)| !is_made_by_signing(record.rtype));
+        Self(marked.filter_map(|(record, why)| Some((key(record), why?))).collect())
+    }
+
+    /// What the line of a record says.
+    fn of(&self, record: &Record) -> Option<&str> {
+        let known = || self.0.get(&(record.owner.as_ref().to_canonical(), record.rtype)).map(String::as_str);
+        reason(record).or_else(known)
+    }
 }
 
 /// What the line of a record says that signing has made.

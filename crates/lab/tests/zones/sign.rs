@@ -99,3 +99,36 @@ fn resolvers_validate_what_it_signed_and_nothing_that_was_changed_since() {
         fs::write(&files[&leaf], whole).unwrap();
     }
 }
+
+const SCENARIO: &str = "RANGE_BEGIN 0 9
+ADDRESS 192.0.2.1
+ENTRY_BEGIN
+REPLY QR AA NOERROR
+SECTION QUESTION
+www.example.test. IN A
+SECTION ANSWER
+www.example.test. 60 IN A 192.0.2.80
+ENTRY_END
+RANGE_END
+";
+
+#[test]
+fn what_a_build_has_made_up_stays_marked_when_it_is_signed() {
+    let folder = Folder::new("zones-sign-marks");
+    let [trace, tree, out] = ["one.rpl", "tree", "signed"].map(|name| folder.path().join(name));
+    fs::write(&trace, SCENARIO).unwrap();
+    well(&["zones", "build", text(&trace), "--out", text(&tree)]);
+    well(&["zones", "sign", text(&tree), "--out", text(&out)]);
+    let (mut marked_count, mut signed_count) = (0, 0);
+    for (zone, file) in zone_files(&tree) {
+        let signed = fs::read_to_string(&zone_files(&out)[&zone]).unwrap();
+        signed_count += signed.lines().filter(|line| line.ends_with(" ; made: signed anew")).count();
+        for line in fs::read_to_string(file).unwrap().lines().filter(|line| line.contains(" ; made: ")) {
+            assert!(signed.lines().any(|other| other == line), "{zone}: {line} is not in\n{signed}");
+            marked_count += 1;
+        }
+        assert!(signed.lines().any(|line| line.ends_with("\t192.0.2.80")), "{signed}");
+    }
+    // SOA and NS at least.
+    assert!(marked_count >= 2 && signed_count >= 5, "{marked_count} {signed_count}");
+}
