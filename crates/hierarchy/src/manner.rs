@@ -24,8 +24,8 @@ pub struct Manner {
     /// A truncated response keeps what fits: RRsets of a section, then their signatures, then addresses.
     #[serde(skip_serializing_if = "is_false")]
     pub keeps_what_fits: bool,
-    /// Names in rdata point to the one before them, the first to the owner or the question, and to no other: such responses are longer, so
-    /// that fewer addresses fit (RFC 1035 4.1.4 asks for no compression).
+    /// Names in rdata point to the one before them, the first to the owner or the question, and to no other: such
+    /// responses are longer, so that fewer addresses fit (RFC 1035 4.1.4 asks for no compression).
     #[serde(skip_serializing_if = "is_false")]
     pub points_near: bool,
     /// Asked for ANY it gives all that the name has, signatures too; ours gives one RRset (RFC 8482).

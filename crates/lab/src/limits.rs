@@ -33,6 +33,9 @@ pub const RIGHT_OCTETS_KEPT_MAX: usize = 1 << 20;
 pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
 /// Messages of one system call.
 pub const BATCH_COUNT: usize = 64;
+/// Longest query that fits every link, in octets: the smallest one of IPv6 (RFC 8200 5) less the headers. Longer ones
+/// may be fragmented, and do not go to the kernel together.
+pub const UNFRAGMENTED_OCTETS_MAX: usize = 1_232;
 /// Send and receive buffer asked for each socket.
 pub const SOCKET_BUFFER_OCTETS: usize = 4 << 20;
 /// Reports of workers that wait for the collector.

@@ -15,6 +15,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/server/src/allocations.rs",
     "crates/server/src/node/system.rs",
     "crates/lab/src/engine/udp/batch.rs",
+    "crates/lab/benches/replay/sourced.rs",
     "crates/lab/benches/support/sockets.rs",
     "crates/lab/src/engine/system.rs",
     "crates/links/src/system.rs",

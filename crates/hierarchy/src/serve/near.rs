@@ -1,5 +1,6 @@
-//! A composer of responses that looks for names to point to no further than the server that it stands for: owners to the
-//! name of the question and to whole names, names in rdata to the one before, the first of them to the question's. Which addresses still fit a datagram depends on it.
+//! A composer of responses that looks for names to point to no further than the server that it stands for: owners to
+//! the name of the question and to whole names, names in rdata to the one before, the first of them to the question's.
+//! Which addresses still fit a datagram depends on it.
 
 use wire::compose::{Composer, EdnsOut, Full};
 use wire::limits::{HEADER_OCTETS, POINTER_TARGET_MAX};

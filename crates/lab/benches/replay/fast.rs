@@ -58,27 +58,6 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
         }
     }
     server.end();
-    let row = |what: &str, values: &[f64], note: &str| {
-        let (median, least, most) = spread(values);
-        Row {
-            what: what.to_owned(),
-            figure: format!("{} queries/s ({} to {})", thousands(median), thousands(least), thousands(most)),
-            budget: String::new(),
-            verdict: Verdict::Informs,
-            note: note.to_owned(),
-        }
-    };
-    let ratio = |what: &str, one: &[f64], other: &[f64], budget: Option<f64>| {
-        let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
-        let (median, least, most) = spread(&ratios);
-        Row {
-            what: what.to_owned(),
-            figure: format!("{median:.2} ({least:.2} to {most:.2})"),
-            budget: budget.map(|least| format!(">= {least}")).unwrap_or_default(),
-            verdict: budget.map_or(Verdict::Informs, |least| Verdict::of(median >= least)),
-            note: format!("median of {} rounds; 10,000 sources, an address each", ratios.len()),
-        }
-    };
     Ok(vec![
         row("as fast as can be: bare loop", &bare, "sendmmsg of 64 on one connected socket, one query over and over"),
         row(
@@ -96,6 +75,30 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
         ratio("catlab replay --fast to loop from 10,000 addresses", &engine, &sourced, None),
         ratio("catlab replay --fast to bare loop", &engine, &bare, Some(RATIO_MIN)),
     ])
+}
+
+fn row(what: &str, values: &[f64], note: &str) -> Row {
+    let (median, least, most) = spread(values);
+    Row {
+        what: what.to_owned(),
+        figure: format!("{} queries/s ({} to {})", thousands(median), thousands(least), thousands(most)),
+        budget: String::new(),
+        verdict: Verdict::Informs,
+        note: note.to_owned(),
+    }
+}
+
+/// Of the rates of two, turn by turn.
+fn ratio(what: &str, one: &[f64], other: &[f64], budget: Option<f64>) -> Row {
+    let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
+    let (median, least, most) = spread(&ratios);
+    Row {
+        what: what.to_owned(),
+        figure: format!("{median:.2} ({least:.2} to {most:.2})"),
+        budget: budget.map(|least| format!(">= {least}")).unwrap_or_default(),
+        verdict: budget.map_or(Verdict::Informs, |least| Verdict::of(median >= least)),
+        note: format!("median of {} rounds; 10,000 sources, an address each", ratios.len()),
+    }
 }
 
 /// How many queries a second one of the loops sends.

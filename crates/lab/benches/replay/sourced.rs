@@ -30,7 +30,7 @@ impl Sourced {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         socket.set_freebind_v4(true).expect("an option");
         socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into()).expect("a port");
-        let manner = if identifies { libc::IP_PMTUDISC_WANT } else { libc::IP_PMTUDISC_DO };
+        let manner = if identifies { libc::IP_PMTUDISC_WANT } else { libc::IP_PMTUDISC_PROBE };
         let size = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: the value is a live int and its size is given.
         let done = unsafe {

@@ -20,8 +20,10 @@ const IDLE_MAX: f64 = 0.1;
 const LOOK: Duration = Duration::from_millis(500);
 /// How long nodes may take to answer and agree.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much longer than told a tool may take.
-const END_MAX: Duration = Duration::from_secs(60);
+/// How much longer than told a tool may take: of an hour it has much to write down, and there is no idle core.
+const END_MAX: Duration = Duration::from_secs(900);
+/// Between two lines about how it goes.
+const TELL: Duration = Duration::from_secs(60);
 
 /// The terms of all nodes; `None` when one does not answer.
 fn terms(own: &Own) -> Option<Vec<f64>> {
@@ -65,7 +67,8 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let mut queries = load("queries", &["--in-flight", "64", "--name", &of_queries, "--names", &names])?;
     let update = ["--in-flight", &in_flight, "--name", &of_updates, "--names", &added, "--timeout", "5s"];
     let mut updates = load("updates", &[&update[..], &["--tsig", &key, "--update-zone", APEX]].concat())?;
-    let until = Instant::now() + Duration::from_secs(seconds) + END_MAX;
+    let (start, mut told) = (Instant::now(), Instant::now());
+    let until = start + Duration::from_secs(seconds) + END_MAX;
     let (mut highest, mut silent, mut looks) = (before, 0, 0);
     while queries.is_running()? | updates.is_running()? {
         match terms(&own) {
@@ -73,8 +76,12 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
             None => silent += 1,
         }
         looks += 1;
+        if told.elapsed() >= TELL {
+            told = Instant::now();
+            eprintln!("{} s: {:.0} terms have begun", start.elapsed().as_secs(), highest - before);
+        }
         if Instant::now() > until {
-            return Err("the tools did not end".into());
+            return Err(format!("the tools did not end; {:.0} terms have begun", highest - before));
         }
         std::thread::sleep(LOOK);
     }

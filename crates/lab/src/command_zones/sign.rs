@@ -24,8 +24,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z35.t3 A +dnssec
 
 Each zone gets a key (Ed25519), signatures, a chain of NSEC records, and the DS records of the zones that it delegates;
-DNSSEC records that were there go; what `build` has made up stays marked. OUT/anchors.txt has the DS records that resolvers are to trust: Unbound reads it as
-its trust-anchor-file, --anchor of `catlab hierarchy` for every resolver.
+DNSSEC records that were there go; what `build` has made up stays marked. OUT/anchors.txt has the DS records that
+resolvers are to trust: Unbound reads it as its trust-anchor-file, --anchor of `catlab hierarchy` for every resolver.
 Exit code 0: all zones are signed; 2: it cannot be done.";
 
 /// Seconds of a day.

@@ -83,17 +83,16 @@ pub(crate) fn tell_destinations(socket: &impl AsRawFd, is_ipv6: bool) -> io::Res
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Says whether the kernel may send what is longer than the way takes in pieces (`IP_MTU_DISCOVER` of ip(7)). Where it
-/// may not, a datagram needs no identification of its own (RFC 6864 4.1). Otherwise the kernel keeps one for each pair
-/// of addresses, in a table beyond the caches: with many sources that is a quarter of what sending costs.
-pub(super) fn set_fragments(socket: &impl AsRawFd, may: bool) -> io::Result<()> {
-    let manner: libc::c_int = if may { libc::IP_PMTUDISC_WANT } else { libc::IP_PMTUDISC_DO };
+/// Says whether what is sent over IPv4 may be fragmented (ip(7), IP_MTU_DISCOVER). What may not needs no
+/// identification (RFC 6864 4.1), which on a socket that is not connected the kernel otherwise draws for each datagram
+/// from a table that all processes share: a quarter of what sending one costs. What ICMP says of a path is not heeded:
+/// only what does not fit the first link is refused.
+pub(crate) fn let_fragment(socket: &impl AsRawFd, may_fragment: bool) -> io::Result<()> {
+    let value = if may_fragment { libc::IP_PMTUDISC_WANT } else { libc::IP_PMTUDISC_PROBE };
     let size = size_of::<libc::c_int>() as libc::socklen_t;
+    let (socket, level, name) = (socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
     // SAFETY: the value is a live int and its size is given.
-    let done = unsafe {
-        let value = (&raw const manner).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value, size)
-    };
+    let done = unsafe { libc::setsockopt(socket, level, name, (&raw const value).cast(), size) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

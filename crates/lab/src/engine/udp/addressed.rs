@@ -9,10 +9,12 @@ use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::matching::{Arrival, InFlight};
-use crate::engine::system::{enable_stamps, set_fragments, tell_destinations};
+use crate::engine::system::{enable_stamps, let_fragment, tell_destinations};
 use crate::engine::worker::RECEIVE_NS;
 use crate::engine::{Lane, Plan, Transport};
-use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS};
+use crate::limits::{
+    BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS, UNFRAGMENTED_OCTETS_MAX,
+};
 use crate::measure::{Second, Sent};
 use crate::octet_hash;
 use crate::per_query::Parties;
@@ -35,8 +37,8 @@ struct Door {
     outgoing: Outgoing,
     /// Of each message of `outgoing`: its table, and from its planned time to its sending.
     queued: Vec<(usize, u64)>,
-    /// Whether long messages may go in pieces; from the first on that cannot go whole.
-    has_fragments: bool,
+    /// Whether what is sent may be fragmented: only where a message of the batch may not fit a link.
+    may_fragment: bool,
 }
 
 impl Addressed {
@@ -193,14 +195,14 @@ impl Door {
         tell_destinations(&socket, server.is_ipv6())?;
         // Without stamps the time of reading counts, and the report says so.
         let _stamped = enable_stamps(&socket);
-        let has_fragments = server.is_ipv6() || set_fragments(&socket, false).is_err();
         Ok(Self {
             socket: socket.into(),
             server,
             tables: (0..table_count.max(1)).map(|_| InFlight::new()).collect(),
             outgoing: Outgoing::to(server),
             queued: Vec::with_capacity(BATCH_COUNT),
-            has_fragments,
+            // As the kernel has it.
+            may_fragment: true,
         })
     }
 
@@ -216,6 +218,7 @@ impl Door {
     }
 
     fn send(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+        self.choose_fragmentation()?;
         let (mut next, mut tries) = (0, 0);
         while next < self.outgoing.count() && tries < SEND_TRIES_MAX {
             tries += 1;
@@ -226,10 +229,6 @@ impl Door {
                 }
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => book.tail.refusals += 1,
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) && !self.has_fragments => {
-                    self.has_fragments = true;
-                    set_fragments(&self.socket, true)?;
-                }
                 Err(error) if is_of_its_source(&error) => {
                     self.take_back(next, book, now);
                     next += 1;
@@ -253,6 +252,20 @@ impl Door {
             second.sent_alike(alike[0].1, alike.len(), octets);
             at += alike.len();
         }
+    }
+
+    /// Over IPv6 only the sender fragments, and what it does not carries no identification (RFC 8200 4.5).
+    fn choose_fragmentation(&mut self) -> io::Result<()> {
+        if self.server.is_ipv6() {
+            return Ok(());
+        }
+        let is_long = |index| self.outgoing.octets_of(index) > UNFRAGMENTED_OCTETS_MAX;
+        let may_fragment = (0..self.outgoing.count()).any(is_long);
+        if may_fragment != self.may_fragment {
+            let_fragment(&self.socket, may_fragment)?;
+            self.may_fragment = may_fragment;
+        }
+        Ok(())
     }
 
     /// A message was not sent.
@@ -286,27 +299,28 @@ fn is_of_its_source(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Sends a message from an address of loopback; gives the IP header with which it arrived.
-    fn packet_of(door: &mut Door, socket: &Socket) -> Vec<u8> {
+    /// Sends a message of so many octets from an address of loopback; gives the IP header with which it arrived.
+    fn packet_of(door: &mut Door, octets: usize, socket: &Socket) -> Vec<u8> {
         door.outgoing.push(|slot| {
-            slot[..12].fill(0);
-            12
+            slot[..octets].fill(0);
+            octets
         });
         door.outgoing.go_from(Some(Ipv4Addr::new(127, 9, 8, 7).into()));
+        door.choose_fragmentation().unwrap();
         assert_eq!(door.outgoing.send(&door.socket, 0, false).unwrap(), 1);
         door.outgoing.clear();
         let port = door.socket.local_addr().unwrap().port().to_be_bytes();
-        let mut octets = [0; 2_048];
+        let mut packet = [0; 2_048];
         loop {
-            let count = io::Read::read(&mut &*socket, &mut octets).unwrap();
-            if octets[..count].get(20..22) == Some(&port) {
-                return octets[..20].to_vec();
+            let count = io::Read::read(&mut &*socket, &mut packet).unwrap();
+            if packet[..count].get(20..22) == Some(&port) {
+                return packet[..20].to_vec();
             }
         }
     }
 
     #[test]
-    fn datagrams_of_sources_have_no_identification_as_long_as_none_is_too_long() {
+    fn only_long_datagrams_of_sources_have_identifications() {
         let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
             println!("skipped: raw sockets are not allowed here");
             return;
@@ -314,10 +328,11 @@ mod tests {
         raw.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut door = Door::open(far.local_addr().unwrap(), 1).unwrap();
-        assert!(!door.has_fragments);
-        // Identification, and the flag DF (RFC 791 3.1).
-        assert_eq!(packet_of(&mut door, &raw)[4..8], [0, 0, 0x40, 0]);
-        set_fragments(&door.socket, true).unwrap();
-        assert_ne!(packet_of(&mut door, &raw)[4..6], [0, 0]);
+        for (octets, has_identification) in [(12, false), (UNFRAGMENTED_OCTETS_MAX, false), (1_233, true), (40, false)]
+        {
+            let header = packet_of(&mut door, octets, &raw);
+            // Identification (RFC 791 3.1).
+            assert_eq!(header[4..6] != [0, 0], has_identification, "{octets}: {header:?}");
+        }
     }
 }

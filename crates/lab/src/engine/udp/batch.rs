@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
 use crate::engine::system::{memory, stamp_of};
-use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, RESPONSE_OCTETS_KEPT};
+use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, RESPONSE_OCTETS_KEPT, UNFRAGMENTED_OCTETS_MAX};
 use socket2::SockAddr;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -28,8 +28,6 @@ struct Control([u8; CONTROL_OCTETS]);
 #[repr(C, align(8))]
 struct Name([u8; NAME_OCTETS]);
 
-/// Longest query that goes to the kernel together with others: it fits the smallest link of IPv6 (RFC 8200 5).
-const SEGMENT_OCTETS_MAX: usize = 1_232;
 /// Octets of queries that go together; the kernel takes no more than an IP packet holds.
 const RUN_OCTETS_MAX: usize = 61_440;
 
@@ -180,7 +178,7 @@ impl Outgoing {
 
     /// How many messages of this length stand in a row.
     fn run_len(&self, at: usize, length: usize) -> usize {
-        if length == 0 || length > SEGMENT_OCTETS_MAX {
+        if length == 0 || length > UNFRAGMENTED_OCTETS_MAX {
             return 1;
         }
         let most = (RUN_OCTETS_MAX / length).min(self.count - at);
