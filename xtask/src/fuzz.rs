@@ -1,5 +1,5 @@
 //! What others' octets are thrown at: by libFuzzer where cargo-fuzz and a nightly toolchain are, otherwise by our own
-//! altered seeds (`crates/replica/src/testing/fuzz`).
+//! altered seeds (`crates/replica/src/testing/fuzz`, `crates/trace/src/testing.rs`).
 
 use crate::command::{cargo, root, run};
 use crate::memory::is_there;
@@ -9,9 +9,12 @@ use std::path::Path;
 
 /// How long each target is run when nobody says.
 const SECONDS: u64 = 60;
-/// The same in the gate.
+/// The same in the gate: of the replica, which all the world may write to, and of what reads traces.
 const SECONDS_OF_GATE: u64 = 5;
-const EXAMPLE: [&str; 6] = ["--features", "testing", "--example", "fuzz", "-p", "catamaran-replica"];
+const SECONDS_OF_GATE_TRACE: u64 = 2;
+const EXAMPLE: [&str; 5] = ["--features", "testing", "--example", "fuzz", "-p"];
+/// The crates that have targets, and what the names of these begin with in `fuzz/`.
+const CRATES: [(&str, &str); 2] = [("catamaran-replica", "replica_"), ("catamaran-trace", "trace_")];
 
 /// Runs one target, or all of them.
 ///
@@ -34,22 +37,29 @@ pub(crate) fn fuzz(options: &[&str]) -> Result<(), String> {
         return by_libfuzzer(seconds, target);
     }
     println!("cargo-fuzz or a nightly toolchain is not here (cargo install cargo-fuzz): seeds are altered at random");
-    by_altered_seeds(seconds, target)
+    let Some(target) = target else {
+        return CRATES.into_iter().try_for_each(|(name, _)| by_altered_seeds(name, seconds, None));
+    };
+    // Those of the replica are known by their bare names too.
+    let of = CRATES.into_iter().find_map(|(name, begin)| Some((name, target.strip_prefix(begin)?)));
+    let (name, target) = of.unwrap_or((CRATES[0].0, target));
+    by_altered_seeds(name, seconds, Some(target))
 }
 
-/// All targets of the replica for a short time, on any machine.
+/// All targets that have seeds for a short time, on any machine.
 ///
 /// # Errors
 /// When a target breaks.
 pub(crate) fn shortly() -> Result<(), String> {
-    by_altered_seeds(SECONDS_OF_GATE, None)
+    by_altered_seeds(CRATES[0].0, SECONDS_OF_GATE, None)?;
+    by_altered_seeds(CRATES[1].0, SECONDS_OF_GATE_TRACE, None)
 }
 
-fn by_altered_seeds(seconds: u64, target: Option<&str>) -> Result<(), String> {
+fn by_altered_seeds(name: &str, seconds: u64, target: Option<&str>) -> Result<(), String> {
     let seconds = seconds.to_string();
     let mut arguments = vec!["run", "--profile", PROFILE];
     arguments.extend(EXAMPLE);
-    arguments.extend(["--", &seconds]);
+    arguments.extend([name, "--", &seconds]);
     arguments.extend(target);
     cargo(&arguments)
 }
@@ -57,11 +67,13 @@ fn by_altered_seeds(seconds: u64, target: Option<&str>) -> Result<(), String> {
 /// Each with the seeds and what it found before; what it finds stays in `fuzz/corpus`.
 fn by_libfuzzer(seconds: u64, target: Option<&str>) -> Result<(), String> {
     let corpus = root().join("fuzz/corpus");
-    let mut seeds = vec!["run", "--profile", PROFILE];
-    seeds.extend(EXAMPLE);
     let folder = corpus.to_string_lossy();
-    seeds.extend(["--", "seeds", &folder]);
-    cargo(&seeds)?;
+    for (name, _) in CRATES {
+        let mut seeds = vec!["run", "--profile", PROFILE];
+        seeds.extend(EXAMPLE);
+        seeds.extend([name, "--", "seeds", &folder]);
+        cargo(&seeds)?;
+    }
     let time = format!("-max_total_time={seconds}");
     for name in targets()? {
         if target.is_none_or(|target| name == target || name.strip_prefix("replica_") == Some(target)) {

@@ -44,6 +44,8 @@ mod reader;
 pub use reader::{Format, Options, Reader, open};
 mod writer;
 pub use writer::Writer;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 // One line for each, for programs beside this one.
 pub use reader::read_lines;
 pub use text::write as write_line;

@@ -126,22 +126,28 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let (first, octets) = unpack::peek(unpack::open(path)?, FIRST_OCTETS)?;
     let octets = unpack::buffered(octets);
     let format = options.format.or_else(|| format_of(&first, path)).ok_or(TraceError::Unknown)?;
-    let source = match format {
-        Format::Capture => Source::Capture(CaptureReader::new(octets, options.ports.clone())?),
+    if format == Format::Binary
+        && let Some(file) = unpacked(path)?
+    {
+        return Ok(Reader::new(Source::Binary(Box::new(BinaryReader::of_file(file)?)), format));
+    }
+    Reader::of_octets(octets, format, options.ports.clone())
+}
+
+/// What reads a format.
+fn source_of(octets: Box<dyn BufRead + Send>, format: Format, ports: Vec<u16>) -> Result<Source, TraceError> {
+    Ok(match format {
+        Format::Capture => Source::Capture(CaptureReader::new(octets, ports)?),
         Format::Dnstap => Source::Dnstap(DnstapReader::new(octets)),
         Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(octets))),
         Format::Text => Source::Text(TextReader::new(octets)),
-        Format::Binary => Source::Binary(Box::new(match unpacked(path)? {
-            Some(file) => BinaryReader::of_file(file)?,
-            None => BinaryReader::new(octets),
-        })),
+        Format::Binary => Source::Binary(Box::new(BinaryReader::new(octets))),
         Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(octets)),
         Format::Zeek => Source::Zeek(ZeekReader::new(octets)),
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
         Format::Rpl => Source::Rpl(Box::new(RplReader::new(octets))),
         Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)),
-    };
-    Ok(Reader { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 })
+    })
 }
 
 /// A file that lies there as it is, not packed, in which any place can be read.
@@ -163,8 +169,7 @@ fn unpacked(path: &Path) -> Result<Option<File>, TraceError> {
 /// Reads lines of our text, as [`crate::write_line`] writes them: what a program gives that was given such lines.
 #[must_use]
 pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
-    let source = Source::Text(TextReader::new(lines));
-    Reader { source, format: Format::Text, held: Held::default(), tally: Tally::default(), last_ns: 0 }
+    Reader::new(Source::Text(TextReader::new(lines)), Format::Text)
 }
 
 /// What the first octets, and where they cannot tell the name of the file, say.
@@ -204,6 +209,19 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
 }
 
 impl Reader {
+    fn new(source: Source, format: Format) -> Self {
+        Self { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 }
+    }
+
+    /// Of octets that are no file; of captures with the ports at which servers answer.
+    pub(crate) fn of_octets(
+        octets: Box<dyn BufRead + Send>,
+        format: Format,
+        ports: Vec<u16>,
+    ) -> Result<Self, TraceError> {
+        Ok(Self::new(source_of(octets, format, ports)?, format))
+    }
+
     /// The next message, in the order of the trace; `None` at its end. After an error there is no more.
     ///
     /// # Errors

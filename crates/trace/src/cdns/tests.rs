@@ -302,3 +302,10 @@ proptest! {
         read(&octets);
     }
 }
+
+#[test]
+fn the_seed_of_the_fuzz_target_is_such_a_file() {
+    let early = numbers(&[(0, 100), (1, 1), (2, 50_000), (3, 7), (4, 1), (7, 0)]);
+    let hex: String = file(ALL_HINTS, &[full(), early], &[]).iter().map(|octet| format!("{octet:02x}")).collect();
+    assert_eq!(include_str!("../../testdata/cdns.hex").trim_end(), hex);
+}
