@@ -1,5 +1,5 @@
-//! What others' octets are thrown at: a target for each format that is read. libFuzzer (`fuzz/`), `cargo xtask fuzz` and
-//! a test share them.
+//! What others' octets are thrown at: a target for each format that is read. libFuzzer (`fuzz/`), `cargo xtask fuzz`
+//! and a test share them.
 
 use crate::binary;
 use crate::limits::MESSAGE_OCTETS_MAX;

@@ -217,6 +217,7 @@ fn all_of(zone: &Zone<'_>, request: &Request<'_>) -> Vec<Rrset> {
 }
 
 /// What a response is written with.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 enum Paper<'b> {
     Ours(Composer<'b>),
     Near(Near<'b>),

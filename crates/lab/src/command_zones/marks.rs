@@ -5,11 +5,14 @@ use std::path::Path;
 use wire::Name;
 use zone::file::{LoadOptions, Loaded, Slice, load};
 
-/// The records of a file, and why each was made up, if it was: its line says so.
-pub(super) fn read_marked(path: &Path, apex: &Name) -> Result<(Loaded, Vec<Option<String>>), Box<dyn Error>> {
+/// Of each record of a file why it was made up, if it was.
+type Marks = Vec<Option<String>>;
+
+/// The records of a file, and their marks: what their lines say.
+pub(super) fn read_marked(path: &Path, apex: &Name) -> Result<(Loaded, Marks), Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
-    let marks: Vec<Option<String>> = text.lines().map(|line| mark(line).map(str::to_owned)).collect();
+    let marks: Marks = text.lines().map(|line| mark(line).map(str::to_owned)).collect();
     let loaded = load(&mut Slice::new(text.into_bytes()), Some(apex), &LoadOptions::default());
     let loaded = loaded.map_err(|error| said(&error))?;
     let mark_at = |line: u32| marks.get((line as usize).checked_sub(1)?)?.clone();
