@@ -75,8 +75,7 @@ impl TsigKey {
                 _ => Err(KeyError::Form(format!("{} parts with colons between", parts.len()))),
             };
         }
-        let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-        let lines: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
+        let lines: Vec<&str> = text.lines().map(without_comment).collect();
         let text = lines.join(" ").replace(['{', '}', ';', '"'], " ");
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let after = |label: &str| {
@@ -108,9 +107,26 @@ impl TsigKey {
     }
 }
 
+/// A line up to its comment; within quotes there is none: base64 has slashes (RFC 4648 4).
+fn without_comment(line: &str) -> &str {
+    let mut is_quoted = false;
+    let starts = line.char_indices().find(|&(at, octet)| {
+        is_quoted ^= octet == '"';
+        !is_quoted && (octet == '#' || line[at..].starts_with("//"))
+    });
+    starts.map_or(line, |(at, _)| &line[..at])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slashes_of_a_secret_begin_no_comment() {
+        let file = "key \"k\" { # \"made\"\nalgorithm \"hmac-sha256\"; secret \"MTIz//Nj\"; }; // \"x\"";
+        assert_eq!(TsigKey::parse(file).unwrap().name.to_string(), "k.");
+        assert!(TsigKey::parse(&file.replace("//Nj", "/?Nj")).is_err());
+    }
 
     #[test]
     fn both_forms_are_read() {
