@@ -29,6 +29,9 @@ mod fetch;
 // Those of several builds.
 mod merge;
 pub use merge::Merge;
+// Whether a resolver finds in them what the traffic said.
+mod said;
+pub use said::{Fidelity, Other, Question, Said, Several, Verdict};
 // That it becomes a zone that servers load.
 mod finish;
 mod repair;

@@ -58,3 +58,12 @@ pub const FETCHED_MAX: usize = 10_000;
 
 /// Addresses of one family that a name is given whose own were not seen.
 pub const MADE_ADDRESSES_MAX: usize = 13;
+
+/// Octets of all answers that are kept to be compared, with what each takes beside its data.
+pub const SAID_OCTETS_MAX: usize = 1 << 30;
+
+/// Answers to one question that are told apart.
+pub const SAID_WAYS_MAX: usize = 64;
+
+/// Answers that are looked at where aliases lead from one question to the next, for one answer that is compared.
+pub const SAID_STEPS_MAX: usize = 10_000;

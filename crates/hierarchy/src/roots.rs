@@ -13,6 +13,14 @@ pub struct RootServer {
     pub past: &'static [&'static str],
 }
 
+impl RootServer {
+    /// Its name, as the root has it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.root-servers.net.", self.letter)
+    }
+}
+
 /// All thirteen.
 pub const ROOT_SERVERS: [RootServer; 13] = [
     server('a', ["198.41.0.4", "2001:503:ba3e::2:30"], &[]),

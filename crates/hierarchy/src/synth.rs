@@ -213,7 +213,7 @@ fn write_hosts(text: &mut String, number: usize) {
 fn root_server(place: usize) -> (String, Vec<IpAddr>) {
     let server = ROOT_SERVERS[place];
     let addresses = server.addresses.iter().filter_map(|text| text.parse().ok()).collect();
-    (format!("{}.root-servers.net.", server.letter), addresses)
+    (server.name(), addresses)
 }
 
 /// The addresses of a server by its number, one of each family.

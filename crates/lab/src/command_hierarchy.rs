@@ -1,11 +1,13 @@
 //! `catlab hierarchy`: the servers of a DNS hierarchy, all of them, for a resolver that finds its way through it.
 
 mod ask;
+mod compare;
 mod profile;
 mod report;
 mod resolver;
 mod run;
 
+use crate::command_trace::ReadArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::peers::Kind;
 use profile::{Profile, Resolver};
@@ -19,6 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab hierarchy run tree -- dig @198.41.0.4 www.z35.t3 A
   catlab hierarchy run tree --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy run tree --resolver bind --ask tree/queries.txt --out run1
+  catlab hierarchy run zones --resolver unbound --compare upstream.pcap.xz
   catlab hierarchy run tree --backend nsd --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy profile unbound --minimisation off --out unbound
 
@@ -51,6 +54,12 @@ pub(crate) struct RunArguments {
     /// it asks upstream for it.
     #[arg(long, value_name = "FILE", requires = "resolver")]
     ask: Option<PathBuf>,
+    /// Asks the resolver each question that servers answered in this trace, may be given several times, and compares:
+    /// RCODE and answer section as sets, TTLs apart. Exit code 1 if one differs.
+    #[arg(long, value_name = "TRACE", requires = "resolver", conflicts_with = "ask")]
+    compare: Vec<PathBuf>,
+    #[command(flatten)]
+    read: ReadArguments,
     /// Servers under test answer: as many of them are started as the hierarchy has levels, each with the zones of one,
     /// behind the addresses of all.
     #[arg(long, value_name = "SERVER")]
@@ -65,7 +74,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present = "ask", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["ask", "compare"], value_name = "COMMAND")]
     command: Vec<String>,
 }
 

@@ -2,25 +2,32 @@
 
 use super::assembly::Assembly;
 use super::draft::{Differs, Draft, Rank};
-use super::map::Map;
+use super::map::{Map, Place};
 use super::repair::{Repair, name_of};
 use super::report::{Conflict, Made, Report, ZoneReport};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
 use super::{Built, BuiltRecord, BuiltZone};
 use crate::limits::SERVERS_OF_ZONE_MAX;
+use crate::roots::ROOT_SERVERS;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use wire::name::Name;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use zone::Record;
 
 type Drafts = BTreeMap<Name, Draft>;
 
+/// Addresses for the servers of zones that nobody answered for: nobody's (RFC 5737, RFC 3849). One server may have
+/// several zones, as long as none of them is above another.
+const NOBODYS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 53)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x53))];
+
 pub(super) fn finish(assembly: Assembly) -> Built {
-    let Assembly { map, mut drafts, mut report, conflicts, manners, .. } = assembly;
+    let Assembly { mut map, drafts, mut report, conflicts, manners, .. } = assembly;
     // Glue that nobody asked for is not worth a zone.
-    drafts.retain(|_, draft| draft.is_zone());
+    let (mut drafts, mut glue): (Drafts, Drafts) = drafts.into_iter().partition(|(_, draft)| draft.is_zone());
+    complete_ancestors(&mut drafts, &mut glue, &mut map);
     for ((zone, owner, kind), (differs, messages)) in conflicts {
         if drafts.contains_key(&zone) {
             let what = if differs == Differs::Records { "records" } else { "ttl" };
@@ -73,6 +80,36 @@ fn above<'d>(drafts: &'d Drafts, apex: &Name) -> Option<&'d Name> {
         next = name.parent();
     }
     None
+}
+
+/// A resolver begins at the root and follows referrals; one that had done so before the trace began did not ask there
+/// again. So the zones above those that answered are made where nobody answered for them: the root, top-level domains,
+/// and what a referral in between leads to. [`connect`] delegates to them and from them.
+fn complete_ancestors(drafts: &mut Drafts, glue: &mut Drafts, map: &mut Map) {
+    let apexes: Vec<Name> = drafts.keys().cloned().collect();
+    let mut wanted = BTreeSet::new();
+    for apex in &apexes {
+        let labels = apex.as_ref().label_count();
+        wanted.insert(Name::root());
+        wanted.extend(apex.as_ref().strip(labels.saturating_sub(1)).map(NameRef::to_name));
+        let cut = above(drafts, apex).and_then(|parent| drafts.get(parent)?.cut_above(parent, apex));
+        wanted.extend(cut.filter(|_| labels > 1));
+    }
+    for apex in wanted.into_iter().filter(|apex| !apexes.contains(apex)) {
+        drafts.insert(apex.clone(), glue.remove(&apex).unwrap_or_default());
+        let place = map.places.entry(apex.clone()).or_insert_with(|| Place { is_made: true, ..Place::default() });
+        if apex.as_ref().is_root() {
+            for server in ROOT_SERVERS {
+                let Ok(name) = server.name().parse::<Name>() else { continue };
+                let addresses = server.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok());
+                map.addresses.entry(name.clone()).or_default().extend(addresses.clone());
+                place.servers.extend(addresses);
+                place.name_servers.insert(name);
+            }
+        } else if place.servers.is_empty() {
+            place.servers.extend(NOBODYS);
+        }
+    }
 }
 
 /// TTL and name servers that the zone above has for a zone.

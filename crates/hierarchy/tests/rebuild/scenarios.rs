@@ -80,8 +80,66 @@ fn parent_and_child_have_their_own_side_of_a_zone_cut() {
     assert!(child.contains(&"child.example. 600 NS ns.child.example.".to_owned()), "{child:?}");
     assert!(child.contains(&"www.child.example. 60 A 192.0.2.80".to_owned()), "{child:?}");
     let servers = |number: usize| built.zones[number].servers.clone();
-    assert_eq!(servers(0), ["192.0.2.1".parse::<std::net::IpAddr>().unwrap()]);
-    assert_eq!(servers(1), ["192.0.2.53".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(servers(1), ["192.0.2.1".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(servers(2), ["192.0.2.53".parse::<std::net::IpAddr>().unwrap()]);
+}
+
+/// A resolver that had been there before does not ask the zones above again: they are made, as far as nobody answered.
+#[test]
+fn a_resolver_finds_its_way_from_the_root_to_zones_whose_parents_never_answered() {
+    // The referral to mid.example. was seen, and no answer from its servers.
+    let referral = "NOERROR
+    www.deep.mid.example. IN A
+    AU mid.example. 300 IN NS ns.mid.example.
+    AD ns.mid.example. 300 IN A 192.0.2.7
+
+    AA NXDOMAIN
+    none.example. IN A
+    AU example. 900 IN SOA ns.example. h.example. 7 1 1 1 900";
+    let deep = "AA NOERROR
+    www.deep.mid.example. IN A
+    AN www.deep.mid.example. 60 IN A 192.0.2.80
+    AU deep.mid.example. 60 IN NS ns.deep.mid.example.
+    AD ns.deep.mid.example. 60 IN A 192.0.2.53";
+    let other = "AA NOERROR
+    www.other.test. IN A
+    AN www.other.test. 60 IN A 192.0.2.81
+    AU other.test. 60 IN NS ns.other.test.";
+    let built = scenario(&[("192.0.2.1", referral), ("192.0.2.53", deep), ("192.0.2.9", other)], Dnssec::Keep);
+    let names: Vec<_> = built.report.zones.iter().map(|zone| (zone.name.as_str(), zone.is_made)).collect();
+    let expected = [
+        (".", true),
+        ("example.", false),
+        ("mid.example.", false),
+        ("deep.mid.example.", false),
+        ("test.", true),
+        ("other.test.", false),
+    ];
+    assert_eq!(names, expected);
+    assert!(built.zones[0].records.iter().all(|record| record.made.is_some()), "{:?}", records(&built, "."));
+    // From the root on each server is asked at an address of the referral before it, down to the answer.
+    let served = Served::new(&built);
+    for (name, address, referrals) in
+        [("www.deep.mid.example.", [192, 0, 2, 80], 3), ("www.other.test.", [192, 0, 2, 81], 2)]
+    {
+        let name: wire::Name = name.parse().unwrap();
+        let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).build();
+        let mut server: IpAddr = "198.41.0.4".parse().unwrap();
+        let mut count = 0;
+        loop {
+            let octets = served.ask(server, Transport::Udp, &query).unwrap_or_else(|| panic!("{server} has no server"));
+            let message = Message::parse(&octets).unwrap();
+            if let Some(record) = message.records(Section::Answer).flatten().next() {
+                assert_eq!((record.rdata(), count), (&address[..], referrals), "{name}");
+                break;
+            }
+            let glue = message.records(Section::Additional).flatten().find(|record| record.rtype == Rtype::A);
+            let octets: [u8; 4] = glue.unwrap_or_else(|| panic!("{server}: no glue")).rdata().try_into().unwrap();
+            server = octets.into();
+            count += 1;
+            assert!(count < 9, "{name}");
+        }
+    }
 }
 
 #[test]
@@ -167,7 +225,7 @@ fn signatures_tell_of_wildcards_and_are_kept_or_left_out() {
     assert!(kept.contains(&"*.example. 60 TXT \"any\"".to_owned()), "{kept:?}");
     assert!(kept.iter().any(|line| line.starts_with("cut.example. 60 DS ")), "{kept:?}");
     assert!(kept.iter().any(|line| line.starts_with("empty.example. 5 NSEC ")), "{kept:?}");
-    assert_eq!(built.report.zones[0].missing_proofs, 2);
+    assert_eq!((built.report.zones[1].name.as_str(), built.report.zones[1].missing_proofs), ("example.", 2));
     let built = scenario(&[("192.0.2.1", SIGNED)], Dnssec::Off);
     let off = records(&built, "example.");
     let is_dnssec = |line: &String| [" RRSIG ", " DS ", " NSEC "].iter().any(|word| line.contains(word));

@@ -2,13 +2,14 @@
 
 use super::profile::{ADDRESS, PORT};
 use hierarchy::serve::Directory;
+use indicatif::{ProgressBar, ProgressStyle};
 use lab::emulation::Emulated;
 use lab::limits::{QUESTIONS_OCTETS_MAX, RESOLVER_QUESTIONS_MAX};
 use links::Namespace;
 use serde::Serialize;
 use std::error::Error;
-use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -31,8 +32,8 @@ const PAYLOAD_OCTETS: u16 = 1_232;
 /// A question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Question {
-    name: Name,
-    rtype: Rtype,
+    pub(super) name: Name,
+    pub(super) rtype: Rtype,
 }
 
 /// What became of one.
@@ -46,12 +47,17 @@ pub(super) struct Answered {
     answers: u16,
     /// AD: the resolver has validated it (RFC 6840 5.8).
     authenticated: bool,
+    /// TC: there was no room for all of it in a datagram.
+    truncated: bool,
     latency_ms: f64,
     /// Queries to the servers of the hierarchy from the question on, until the resolver was silent again.
     upstream: u64,
     /// Zone cuts on the way from the root to the name.
     cuts: usize,
 }
+
+/// What became of a question, and the octets of its answer.
+type Heard = (Answered, Option<Vec<u8>>);
 
 /// All of them.
 #[derive(Clone, Debug, Serialize)]
@@ -101,13 +107,14 @@ fn parse(text: &str) -> Result<Vec<Question>, String> {
     Ok(questions)
 }
 
-/// Asks them all; ends early when the user wishes to stop.
+/// Asks them all, and shows each answer; ends early when the user wishes to stop.
 pub(super) fn ask_all(
     questions: &[Question],
     near: &Namespace,
     emulated: &Emulated,
     directory: &Directory,
     stops: &dyn Fn() -> u8,
+    mut each: impl FnMut(&Question, Option<&[u8]>),
 ) -> Result<Asked, Box<dyn Error>> {
     let socket = near.inside(|| {
         let socket = UdpSocket::bind((ADDRESS, 0))?;
@@ -116,14 +123,38 @@ pub(super) fn ask_all(
         Ok(socket)
     })?;
     settle(emulated);
+    let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} questions, {eta} to go");
+    let bar = ProgressBar::new(questions.len() as u64).with_style(style?);
     let mut all = Vec::new();
     for (number, question) in questions.iter().enumerate() {
         if stops() > 0 {
             break;
         }
-        all.push(ask(question, number as u16, &socket, emulated, directory)?);
+        let (answered, mut octets) = ask(question, number as u16, &socket, emulated, directory)?;
+        if answered.truncated {
+            octets = near.inside(|| Ok(ask_again(question, number as u16).ok()))?;
+        }
+        each(question, octets.as_deref());
+        all.push(answered);
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     Ok(summed(all))
+}
+
+/// Over TCP, where datagrams have no room.
+fn ask_again(question: &Question, id: u16) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect((ADDRESS, PORT))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let query = MessageBuilder::query(id, question.name.as_ref(), question.rtype).header(|header| header.rd = true);
+    let query = query.edns(PAYLOAD_OCTETS, false).build();
+    // RFC 7766 8: length and message together.
+    stream.write_all(&[&(query.len() as u16).to_be_bytes()[..], &query].concat())?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
 }
 
 fn ask(
@@ -132,7 +163,7 @@ fn ask(
     socket: &UdpSocket,
     emulated: &Emulated,
     directory: &Directory,
-) -> Result<Answered, Box<dyn Error>> {
+) -> Result<Heard, Box<dyn Error>> {
     let Question { name, rtype } = question;
     // AD in a query asks for AD in the answer (RFC 6840 5.7).
     let query = MessageBuilder::query(id, name.as_ref(), *rtype).header(|header| {
@@ -142,18 +173,20 @@ fn ask(
     let before = emulated.query_count();
     let start = Instant::now();
     socket.send(&query.edns(PAYLOAD_OCTETS, false).build())?;
-    let Received { rcode, answers, authenticated } = receive(socket, id, start)?;
+    let Received { rcode, answers, authenticated, truncated, octets } = receive(socket, id, start)?;
     let latency_ms = start.elapsed().as_secs_f64() * 1e3;
     settle(emulated);
-    Ok(Answered {
+    let answered = Answered {
         question: format!("{name} {rtype:?}"),
         rcode,
         answers,
         authenticated,
+        truncated,
         latency_ms,
         upstream: emulated.query_count() - before,
         cuts: directory.zones_above(name.as_ref()).saturating_sub(1),
-    })
+    };
+    Ok((answered, octets))
 }
 
 /// An answer, or why there is none.
@@ -161,10 +194,14 @@ struct Received {
     rcode: String,
     answers: u16,
     authenticated: bool,
+    truncated: bool,
+    octets: Option<Vec<u8>>,
 }
 
 fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<dyn Error>> {
-    let none = |why: &str| Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false });
+    let none = |why: &str| {
+        Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false, truncated: false, octets: None })
+    };
     let mut octets = vec![0; usize::from(u16::MAX)];
     while start.elapsed() < PATIENCE {
         let count = match socket.recv(&mut octets) {
@@ -178,8 +215,10 @@ fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<
         if message.header().id == id {
             let Rcode(number) = message.rcode();
             let rcode = Rcode(number).mnemonic().map_or_else(|| number.to_string(), str::to_owned);
-            let answers = message.header().counts[Section::Answer as usize];
-            return Ok(Received { rcode, answers, authenticated: message.header().ad });
+            let (answers, header) = (message.header().counts[Section::Answer as usize], message.header());
+            let (authenticated, truncated) = (header.ad, header.tc);
+            let octets = Some(octets[..count].to_vec());
+            return Ok(Received { rcode, answers, authenticated, truncated, octets });
         }
     }
     none("no answer")

@@ -224,7 +224,7 @@ impl Profile {
 fn hints() -> String {
     let mut text = String::new();
     for server in ROOT_SERVERS {
-        let name = format!("{}.root-servers.net.", server.letter);
+        let name = server.name();
         let [four, six] = server.addresses;
         let _written = write!(text, ". 3600000 NS {name}\n{name} 3600000 A {four}\n{name} 3600000 AAAA {six}\n");
     }

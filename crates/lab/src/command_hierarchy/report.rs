@@ -1,6 +1,8 @@
 //! What a run tells: who was asked what, in words and as files.
 
 use super::ask::Asked;
+use super::compare;
+use hierarchy::construct::Fidelity;
 use hierarchy::serve::{Directory, Tally, Told, Transport, Upstream};
 use serde::Serialize;
 use std::error::Error;
@@ -23,12 +25,21 @@ pub(super) struct Report {
     /// What the resolver was asked here, question by question.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<Asked>,
+    /// Its answers beside those of a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<Fidelity>,
 }
 
 impl Report {
-    pub(super) fn new(directory: &Directory, load_s: f64, tally: &Tally, asked: Option<Asked>) -> Self {
+    pub(super) fn new(
+        directory: &Directory,
+        load_s: f64,
+        tally: &Tally,
+        asked: Option<Asked>,
+        compared: Option<Fidelity>,
+    ) -> Self {
         let (zone_count, address_count) = (directory.zone_count(), directory.server_count());
-        Self { zone_count, address_count, load_s, upstream: Told::new(tally, directory), asked }
+        Self { zone_count, address_count, load_s, upstream: Told::new(tally, directory), asked, compared }
     }
 
     /// In words.
@@ -75,6 +86,9 @@ impl Report {
             if let Some(later) = asked.upstream_per_later_question {
                 line(format_args!("{later:.1} for each but the first, before which the resolver knew no server"));
             }
+        }
+        if let Some(fidelity) = &self.compared {
+            text.push_str(&compare::text(fidelity));
         }
         text
     }

@@ -1,6 +1,7 @@
 //! A hierarchy that answers, a resolver if one is wanted, and a program.
 
 use super::ask::{self, Asked, Question};
+use super::compare::Comparison;
 use super::profile::Profile;
 use super::report::Report;
 use super::resolver::RunningResolver;
@@ -30,7 +31,11 @@ struct Stage<'s> {
 /// Loads, serves, runs, removes, reports; gives the exit code of the program.
 pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     check(arguments)?;
-    let questions = arguments.ask.as_deref().map(ask::read).transpose()?;
+    let mut comparison = Comparison::new(arguments)?;
+    let questions = match (&arguments.ask, &comparison) {
+        (Some(path), _) => Some(ask::read(path)?),
+        (None, comparison) => comparison.as_ref().map(Comparison::questions),
+    };
     let out = Out::new(arguments)?;
     let profile = arguments.resolver.map(|resolver| Profile::new(resolver, &arguments.settings, &out.resolver()));
     let profile = profile.transpose()?;
@@ -52,7 +57,7 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     let has_ipv6 = pair.has_ipv6();
     let emulated = pair.all().inside(|| Emulated::start(emulators, has_ipv6))?;
     let stage = Stage { arguments, pair, emulated, backends: RefCell::new(backends), directory, stops };
-    let done = stage.play(profile.as_ref(), questions.as_deref(), &out);
+    let done = stage.play(profile.as_ref(), questions.as_deref(), comparison.as_mut(), &out);
     let Stage { pair, emulated, backends, .. } = stage;
     drop(backends);
     drop(pair);
@@ -62,10 +67,13 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
         Err(error) => (Err(error), None),
     };
     // What was asked until then may tell why it failed.
-    let report = Report::new(directory, load_s, &tally, asked);
+    let compared = comparison.map(Comparison::finish);
+    let is_other = compared.as_ref().is_some_and(|fidelity| fidelity.other > 0);
+    let report = Report::new(directory, load_s, &tally, asked, compared);
     eprint!("{}", report.text());
     report.write(arguments.json.as_deref(), arguments.out.as_deref(), &tally, directory)?;
-    code
+    // With a program the exit code is the program's.
+    if is_other && arguments.command.is_empty() { code.and(Ok(ExitCode::FAILURE)) } else { code }
 }
 
 /// Starts servers under test where those of the hierarchy are.
@@ -103,6 +111,7 @@ impl Stage<'_> {
         &self,
         profile: Option<&Profile>,
         questions: Option<&[Question]>,
+        mut comparison: Option<&mut Comparison>,
         out: &Out,
     ) -> Result<(ExitCode, Option<Asked>), Box<dyn Error>> {
         let near = self.pair.near();
@@ -119,7 +128,10 @@ impl Stage<'_> {
             resolver.borrow_mut().as_mut().map_or(Ok(()), RunningResolver::check)
         };
         let asked = questions.map(|questions| {
-            let asked = ask::ask_all(questions, near, &self.emulated, self.directory, self.stops);
+            let each = |question: &Question, answer: Option<&[u8]>| {
+                comparison.as_mut().into_iter().for_each(|comparison| comparison.judge(question, answer));
+            };
+            let asked = ask::ask_all(questions, near, &self.emulated, self.directory, self.stops, each);
             is_well().map_err(Box::<dyn Error>::from).and(asked)
         });
         let asked = asked.transpose()?;

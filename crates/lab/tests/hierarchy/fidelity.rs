@@ -1,8 +1,10 @@
 //! What a resolver asks one process that stands for all servers is what it asks servers that are apart: twelve zones,
 //! each with an NSD of its own at its own address. Both are seen by the same capture.
+//!
+//! And what it answers, where zones were rebuilt from real traffic, is what the servers in that answered.
 
-use crate::support::Folder;
-use crate::{CATLAB, can_make_namespaces, has_program, synthesized, until};
+use crate::support::{Folder, data};
+use crate::{CATLAB, can_make_namespaces, catlab, ended, has_program, synthesized, until};
 use hierarchy::Folder as Hierarchy;
 use hierarchy::roots::{addresses, is_root_server};
 use hierarchy::serve::Emulation;
@@ -248,4 +250,57 @@ fn unbound_asks_the_same_where_zones_have_two_servers_in_both_families() {
     if has_ipv6() {
         same_from_one_process_as_from_twelve("unbound", "unbound", 2, Families::Both);
     }
+}
+
+/// Traces of the upstream side of resolvers, and probes of servers: what is in them, and how many questions of them
+/// were answered in several ways.
+const RECORDED: [(&str, u64, u64); 4] = [
+    ("captures/zeek-dns-edns-ecs.pcap", 37, 1),
+    ("traces/dnsviz-example-authoritative.json.gz", 28, 0),
+    ("rpl/world_cz_lidovky_www.rpl", 42, 1),
+    ("rpl/world_cz_vutbr_www.rpl", 9, 0),
+];
+
+fn answers_as_the_servers_did(resolver: &str, program: &str) {
+    if !can_make_namespaces() || !has_program(program) {
+        return;
+    }
+    for (file, questions, several) in RECORDED {
+        let Some(trace) = data(file) else { continue };
+        let folder = Folder::new(&format!("hierarchy-recorded-{resolver}"));
+        let (zones, trace) = (folder.path().join("zones"), trace.to_str().unwrap());
+        let output = catlab(&["zones", "build", trace, "--out"]).arg(&zones).output().unwrap();
+        let (code, _, error) = ended(&output);
+        assert!(zones.join("hierarchy.json").exists(), "{file}: {code} {error}");
+        let run =
+            ["hierarchy", "run", zones.to_str().unwrap(), "--resolver", resolver, "--compare", trace, "--json", "-"];
+        let (code, text, error) = ended(&catlab(&run).output().unwrap());
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{file}: {error}"));
+        let compared = &report["compared"];
+        let counts = ["questions", "same", "one_of_several", "as_far", "beyond", "other"];
+        let counts = counts.map(|name| compared[name].as_u64().unwrap());
+        println!("{resolver}, {file}: {counts:?} {}", compared["left_out"]);
+        assert_eq!(counts, [questions, questions - several, several, 0, 0, 0], "{file}: {compared:#}");
+        assert_eq!((code, compared["several"].as_array().unwrap().len() as u64), (0, several), "{file}");
+    }
+}
+
+#[test]
+fn unbound_answers_as_the_servers_of_recorded_traffic_did() {
+    answers_as_the_servers_did("unbound", "unbound");
+}
+
+#[test]
+fn bind_answers_as_the_servers_of_recorded_traffic_did() {
+    answers_as_the_servers_did("bind", "named");
+}
+
+#[test]
+fn powerdns_recursor_answers_as_the_servers_of_recorded_traffic_did() {
+    answers_as_the_servers_did("pdns", "pdns_recursor");
+}
+
+#[test]
+fn knot_resolver_answers_as_the_servers_of_recorded_traffic_did() {
+    answers_as_the_servers_did("knot", "kresd");
 }

@@ -6,6 +6,7 @@ use super::{CATLAB, are_here, can_make_namespaces, text, well};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// What a resolver in front of a hierarchy answers to all questions of a file, TTLs aside.
 fn answers(tree: &Path, queries: &Path) -> BTreeSet<String> {
@@ -19,6 +20,55 @@ fn answers(tree: &Path, queries: &Path) -> BTreeSet<String> {
     });
     let answers = told.lines().filter(is_answer).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     rcodes.chain(answers).collect()
+}
+
+/// `--compare` finds that all is the same, and what is not once a record is another.
+fn compared(folder: &Folder, rebuilt: &Path, capture: &Path) {
+    let report = folder.path().join("compared.json");
+    let run = [
+        "hierarchy",
+        "run",
+        text(rebuilt),
+        "--resolver",
+        "unbound",
+        "--compare",
+        text(capture),
+        "--json",
+        text(&report),
+    ];
+    let figures = || -> serde_json::Value {
+        let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+        report["compared"].clone()
+    };
+    let output = Command::new(CATLAB).args(run).output().unwrap();
+    let all = figures();
+    assert_eq!(output.status.code(), Some(0), "{all:#}");
+    assert!(all["questions"].as_u64().unwrap() > 60 && all["same"] == all["questions"], "{all:#}");
+    // One address is another.
+    let zones = fs::read_dir(rebuilt.join("zones")).unwrap().map(|entry| entry.unwrap().path());
+    let is_www = |line: &&str| line.starts_with("www.") && line.contains("\tA\t");
+    let (path, line) = zones
+        .into_iter()
+        .find_map(|path| {
+            let zone = fs::read_to_string(&path).unwrap();
+            let line = zone.lines().find(is_www)?.to_owned();
+            Some((path, line))
+        })
+        .expect("a zone with www");
+    let zone = fs::read_to_string(&path).unwrap();
+    let owner = line.split('\t').next().unwrap();
+    fs::write(&path, zone.replace(&line, &format!("{owner}\t60\tIN\tA\t203.0.113.77"))).unwrap();
+    let output = Command::new(CATLAB).args(run).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let others = figures()["others"].clone();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let first = &others[0];
+    assert!(first["resolver"].as_str().unwrap().contains("203.0.113.77"), "{others:#}");
+    // Its aliases lead there too.
+    let is_of_it = |other: &serde_json::Value| other["resolver"].as_str().unwrap().contains(owner);
+    assert!(others.as_array().unwrap().iter().all(is_of_it), "{others:#}");
+    assert!(told.contains("otherwise: ") && told.contains(&format!("{owner} A")), "{told}");
+    fs::write(&path, zone).unwrap();
 }
 
 #[test]
@@ -48,6 +98,7 @@ fn a_hierarchy_that_is_rebuilt_from_a_harvest_answers_as_the_one_harvested() {
     let (before, after) = (answers(&tree, &queries), answers(&rebuilt, &queries));
     assert!(before.iter().filter(|line| line.ends_with("NOERROR")).count() * 5 > count * 3, "{before:?}");
     assert_eq!(before, after);
+    compared(&folder, &rebuilt, &capture);
     // The same, signed anew, is validated from its root down.
     let signed = folder.path().join("signed");
     let told = well(&["zones", "build", text(&capture), "--resign", "--out", text(&signed)]);

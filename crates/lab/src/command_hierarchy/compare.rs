@@ -1,0 +1,104 @@
+//! What a resolver finds in a rebuilt hierarchy beside what the servers of the trace said.
+
+use super::RunArguments;
+use super::ask::Question;
+use crate::command_trace::{open, read, tell_lost};
+use hierarchy::construct::{Fidelity, Said};
+use std::error::Error;
+use std::fmt::Write as _;
+
+/// Findings of each kind that are told in words.
+const SHOWN_MAX: usize = 10;
+/// Characters of an answer that are shown.
+const ANSWER_SHOWN: usize = 300;
+
+/// What servers said in traces.
+pub(super) struct Comparison {
+    said: Said,
+    fidelity: Fidelity,
+}
+
+impl Comparison {
+    /// Reads the traces; `None` when there are none.
+    pub(super) fn new(arguments: &RunArguments) -> Result<Option<Self>, Box<dyn Error>> {
+        if arguments.compare.is_empty() {
+            return Ok(None);
+        }
+        let mut said = Said::default();
+        for path in &arguments.compare {
+            let mut reader = open(path, &arguments.read)?;
+            // A damaged trace has told of its damage.
+            read(path, &mut reader, |message| {
+                said.add(message.octets);
+                Ok(true)
+            })?;
+            tell_lost(path, &reader);
+        }
+        if said.questions().len() == 0 {
+            return Err("no answer of a server in the traces that --compare names: nothing to compare".into());
+        }
+        Ok(Some(Self { said, fidelity: Fidelity::default() }))
+    }
+
+    /// What a resolver is to be asked.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        let questions = self.said.questions();
+        questions.map(|question| Question { name: question.name.clone(), rtype: question.rtype }).collect()
+    }
+
+    /// Compares an answer with what servers said.
+    pub(super) fn judge(&mut self, question: &Question, answer: Option<&[u8]>) {
+        let question = hierarchy::construct::Question { name: question.name.clone(), rtype: question.rtype };
+        self.fidelity.judge(&self.said, &question, answer);
+    }
+
+    /// What it came to.
+    pub(super) fn finish(self) -> Fidelity {
+        let Self { said, fidelity } = self;
+        Fidelity { left_out: said.left_out, ..fidelity }
+    }
+}
+
+/// In words.
+pub(super) fn text(fidelity: &Fidelity) -> String {
+    let Fidelity { questions, same, one_of_several, as_far, beyond, other, others, several, left_out } = fidelity;
+    let mut text = String::new();
+    let mut line = |words: std::fmt::Arguments<'_>| {
+        let _written = writeln!(text, "{words}");
+    };
+    line(format_args!("{questions} questions that servers answered in the trace; the resolver answers"));
+    for (count, words) in [
+        (same, "the same, as sets, TTLs apart"),
+        (one_of_several, "one of several answers that servers gave"),
+        (as_far, "the same as far as the trace goes; an alias leads out of it"),
+        (beyond, "SERVFAIL: an alias leads out of the trace"),
+        (other, "otherwise"),
+    ] {
+        if *count > 0 {
+            line(format_args!("  {count:>8}  {words}"));
+        }
+    }
+    for (why, count) in left_out {
+        line(format_args!("  not compared: {count} {why}"));
+    }
+    for other in others.iter().take(SHOWN_MAX) {
+        line(format_args!("otherwise: {}", other.question));
+        other.servers.iter().for_each(|way| line(format_args!("  servers: {}", shortened(way))));
+        line(format_args!("  resolver: {}", shortened(&other.resolver)));
+    }
+    for several in several.iter().take(SHOWN_MAX) {
+        line(format_args!("several answers: {}", several.question));
+        several.servers.iter().for_each(|way| line(format_args!("  servers: {}", shortened(way))));
+    }
+    if others.len().max(several.len()) > SHOWN_MAX {
+        line(format_args!("all of them are in the report that --json or --out writes"));
+    }
+    text
+}
+
+fn shortened(answer: &str) -> String {
+    match answer.char_indices().nth(ANSWER_SHOWN) {
+        Some((end, _)) => format!("{} ...", &answer[..end]),
+        None => answer.to_owned(),
+    }
+}
