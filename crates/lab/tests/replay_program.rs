@@ -186,6 +186,82 @@ fn every_address_is_a_source_where_a_route_calls_it_local() {
     assert_eq!((&told.source_mode[..], told.sources), ("addresses", 100), "{text}{error}");
 }
 
+/// With --live the program runs while queries are sent, and nothing is kept.
+#[test]
+fn what_a_program_makes_of_a_trace_is_sent_while_it_runs() {
+    let folder = Folder::new("replay-live");
+    let (trace, out) = (trace(&folder, "trace.pcap", 400, 20), folder.path().join("run"));
+    let (echo, address) = echo();
+    let (spools, runs) = (folder.path().join("spools"), folder.path().join("runs"));
+    std::fs::create_dir(&spools).unwrap();
+    let run = |program: &str, more: &[&str]| {
+        let _absent = std::fs::remove_file(&runs);
+        let counted = format!("echo >> {}; {program}", runs.display());
+        let before = echo.counts().queries_of(Transport::Udp);
+        let output = replay(&trace, &address, &["--lag-limit", "10s", "--live", "--through", &counted, "--out"])
+            .arg(&out)
+            .args(more)
+            .env("TMPDIR", &spools)
+            .output();
+        assert_eq!(std::fs::read_dir(&spools).unwrap().count(), 0, "nothing is kept");
+        let times = std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+        (ended(&output.unwrap()), times, echo.counts().queries_of(Transport::Udp) - before)
+    };
+    let half = "awk 'NR % 2 { sub(/ IN A /, \" IN AAAA \"); $15 = \"-\"; print }'";
+    let ((code, text, error), times, sent) = run(half, &[]);
+    assert_eq!((code, times, sent), (0, 2, 200), "{text} {error}");
+    // Out of order: once more, to put it in order.
+    let ((code, text, error), times, sent) = run("sort -r", &[]);
+    assert_eq!((code, times, sent), (0, 3, 400), "{text} {error}");
+    // What fails before the run, sends nothing.
+    for (program, words) in
+        [("head -n 3; exit 7", "exit status: 7"), ("echo nonsense", "no line"), ("false", "status: 1")]
+    {
+        let ((code, _, error), _, sent) = run(program, &[]);
+        assert!(
+            code == 2 && sent == 0 && error.contains(words) && error.contains("nothing was sent"),
+            "{code} {error}"
+        );
+    }
+    // What fails, or is another, only the second time.
+    let second = format!("[ $(wc -l < {}) -lt 2 ]", runs.display());
+    for (program, sent_then, words) in [
+        (format!("if {second}; then cat; else head -n 100; exit 9; fi"), 100, "exit status: 9"),
+        (format!("if {second}; then cat; else head -n 100; fi"), 100, "100 queries were in it, and 400 the first time"),
+        (
+            format!("if {second}; then cat; else sed 's/ 10\\.0\\.0\\.7 / 10.9.9.9 /'; fi"),
+            380,
+            "20 of its queries were of clients that were not in it the first time, and were not sent",
+        ),
+    ] {
+        let ((code, text, error), _, sent) = run(&program, &[]);
+        assert_eq!((code, sent), (1, sent_then), "{program}: {text} {error}");
+        assert!(text.contains(words), "{program}: {text} {error}");
+    }
+    let ((code, _, error), ..) = run("cat", &["--nats", "nats://127.0.0.1:1", "--agents", "1"]);
+    assert!(code == 2 && error.contains("--live does not go with --nats"), "{error}");
+}
+
+/// A run that needs no more of a program ends it, and all that it has started.
+#[test]
+fn a_program_that_would_go_on_for_ever_ends_with_the_run() {
+    let folder = Folder::new("replay-endless");
+    let trace = trace(&folder, "trace.pcap", 400, 20);
+    let (echo, address) = echo();
+    let started = folder.path().join("started");
+    // The sleep does not read and does not write: no pipe ends it.
+    let program = format!("sleep 1000 & echo $! >> {}; cat; wait", started.display());
+    let options = ["--lag-limit", "10s", "--limit", "50", "--live", "--through", &program];
+    let (code, text, error) = ended(&replay(&trace, &address, &options).output().unwrap());
+    assert_eq!((code, echo.counts().queries_of(Transport::Udp)), (0, 50), "{text} {error}");
+    let started = std::fs::read_to_string(started).unwrap();
+    assert_eq!(started.lines().count(), 2, "it ran for each reading");
+    for id in started.lines() {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
+    }
+}
+
 #[test]
 fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
     let folder = Folder::new("replay-through");

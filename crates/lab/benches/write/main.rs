@@ -195,9 +195,10 @@ fn bench(options: &Options) -> Result<bool, String> {
         let rows: Vec<Row> = match parts[0] {
             "closed" => contests(options)?,
             "queries" => queries::during_updates(options)?,
-            "kills" => faults::of_parts(options)?,
+            "kills" | "one-way" => faults::of_parts(options)?,
             "away" => away::away(options)?,
-            _ => quiet::saturated(options)?,
+            "quiet" => quiet::saturated(options)?,
+            other => unreachable!("{other} is no group"),
         };
         is_met &= beginning.conclude(marks, &rows, options.document.as_deref())?;
     }
