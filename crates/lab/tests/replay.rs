@@ -12,7 +12,7 @@ use far_end::{Arrival, FarEnd};
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport};
 use lab::population::Server;
-use lab::replay::{Input, Late, Manner, Replay, Route, Selection, Sources};
+use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
 use lab::report::{Rules, Summary, Validity};
 use lab::workload::Workload;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
 }
 
 fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
-    Replay::new(Input::file(path, trace::Options::default()), selection, manner, route).unwrap()
+    Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
 }
 
 fn plan(replay: Replay, worker_count: usize) -> Plan {

@@ -9,9 +9,7 @@ use lab::engine::{Habits, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
 use lab::mutation::{Spool, read_rules};
 use lab::population::Server;
-use lab::replay::{
-    Division, Input, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide,
-};
+use lab::replay::{Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide};
 use lab::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,10 +59,6 @@ pub(crate) struct Replayed {
     /// run; what comes out is kept in the folder for temporary files meanwhile.
     #[arg(long, value_name = "COMMAND")]
     through: Option<String>,
-    /// Sends what the command of --through writes while it writes it; nothing is kept. The command runs twice or, if it
-    /// leaves the order of time, three times: before the run too, to learn who asks. It is to write the same each time.
-    #[arg(long, requires = "through")]
-    live: bool,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -157,8 +151,12 @@ impl Replayed {
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
         allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
         let sharing = Sharing::new(names);
-        let (input, rules) = self.input()?;
-        let division = divide(&input, self.selection(), rules.as_ref(), &sharing, folder)?;
+        let (spool, rules) = self.changed()?;
+        let (trace, reading) = self.read_from(spool.as_ref());
+        let mut division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder)?;
+        if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
+            division.survey.damaged = Some(reason.to_owned());
+        }
         if !self.fast && division.survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(division.survey.duration()).into());
         }
@@ -176,18 +174,19 @@ impl Replayed {
         }
     }
 
-    /// What is read, and the rules that come then; before a program they have been carried out.
-    fn input(&self) -> Result<(Input, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
+    /// What a program has made of the trace, if there is one; then the rules are in it.
+    fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
         let rules = self.rules.as_deref().map(read_rules).transpose()?;
         match &self.through {
-            None => Ok((Input::file(&self.trace, self.reading()), rules)),
+            None => Ok((None, rules)),
             Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
-            Some(command) if self.live => Ok((Input::live(&self.trace, self.reading(), rules, command), None)),
-            Some(command) => {
-                let spool = Spool::make(&self.trace, &self.reading(), rules, command)?;
-                Ok((Input::spooled(&self.trace, spool), None))
-            }
+            Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
         }
+    }
+
+    /// What is read, and how.
+    fn read_from<'a>(&'a self, spool: Option<&'a Spool>) -> (&'a Path, trace::Options) {
+        spool.map_or_else(|| (self.trace(), self.reading()), |spool| (spool.path(), trace::Options::default()))
     }
 
     fn reading(&self) -> trace::Options {
@@ -199,7 +198,7 @@ impl Replayed {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
         };
-        let (input, rules) = self.input()?;
+        let (spool, rules) = self.changed()?;
         let route = Route {
             servers: self.server.clone(),
             ports: self.ports.iter().copied().collect(),
@@ -208,7 +207,12 @@ impl Replayed {
             rules: rules.map(Arc::new),
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
-        Ok(Replay::new(input, self.selection(), manner, &route)?)
+        let (trace, reading) = self.read_from(spool.as_ref());
+        let replay = Replay::new(trace, reading, self.selection(), manner, &route)?;
+        Ok(match spool {
+            Some(spool) => replay.out_of(spool, &self.trace),
+            None => replay,
+        })
     }
 }
 

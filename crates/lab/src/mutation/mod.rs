@@ -9,9 +9,8 @@ pub use words::{TransportShares, parse_edns, parse_id, parse_on_off, parse_serve
 
 // Any program, between two pipes.
 mod through;
-pub use through::{Ended, Flow, Pipe, Through, ThroughError};
+pub use through::{Ended, Pipe, Through, ThroughError};
 
 // What such a program made of a trace, for a replay.
 mod spool;
 pub use spool::{Spool, SpoolError};
-pub(crate) use spool::{feed, losses};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
 use trace::mutate::{Mutator, Plan, PlanError};
-use trace::{Format, Message, Options, Reader, TraceError, Writer};
+use trace::{Format, Message, Options, TraceError, Writer};
 
 /// What came out of the program, as a binary trace in a folder of its own in that for temporary files. Both go when
 /// this does.
@@ -39,8 +39,23 @@ impl Spool {
         let started = Through::start(command).map_err(|error| SpoolError::Program("sh".into(), error.to_string()))?;
         let damaged = &mut spool.damaged;
         let feed = |pipe: &mut Pipe| {
-            *damaged = feed(&mut reader, mutator.as_mut(), pipe)?;
-            Ok(())
+            loop {
+                let message = match reader.next() {
+                    Ok(Some(message)) => message,
+                    Ok(None) => return Ok(()),
+                    Err(error) => {
+                        *damaged = Some(error.to_string());
+                        return Ok(());
+                    }
+                };
+                let goes_on = match &mut mutator {
+                    None => pipe.write(&message)?,
+                    Some(mutator) => mutator.apply(&message).map_or(Ok(true), |message| pipe.write(&message))?,
+                };
+                if !goes_on {
+                    return Ok(());
+                }
+            }
         };
         let each = |message: &Message<'_>| writer.write(message).map_err(ThroughError::Writer);
         let ran = started.run(feed, each);
@@ -51,9 +66,10 @@ impl Spool {
         if !status.success() {
             return Err(SpoolError::Program(command, status.to_string()));
         }
-        let losses = losses(&lines);
-        if !losses.is_empty() {
-            return Err(SpoolError::Program(command, format!("it wrote what is no line: {losses}")));
+        let lost = lines.tally().all_unread().filter(|(reason, _)| reason.is_loss());
+        let lost: Vec<_> = lost.map(|(reason, count)| format!("{count} {}", reason.meaning())).collect();
+        if !lost.is_empty() {
+            return Err(SpoolError::Program(command, format!("it wrote what is no line: {}", lost.join(", "))));
         }
         writer.finish().map_err(written)?;
         Ok(spool)
@@ -70,36 +86,6 @@ impl Spool {
     pub fn damaged(&self) -> Option<&str> {
         self.damaged.as_deref()
     }
-}
-
-/// Shows a program all messages of a trace, after rules if there are any; gives why the trace could not be read to its
-/// end, if so.
-pub(crate) fn feed(
-    reader: &mut Reader,
-    mut mutator: Option<&mut Mutator>,
-    pipe: &mut Pipe,
-) -> Result<Option<String>, ThroughError> {
-    loop {
-        let message = match reader.next() {
-            Ok(Some(message)) => message,
-            Ok(None) => return Ok(None),
-            Err(error) => return Ok(Some(error.to_string())),
-        };
-        let goes_on = match &mut mutator {
-            None => pipe.write(&message)?,
-            Some(mutator) => mutator.apply(&message).map_or(Ok(true), |message| pipe.write(&message))?,
-        };
-        if !goes_on {
-            return Ok(None);
-        }
-    }
-}
-
-/// What of a trace something is missing for, by reason; empty if there is none.
-pub(crate) fn losses(reader: &Reader) -> String {
-    let lost = reader.tally().all_unread().filter(|(reason, _)| reason.is_loss());
-    let lost: Vec<_> = lost.map(|(reason, count)| format!("{count} {}", reason.meaning())).collect();
-    lost.join(", ")
 }
 
 impl Drop for Spool {

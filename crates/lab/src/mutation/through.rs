@@ -2,9 +2,7 @@
 //! as such lines.
 
 use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
 use trace::{Message, Reader, TraceError, read_lines, write_line};
 
 /// The program, started.
@@ -31,40 +29,9 @@ impl Through {
     /// # Errors
     /// When there is no shell.
     pub fn start(command: &str) -> io::Result<Self> {
-        Ok(Self { child: shell(command).spawn()?, command: command.to_owned() })
-    }
-
-    /// Starts it so that all that the shell starts can be ended with it; a terminal does not stop it then, and whoever
-    /// holds [`Flow`] is to do so.
-    ///
-    /// # Errors
-    /// When there is no shell.
-    pub fn start_apart(command: &str) -> io::Result<Self> {
-        Ok(Self { child: shell(command).process_group(0).spawn()?, command: command.to_owned() })
-    }
-
-    /// Shows a program that was started apart what `feed` writes, from a thread of its own; what the program writes is
-    /// read by whoever reads the reader, and no more is held than the pipes hold.
-    ///
-    /// # Errors
-    /// When there is no thread to be had.
-    pub fn flow<T, F>(mut self, feed: F) -> io::Result<(Reader, Flow<T>)>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Pipe) -> Result<T, ThroughError> + Send + 'static,
-    {
-        let stdin = self.child.stdin.take().expect("it is piped");
-        let stdout = self.child.stdout.take().expect("it is piped");
-        let reader = read_lines(Box::new(BufReader::with_capacity(PIPE_OCTETS, stdout)));
-        let mut flow = Flow { child: self.child, command: self.command, feeder: None };
-        let feeder = std::thread::Builder::new().name("through".into()).spawn(move || {
-            let mut pipe = Pipe { out: BufWriter::with_capacity(PIPE_OCTETS, stdin), is_open: true };
-            let fed = feed(&mut pipe)?;
-            pipe.end()?;
-            Ok(fed)
-        })?;
-        flow.feeder = Some(feeder);
-        Ok((reader, flow))
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(Self { child: shell.spawn()?, command: command.to_owned() })
     }
 
     /// Shows the program what `feed` writes, and `each` what the program writes, both at once: neither pipe can stop
@@ -106,51 +73,6 @@ impl Through {
             Err(panic) => std::panic::resume_unwind(panic),
         }
         Ok((Ended { status, command: self.command }, reader))
-    }
-}
-
-fn shell(command: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    shell
-}
-
-/// A program that runs while what it writes is read. One that is not at its end is ended with this value, and all that
-/// it has started.
-pub struct Flow<T> {
-    child: Child,
-    command: String,
-    feeder: Option<JoinHandle<Result<T, ThroughError>>>,
-}
-
-impl<T> Flow<T> {
-    /// The command.
-    #[must_use]
-    pub fn command(&self) -> &str {
-        &self.command
-    }
-
-    /// Waits for the program, whose output has been read to its end; gives what the feeding gave.
-    ///
-    /// # Errors
-    /// Of the feeding, and when the program cannot be waited for.
-    pub fn end(mut self) -> Result<(Ended, T), ThroughError> {
-        // It writes no more, and may still read for ever.
-        let status = self.child.wait().map_err(ThroughError::Pipe)?;
-        let feeder = self.feeder.take().expect("it is joined once");
-        let fed = feeder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((Ended { status, command: std::mem::take(&mut self.command) }, fed))
-    }
-}
-
-impl<T> Drop for Flow<T> {
-    fn drop(&mut self) {
-        let Some(feeder) = self.feeder.take() else { return };
-        // SAFETY: it has no memory of ours; the group is that of a child that has not been waited for.
-        let _sent = unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGKILL) };
-        let _ended = self.child.wait();
-        // With nobody who reads its pipe it ends.
-        let _joined = feeder.join();
     }
 }
 

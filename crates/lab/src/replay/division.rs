@@ -3,12 +3,11 @@
 //! What is left out, changed or made quicker is so before it is cut: a share is a binary trace of queries alone, whose
 //! times are those of the run.
 
-use super::input::Opened;
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
-use super::{Input, ReplayError, Sharing, Survey};
+use super::{ReplayError, Sharing, Survey};
 use ::trace::mutate::Plan;
-use ::trace::{Format, Message, Transport, Writer};
+use ::trace::{Format, Message, Options, Transport, Writer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -37,24 +36,25 @@ impl Division {
 /// # Errors
 /// [`ReplayError`], when the trace is no use, or a share cannot be written.
 pub fn divide(
-    input: &Input,
+    trace: &Path,
+    reading: &Options,
     selection: Selection,
     rules: Option<&Plan>,
     sharing: &Sharing,
     folder: &Path,
 ) -> Result<Division, ReplayError> {
-    if input.trace().as_os_str() == "-" {
+    if trace.as_os_str() == "-" {
         return Err(ReplayError::Pipe);
     }
-    let survey = Survey::take(input, selection, rules)?;
+    let survey = Survey::take(trace, reading, selection, rules)?;
     let mut files = Vec::new();
     for index in 0..sharing.count() {
         let path = folder.join(format!("{index}.catrace"));
         let writer = Writer::create(&path, Format::Binary).map_err(|error| ReplayError::Spool(path.clone(), error))?;
         files.push((path, writer, 0));
     }
-    let Opened { reader, program: _program } = input.open()?;
-    let mut read = Ordered::new(reader, survey.is_sorted);
+    let read = ::trace::open(trace, reading).map_err(|error| ReplayError::Trace(trace.to_owned(), error))?;
+    let mut read = Ordered::new(read, survey.is_sorted);
     let mut picker = Picker::new(selection).after(rules).map_err(ReplayError::Rules)?;
     // Of a damaged trace the survey says so.
     while let Ok(Some(message)) = read.next() {
@@ -105,7 +105,6 @@ const fn recorded(transport: crate::engine::Transport) -> Transport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::trace::Options;
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
@@ -126,7 +125,7 @@ mod tests {
         writer.finish().unwrap();
         let selection = Selection { speed: 2.0, ..Selection::default() };
         let sharing = Sharing::new(["one", "two", "three"]);
-        let division = divide(&Input::file(&path, Options::default()), selection, None, &sharing, &folder).unwrap();
+        let division = divide(&path, &Options::default(), selection, None, &sharing, &folder).unwrap();
         assert_eq!(division.survey.queries, 600);
         let (mut seen, mut owners) = (BTreeSet::new(), BTreeMap::new());
         for (index, (path, count)) in division.shares.iter().enumerate() {

@@ -10,9 +10,6 @@
 //! it starts. The second one runs ahead of the workers by a window of bounded size, so that a trace of any length is
 //! sent out of bounded memory.
 
-// Where its messages come from.
-mod input;
-pub use input::Input;
 // The time of a trace.
 mod order;
 mod timeline;
@@ -42,9 +39,10 @@ pub(crate) use reader::Reading;
 
 use crate::engine::{Endpoint, Transport};
 use crate::limits::RUN_MAX;
+use crate::mutation::Spool;
 use crate::population::Server;
-use ::trace::TraceError;
 use ::trace::mutate::{Plan, PlanError};
+use ::trace::{Options, TraceError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -91,7 +89,10 @@ pub struct Route {
 /// A trace that is to be sent. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    input: Input,
+    trace: PathBuf,
+    /// What a program made of the trace, which is read in its place.
+    spool: Option<Arc<Spool>>,
+    reading: Options,
     selection: Selection,
     rules: Option<Arc<Plan>>,
     manner: Manner,
@@ -106,11 +107,17 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError`], when the trace, or this machine, is no use for it.
-    pub fn new(input: Input, selection: Selection, manner: Manner, route: &Route) -> Result<Self, ReplayError> {
-        if input.trace().as_os_str() == "-" {
+    pub fn new(
+        trace: &Path,
+        reading: Options,
+        selection: Selection,
+        manner: Manner,
+        route: &Route,
+    ) -> Result<Self, ReplayError> {
+        if trace.as_os_str() == "-" {
             return Err(ReplayError::Pipe);
         }
-        let survey = Survey::take(&input, selection, route.rules.as_deref())?;
+        let survey = Survey::take(trace, &reading, selection, route.rules.as_deref())?;
         if !manner.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));
         }
@@ -132,14 +139,29 @@ impl Replay {
             })
         });
         let endpoints = endpoints.collect::<Result<_, _>>()?;
-        let (survey, rules) = (Arc::new(survey), route.rules.clone());
-        Ok(Self { input, selection, rules, manner, survey, sources, endpoints })
+        let (trace, survey) = (trace.to_owned(), Arc::new(survey));
+        let rules = route.rules.clone();
+        Ok(Self { trace, spool: None, reading, selection, rules, manner, survey, sources, endpoints })
+    }
+
+    /// The same, of what a program made of this trace.
+    #[must_use]
+    pub fn out_of(mut self, spool: Spool, trace: &Path) -> Self {
+        spool.damaged().inspect(|reason| Arc::make_mut(&mut self.survey).damaged = Some((*reason).to_owned()));
+        self.spool = Some(Arc::new(spool));
+        trace.clone_into(&mut self.trace);
+        self
+    }
+
+    /// The file that is read.
+    fn read_from(&self) -> &Path {
+        self.spool.as_deref().map_or(&self.trace, Spool::path)
     }
 
     /// The file.
     #[must_use]
     pub fn trace(&self) -> &Path {
-        self.input.trace()
+        &self.trace
     }
 
     /// What the first reading found.
@@ -223,8 +245,6 @@ pub enum ReplayError {
     Trace(PathBuf, TraceError),
     /// Rules that cannot be carried out.
     Rules(PlanError),
-    /// A program that the trace goes through: how it ended, or what was wrong with what it wrote.
-    Program(String, String),
     /// It is damaged before its first query.
     Unreadable(PathBuf, String),
     /// There is no query in what was selected.
@@ -258,7 +278,6 @@ impl fmt::Display for ReplayError {
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
             Self::Spool(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Rules(error) => write!(f, "--rules: {error}"),
-            Self::Program(command, reason) => write!(f, "--through {command}: {reason}"),
             Self::NoQuery(path) => write!(f, "{}: no query in it, or none in the part that is wanted", path.display()),
             Self::Sources => {
                 write!(f, "more than {} sources; --limit or --until takes a part", crate::limits::REPLAY_SOURCES_MAX)

@@ -4,7 +4,6 @@
 //! What stands behind something later is looked for as far as the memory for it goes.
 
 use crate::limits::REPLAY_REORDER_OCTETS;
-use crate::mutation::losses;
 use ::trace::{Message, Reader, TraceError, Transport};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -94,11 +93,6 @@ impl Ordered {
     /// Records that something is missing for.
     pub(super) fn lost(&self) -> u64 {
         self.trace.tally().lost()
-    }
-
-    /// The same by reason, in words; empty if there are none.
-    pub(super) fn losses(&self) -> String {
-        losses(&self.trace)
     }
 }
 

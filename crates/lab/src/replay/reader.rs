@@ -6,11 +6,11 @@
 use super::Replay;
 use super::block::Block;
 use super::feed::Feed;
-use super::input::{self, Opened};
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Query};
 use crate::engine::lower_this_thread;
 use crate::limits::{REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
+use ::trace::TraceError;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 pub(crate) struct Reading {
     /// One for each worker.
     feeds: VecDeque<Feed>,
-    thread: JoinHandle<Result<(), String>>,
+    thread: JoinHandle<Result<(), TraceError>>,
 }
 
 impl Reading {
@@ -70,7 +70,7 @@ impl Reading {
         drop(self.feeds);
         match self.thread.join() {
             Ok(Ok(())) => None,
-            Ok(Err(reason)) => Some(reason),
+            Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("its reader panicked".into()),
         }
     }
@@ -107,13 +107,12 @@ struct Outlet {
 }
 
 impl Reader {
-    fn read(mut self, loading: &Loading) -> Result<(), String> {
-        let Opened { reader, program } = self.replay.input.open().map_err(|error| error.to_string())?;
-        let mut trace = Ordered::new(reader, self.replay.survey.is_sorted);
+    fn read(mut self, loading: &Loading) -> Result<(), TraceError> {
+        let trace = ::trace::open(self.replay.read_from(), &self.replay.reading)?;
+        let mut trace = Ordered::new(trace, self.replay.survey.is_sorted);
         // The first reading has tried them.
         let rules = self.replay.rules.as_deref();
         let Ok(mut picker) = Picker::new(self.replay.selection).after(rules) else { return Ok(()) };
-        let (mut count, mut stranger_count) = (0_u64, 0_u64);
         let read = loop {
             let query = match trace.next() {
                 Ok(Some(message)) => match picker.pick(&message) {
@@ -121,39 +120,21 @@ impl Reader {
                     Pick::Nothing => continue,
                     Pick::End => break Ok(()),
                 },
-                // The workers go on with what there is, whatever becomes of the program.
-                Ok(None) => break input::end(program, &trace).map(|_| ()).map_err(|error| error.to_string()),
-                Err(error) => break Err(error.to_string()),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
             };
-            count += 1;
-            // Who is not known came into the file after the first reading, or the program names others each time.
-            let Some(&number) = self.replay.survey.numbers.get(&(query.source, query.transport)) else {
-                stranger_count += 1;
-                continue;
-            };
+            // Who is not known came into the file after the first reading.
+            let Some(&number) = self.replay.survey.numbers.get(&(query.source, query.transport)) else { continue };
             if !self.put(number, &query, loading) {
-                // Nobody sends any more: what is left is no matter of the trace.
-                return Ok(());
+                break Ok(());
             }
         };
         self.hand_over();
         match read {
             // The first reading has told of it already.
             Err(_) if self.replay.survey.damaged.is_some() => Ok(()),
-            Err(reason) => Err(reason),
-            Ok(()) => self.differs(count, stranger_count).map_or(Ok(()), Err),
+            other => other,
         }
-    }
-
-    /// How the second reading was another one than the first.
-    fn differs(&self, count: u64, stranger_count: u64) -> Option<String> {
-        let first_count = self.replay.survey.queries;
-        if stranger_count > 0 {
-            return Some(format!(
-                "{stranger_count} of its queries were of clients that were not in it the first time, and were not sent"
-            ));
-        }
-        (count != first_count).then(|| format!("{count} queries were in it, and {first_count} the first time"))
     }
 
     /// Gives a query to its worker; `false` when that takes no more.
@@ -195,7 +176,7 @@ impl Outlet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Input, Manner, Route, Selection, Sources};
+    use super::super::{Manner, Route, Selection, Sources};
     use super::*;
     use crate::engine::Transport;
     use crate::population::Server;
@@ -230,7 +211,7 @@ mod tests {
         let route =
             Route { servers, ports: BTreeMap::<Transport, u16>::new(), sources, open_files_max: 1_024, rules: None };
         let manner = Manner { is_dependent, ..Manner::default() };
-        Replay::new(Input::file(&path, ::trace::Options::default()), Selection::default(), manner, &route).unwrap()
+        Replay::new(&path, ::trace::Options::default(), Selection::default(), manner, &route).unwrap()
     }
 
     fn number(message: &[u8]) -> u64 {

@@ -1,14 +1,15 @@
 //! The first reading of a trace: who asks, how often, over what time.
 
-use super::input::{self, Opened};
+use super::ReplayError;
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
-use super::{Input, ReplayError};
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
+use ::trace::Options;
 use ::trace::mutate::Plan;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// Nanoseconds in a second.
@@ -60,38 +61,32 @@ impl Survey {
     ///
     /// # Errors
     /// When it cannot be read at all, has no query, or more sources than are told apart.
-    pub fn take(input: &Input, selection: Selection, rules: Option<&Plan>) -> Result<Self, ReplayError> {
-        let read = |is_sorting| {
-            Self::read(input, (selection, rules), is_sorting).map_err(|error| match error {
-                ReplayError::Program(command, reason) => {
-                    ReplayError::Program(command, format!("{reason}; nothing was sent"))
-                }
-                error => error,
-            })
-        };
-        match read(false)? {
+    pub fn take(
+        path: &Path,
+        options: &Options,
+        selection: Selection,
+        rules: Option<&Plan>,
+    ) -> Result<Self, ReplayError> {
+        match Self::read(path, options, (selection, rules), false)? {
             Some(survey) => Ok(survey),
-            None => Ok(read(true)?.unwrap_or_default()),
+            None => Ok(Self::read(path, options, (selection, rules), true)?.unwrap_or_default()),
         }
     }
 
     /// Gives none for a trace that is not in order, unless it is sorted.
     fn read(
-        input: &Input,
+        path: &Path,
+        options: &Options,
         (selection, rules): (Selection, Option<&Plan>),
         is_sorting: bool,
     ) -> Result<Option<Self>, ReplayError> {
-        let Opened { reader, program } = input.open()?;
-        let mut trace = Ordered::new(reader, is_sorting);
+        let trace = ::trace::open(path, options).map_err(|error| ReplayError::Trace(path.to_owned(), error))?;
+        let mut trace = Ordered::new(trace, is_sorting);
         let mut picker = Picker::new(selection).after(rules).map_err(ReplayError::Rules)?;
-        let (mut survey, mut sources) = (Self { damaged: input.damaged(), ..Self::default() }, HashMap::new());
+        let (mut survey, mut sources) = (Self::default(), HashMap::new());
         loop {
             match trace.next() {
-                Ok(None) => {
-                    let damaged = input::end(program, &trace)?;
-                    survey.damaged = survey.damaged.or(damaged);
-                    break;
-                }
+                Ok(None) => break,
                 // What came before it stands.
                 Err(error) => {
                     survey.damaged = Some(error.to_string());
@@ -113,8 +108,8 @@ impl Survey {
         }
         if survey.queries == 0 {
             return Err(match survey.damaged {
-                Some(reason) => ReplayError::Unreadable(input.trace().to_owned(), reason),
-                None => ReplayError::NoQuery(input.trace().to_owned()),
+                Some(reason) => ReplayError::Unreadable(path.to_owned(), reason),
+                None => ReplayError::NoQuery(path.to_owned()),
             });
         }
         survey.source_count = sources.len();
