@@ -56,9 +56,13 @@ pub(crate) struct Replayed {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// A command of the shell through which all messages go then, as lines of our text (docs/mutate.md), before the
-    /// run; what comes out is kept in the folder for temporary files meanwhile.
+    /// run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
     #[arg(long, value_name = "COMMAND")]
     through: Option<String>,
+    /// Run the command of --through twice instead and keep nothing: once to learn who asks, once more while what it
+    /// writes is sent. It has to write the same both times.
+    #[arg(long, requires = "through")]
+    live: bool,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -150,6 +154,13 @@ impl Replayed {
     /// When the target is a stranger's, or the trace no use.
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
         allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
+        if self.live {
+            return Err(
+                "--live is for one host: agents are given shares that were cut before the run; --through alone \
+                        works with --nats"
+                    .into(),
+            );
+        }
         let sharing = Sharing::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());
@@ -179,6 +190,7 @@ impl Replayed {
         let rules = self.rules.as_deref().map(read_rules).transpose()?;
         match &self.through {
             None => Ok((None, rules)),
+            Some(_) if self.live => Ok((None, rules)),
             Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
             Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
         }
@@ -205,6 +217,7 @@ impl Replayed {
             sources: self.sources,
             open_files_max,
             rules: rules.map(Arc::new),
+            live: self.through.clone().filter(|_| self.live),
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
         let (trace, reading) = self.read_from(spool.as_ref());
