@@ -140,7 +140,7 @@ fn a_program_that_fails_the_first_time_sends_nothing() {
     }
     let Ran { code, text, .. } =
         ran(&folder, &trace, "cat", &["--live", "--nats", "nats://127.0.0.1:1", "--agents", "2"]);
-    assert!(code == 2 && text.contains("--live is for one host"), "{text}");
+    assert!(code == 2 && text.contains("--live does not go with --nats"), "{text}");
 }
 
 #[test]

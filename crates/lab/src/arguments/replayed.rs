@@ -154,13 +154,6 @@ impl Replayed {
     /// When the target is a stranger's, or the trace no use.
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
         allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
-        if self.live {
-            return Err(
-                "--live is for one host: agents are given shares that were cut before the run; --through alone \
-                        works with --nats"
-                    .into(),
-            );
-        }
         let sharing = Sharing::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());
@@ -185,12 +178,15 @@ impl Replayed {
         }
     }
 
+    fn rules(&self) -> Result<Option<trace::mutate::Plan>, Box<dyn std::error::Error>> {
+        Ok(self.rules.as_deref().map(read_rules).transpose()?)
+    }
+
     /// What a program has made of the trace, if there is one; then the rules are in it.
     fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
-        let rules = self.rules.as_deref().map(read_rules).transpose()?;
+        let rules = self.rules()?;
         match &self.through {
             None => Ok((None, rules)),
-            Some(_) if self.live => Ok((None, rules)),
             Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
             Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
         }
@@ -210,14 +206,15 @@ impl Replayed {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
         };
-        let (spool, rules) = self.changed()?;
+        let live = self.through.clone().filter(|_| self.live);
+        let (spool, rules) = if live.is_some() { (None, self.rules()?) } else { self.changed()? };
         let route = Route {
             servers: self.server.clone(),
             ports: self.ports.iter().copied().collect(),
             sources: self.sources,
             open_files_max,
             rules: rules.map(Arc::new),
-            live: self.through.clone().filter(|_| self.live),
+            live,
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
         let (trace, reading) = self.read_from(spool.as_ref());
