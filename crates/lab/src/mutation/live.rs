@@ -25,6 +25,17 @@ pub(crate) struct Live {
     leash: Leash,
 }
 
+/// How it came to its end, if it has not failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LiveEnd {
+    /// By itself.
+    Whole,
+    /// By itself, after a trace that could not be read on, for this reason.
+    Damaged(String),
+    /// From here, because no more of it was wanted.
+    Stopped,
+}
+
 impl Live {
     /// Starts a command of the shell, as a process group of its own: all that it starts ends with it, and a key that
     /// stops this program does not stop that one first.
@@ -55,15 +66,14 @@ impl Live {
         self.leash.clone()
     }
 
-    /// All that it writes has been read, of which this is the tally: waits for its end, which has to come soon. Gives
-    /// why the trace could not be read to its end, if so.
+    /// All that it writes has been read, of which this is the tally: waits for its end, which has to come soon.
     ///
     /// # Errors
     /// How the program failed, if it did; not when it was ended from here.
-    pub(crate) fn end(mut self, lines: &Tally) -> Result<Option<String>, String> {
+    pub(crate) fn end(mut self, lines: &Tally) -> Result<LiveEnd, String> {
         let status = self.wait().map_err(|error| error.to_string())?;
         if self.leash.is_stopped() {
-            return Ok(None);
+            return Ok(LiveEnd::Stopped);
         }
         let Some(status) = status else {
             return Err(format!("{} s after the end of what it wrote it was still there", LIVE_END_MAX.as_secs()));
@@ -75,9 +85,10 @@ impl Live {
             return Err(reason);
         }
         match self.fed.recv_timeout(FED_END_MAX) {
-            Ok(fed) => fed.map_err(|error| error.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(Some(reason))) => Ok(LiveEnd::Damaged(reason)),
             // What the program has started and left behind holds the pipe; that it was not read to its end is no error.
-            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Ok(Ok(None)) | Err(RecvTimeoutError::Timeout) => Ok(LiveEnd::Whole),
             Err(RecvTimeoutError::Disconnected) => Err("what feeds it panicked".to_owned()),
         }
     }
@@ -155,7 +166,7 @@ impl Leash {
     }
 
     /// Whether it was ended from here.
-    pub(crate) fn is_stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.0.is_stopped.load(Ordering::Acquire)
     }
 

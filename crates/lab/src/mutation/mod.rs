@@ -19,7 +19,7 @@ pub use fed::FedError;
 
 // The same while it is read on, and what ends it early.
 mod live;
-pub(crate) use live::{Leash, Live};
+pub(crate) use live::{Leash, Live, LiveEnd};
 
 // What such a program made of a trace, for a replay.
 mod spool;

@@ -1,7 +1,7 @@
 //! What both readings of a trace read: a file, or what a program makes of it each time.
 
 use super::ReplayError;
-use crate::mutation::{Fed, FedError, Leash, Live};
+use crate::mutation::{Fed, FedError, Leash, Live, LiveEnd};
 use ::trace::mutate::Plan;
 use ::trace::{Options, Reader, Tally};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Program {
     }
 
     /// See [`Live::end`].
-    pub(super) fn end(self, lines: &Tally) -> Result<Option<String>, String> {
+    pub(super) fn end(self, lines: &Tally) -> Result<LiveEnd, String> {
         self.live.end(lines).map_err(|reason| told(&self.command, &reason))
     }
 

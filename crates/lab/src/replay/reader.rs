@@ -11,7 +11,7 @@ use super::order::Ordered;
 use super::picker::{Pick, Picker, Query};
 use crate::engine::lower_this_thread;
 use crate::limits::{LIVE_GATHER_MAX, LIVE_LOAD_MAX, REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
-use crate::mutation::Leash;
+use crate::mutation::{Leash, LiveEnd};
 use ::trace::TraceError;
 use std::collections::VecDeque;
 use std::io;
@@ -213,11 +213,12 @@ impl Reader {
         let (is_whole, unread) = match (end, program) {
             (End::Read, None) | (End::Enough, _) => (true, None),
             (End::Untaken, _) => (false, None),
-            (End::Read, Some(program)) => {
-                let leash = program.leash();
-                let unread = program.end(trace.tally()).map_or_else(Some, |damage| damage.filter(|_| !is_known));
-                (!leash.is_stopped() && unread.is_none(), unread)
-            }
+            (End::Read, Some(program)) => match program.end(trace.tally()) {
+                Ok(LiveEnd::Whole) => (true, None),
+                Ok(LiveEnd::Damaged(reason)) => (is_known, Some(reason).filter(|_| !is_known)),
+                Ok(LiveEnd::Stopped) => (false, None),
+                Err(reason) => (false, Some(reason)),
+            },
             (End::Damage(error), Some(program)) => (false, Some(program.unread(&error))),
             // The first reading has told of it already.
             (End::Damage(error), None) => (is_known, Some(error.to_string()).filter(|_| !is_known)),

@@ -6,7 +6,7 @@ use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
-use crate::mutation::{Leash, no_lines};
+use crate::mutation::{Leash, LiveEnd, no_lines};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -77,7 +77,8 @@ impl Survey {
             match trace.next() {
                 Ok(None) => {
                     if let Some(program) = program.take() {
-                        survey.damaged = program.end(trace.tally()).map_err(ReplayError::Program)?;
+                        let end = program.end(trace.tally()).map_err(ReplayError::Program)?;
+                        survey.damaged = if let LiveEnd::Damaged(reason) = end { Some(reason) } else { None };
                     }
                     break;
                 }
