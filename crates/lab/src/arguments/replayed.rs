@@ -56,9 +56,13 @@ pub(crate) struct Replayed {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// A command of the shell through which all messages go then, as lines of our text (docs/mutate.md), before the
-    /// run; what comes out is kept in the folder for temporary files meanwhile.
+    /// run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
     #[arg(long, value_name = "COMMAND")]
     through: Option<String>,
+    /// Run the command of --through twice instead and keep nothing: once to learn who asks, once more while what it
+    /// writes is sent. It has to write the same both times.
+    #[arg(long, requires = "through")]
+    live: bool,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -174,9 +178,13 @@ impl Replayed {
         }
     }
 
+    fn rules(&self) -> Result<Option<trace::mutate::Plan>, Box<dyn std::error::Error>> {
+        Ok(self.rules.as_deref().map(read_rules).transpose()?)
+    }
+
     /// What a program has made of the trace, if there is one; then the rules are in it.
     fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
-        let rules = self.rules.as_deref().map(read_rules).transpose()?;
+        let rules = self.rules()?;
         match &self.through {
             None => Ok((None, rules)),
             Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
@@ -198,13 +206,15 @@ impl Replayed {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
         };
-        let (spool, rules) = self.changed()?;
+        let live = self.through.clone().filter(|_| self.live);
+        let (spool, rules) = if live.is_some() { (None, self.rules()?) } else { self.changed()? };
         let route = Route {
             servers: self.server.clone(),
             ports: self.ports.iter().copied().collect(),
             sources: self.sources,
             open_files_max,
             rules: rules.map(Arc::new),
+            live,
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
         let (trace, reading) = self.read_from(spool.as_ref());

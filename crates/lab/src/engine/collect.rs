@@ -8,7 +8,7 @@ use crate::answers::WrongAnswer;
 use crate::limits::{REPORTS_WAITING_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
 use crate::population::ClientTally;
-use crate::replay::{Pacing, Reading};
+use crate::replay::{Pacing, Reading, SecondReading};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -105,8 +105,8 @@ pub struct Outcome {
     pub is_interrupted: bool,
     /// Why it could not go on: no server was reached.
     pub failure: Option<String>,
-    /// Why the trace could not be read a second time as it was the first time.
-    pub unread: Option<String>,
+    /// What became of the second reading of a trace.
+    pub second_reading: SecondReading,
     /// What each client of a population saw.
     pub clients: Vec<ClientTally>,
     /// The first wrong answers, where answers are checked.
@@ -214,7 +214,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         time_wait_max: collector.time_wait_max,
         is_interrupted,
         failure: collector.failure,
-        unread: reading.and_then(Reading::finish),
+        second_reading: reading.map(Reading::finish).unwrap_or_default(),
         clients: collector.tallies,
         wrong_answers: first(collector.wrong_answers),
     })

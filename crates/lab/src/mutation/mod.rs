@@ -9,7 +9,17 @@ pub use words::{TransportShares, parse_edns, parse_id, parse_on_off, parse_serve
 
 // Any program, between two pipes.
 mod through;
+pub(crate) use through::no_lines;
 pub use through::{Ended, Pipe, Through, ThroughError};
+
+// What it reads.
+mod fed;
+pub(crate) use fed::Fed;
+pub use fed::FedError;
+
+// The same while it is read on, and what ends it early.
+mod live;
+pub(crate) use live::{Leash, Live, LiveEnd};
 
 // What such a program made of a trace, for a replay.
 mod spool;

@@ -1,14 +1,15 @@
 //! A trace that goes through rules and a program before it is sent: written down whole, so that the run waits for no
 //! program.
 
-use super::{Ended, Pipe, Through, ThroughError};
+use super::fed::{Fed, FedError};
+use super::{Ended, Pipe, Through, ThroughError, no_lines};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
-use trace::mutate::{Mutator, Plan, PlanError};
-use trace::{Format, Message, Options, TraceError, Writer};
+use trace::mutate::Plan;
+use trace::{Format, Message, Options, Writer};
 
 /// What came out of the program, as a binary trace in a folder of its own in that for temporary files. Both go when
 /// this does.
@@ -28,8 +29,7 @@ impl Spool {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("catlab-through-{}-{number}", std::process::id()));
-        let mut mutator = rules.map(Mutator::new).transpose().map_err(SpoolError::Rules)?;
-        let mut reader = trace::open(trace, reading).map_err(|error| SpoolError::Trace(trace.to_owned(), error))?;
+        let fed = Fed::open(trace, reading, rules.as_ref()).map_err(SpoolError::Fed)?;
         let written = |error: io::Error| SpoolError::File(std::env::temp_dir(), error);
         // A folder that was not there and that nobody else may enter: others write into the one above too.
         DirBuilder::new().mode(0o700).create(&folder).map_err(written)?;
@@ -39,23 +39,8 @@ impl Spool {
         let started = Through::start(command).map_err(|error| SpoolError::Program("sh".into(), error.to_string()))?;
         let damaged = &mut spool.damaged;
         let feed = |pipe: &mut Pipe| {
-            loop {
-                let message = match reader.next() {
-                    Ok(Some(message)) => message,
-                    Ok(None) => return Ok(()),
-                    Err(error) => {
-                        *damaged = Some(error.to_string());
-                        return Ok(());
-                    }
-                };
-                let goes_on = match &mut mutator {
-                    None => pipe.write(&message)?,
-                    Some(mutator) => mutator.apply(&message).map_or(Ok(true), |message| pipe.write(&message))?,
-                };
-                if !goes_on {
-                    return Ok(());
-                }
-            }
+            *damaged = fed.feed(pipe, || true)?;
+            Ok(())
         };
         let each = |message: &Message<'_>| writer.write(message).map_err(ThroughError::Writer);
         let ran = started.run(feed, each);
@@ -66,10 +51,8 @@ impl Spool {
         if !status.success() {
             return Err(SpoolError::Program(command, status.to_string()));
         }
-        let lost = lines.tally().all_unread().filter(|(reason, _)| reason.is_loss());
-        let lost: Vec<_> = lost.map(|(reason, count)| format!("{count} {}", reason.meaning())).collect();
-        if !lost.is_empty() {
-            return Err(SpoolError::Program(command, format!("it wrote what is no line: {}", lost.join(", "))));
+        if let Some(reason) = no_lines(lines.tally()) {
+            return Err(SpoolError::Program(command, reason));
         }
         writer.finish().map_err(written)?;
         Ok(spool)
@@ -98,10 +81,8 @@ impl Drop for Spool {
 /// Why a trace did not go through.
 #[derive(Debug)]
 pub enum SpoolError {
-    /// It cannot be read.
-    Trace(PathBuf, TraceError),
-    /// Rules that cannot be carried out.
-    Rules(PlanError),
+    /// It, or the rules.
+    Fed(FedError),
     /// What comes out cannot be written, in this folder.
     File(PathBuf, io::Error),
     /// The program: how it ended, or what was wrong with what it wrote.
@@ -111,8 +92,7 @@ pub enum SpoolError {
 impl fmt::Display for SpoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Rules(error) => write!(f, "--rules: {error}"),
+            Self::Fed(error) => error.fmt(f),
             Self::File(folder, error) => {
                 write!(f, "{}: {error}; TMPDIR names another folder for what --through writes", folder.display())
             }

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use trace::{Message, Reader, TraceError, read_lines, write_line};
+use trace::{Message, Reader, Tally, TraceError, read_lines, write_line};
 
 /// The program, started.
 pub struct Through {
@@ -21,7 +21,7 @@ pub struct Ended {
 }
 
 /// Octets that are gathered before they are written into the pipe.
-const PIPE_OCTETS: usize = 64 << 10;
+pub(super) const PIPE_OCTETS: usize = 64 << 10;
 
 impl Through {
     /// Starts a command of the shell.
@@ -51,7 +51,7 @@ impl Through {
         let child = &mut self.child;
         let (fed, read) = std::thread::scope(|scope| {
             let feeder = scope.spawn(move || {
-                let mut pipe = Pipe { out: BufWriter::with_capacity(PIPE_OCTETS, stdin), is_open: true };
+                let mut pipe = Pipe::new(stdin);
                 feed(&mut pipe).and_then(|()| pipe.end())
             });
             let read = read_all(&mut reader, &mut each);
@@ -93,6 +93,10 @@ pub struct Pipe {
 }
 
 impl Pipe {
+    pub(super) fn new(stdin: ChildStdin) -> Self {
+        Self { out: BufWriter::with_capacity(PIPE_OCTETS, stdin), is_open: true }
+    }
+
     /// Writes a message as a line; false when the program reads no further.
     ///
     /// # Errors
@@ -104,7 +108,7 @@ impl Pipe {
         Ok(self.is_open)
     }
 
-    fn end(mut self) -> Result<(), ThroughError> {
+    pub(super) fn end(mut self) -> Result<(), ThroughError> {
         if self.is_open {
             is_open(self.out.flush())?;
         }
@@ -112,6 +116,13 @@ impl Pipe {
         drop(self.out.into_parts());
         Ok(())
     }
+}
+
+/// What a program wrote that is no line, if there was any.
+pub(crate) fn no_lines(tally: &Tally) -> Option<String> {
+    let lost = tally.all_unread().filter(|(reason, _)| reason.is_loss());
+    let lost: Vec<_> = lost.map(|(reason, count)| format!("{count} {}", reason.meaning())).collect();
+    (!lost.is_empty()).then(|| format!("it wrote what is no line: {}", lost.join(", ")))
 }
 
 /// Whether the other end still reads.

@@ -3,6 +3,7 @@
 //! What is left out, changed or made quicker is so before it is cut: a share is a binary trace of queries alone, whose
 //! times are those of the run.
 
+use super::input::Input;
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
 use super::{ReplayError, Sharing, Survey};
@@ -10,6 +11,7 @@ use ::trace::mutate::Plan;
 use ::trace::{Format, Message, Options, Transport, Writer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The time of a share at which the run begins.
 const ORIGIN_NS: u64 = 0;
@@ -46,7 +48,8 @@ pub fn divide(
     if trace.as_os_str() == "-" {
         return Err(ReplayError::Pipe);
     }
-    let survey = Survey::take(trace, reading, selection, rules)?;
+    let input = Input::new(trace, reading.clone(), rules.cloned().map(Arc::new), None);
+    let survey = Survey::take(&input, selection)?;
     let mut files = Vec::new();
     for index in 0..sharing.count() {
         let path = folder.join(format!("{index}.catrace"));

@@ -10,6 +10,8 @@
 //! it starts. The second one runs ahead of the workers by a window of bounded size, so that a trace of any length is
 //! sent out of bounded memory.
 
+// What is read.
+mod input;
 // The time of a trace.
 mod order;
 mod timeline;
@@ -36,7 +38,9 @@ mod reader;
 pub(crate) use feed::Feed;
 pub use pacing::Pacing;
 pub(crate) use reader::Reading;
+pub use reader::SecondReading;
 
+use self::input::Input;
 use crate::engine::{Endpoint, Transport};
 use crate::limits::RUN_MAX;
 use crate::mutation::Spool;
@@ -84,17 +88,19 @@ pub struct Route {
     pub open_files_max: u64,
     /// What messages are changed by before they are sent.
     pub rules: Option<Arc<Plan>>,
+    /// A command of the shell that messages go through next, as lines of our text: it runs once for each reading, the
+    /// second time while the run goes on.
+    pub live: Option<String>,
 }
 
 /// A trace that is to be sent. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Replay {
     trace: PathBuf,
-    /// What a program made of the trace, which is read in its place.
-    spool: Option<Arc<Spool>>,
-    reading: Options,
+    /// What a program made of the trace, which is read in its place: kept as long as it may be read.
+    _spool: Option<Arc<Spool>>,
+    input: Input,
     selection: Selection,
-    rules: Option<Arc<Plan>>,
     manner: Manner,
     survey: Arc<Survey>,
     sources: Sources,
@@ -117,7 +123,8 @@ impl Replay {
         if trace.as_os_str() == "-" {
             return Err(ReplayError::Pipe);
         }
-        let survey = Survey::take(trace, &reading, selection, route.rules.as_deref())?;
+        let input = Input::new(trace, reading, route.rules.clone(), route.live.clone());
+        let survey = Survey::take(&input, selection)?;
         if !manner.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));
         }
@@ -140,22 +147,16 @@ impl Replay {
         });
         let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (trace, survey) = (trace.to_owned(), Arc::new(survey));
-        let rules = route.rules.clone();
-        Ok(Self { trace, spool: None, reading, selection, rules, manner, survey, sources, endpoints })
+        Ok(Self { trace, _spool: None, input, selection, manner, survey, sources, endpoints })
     }
 
     /// The same, of what a program made of this trace.
     #[must_use]
     pub fn out_of(mut self, spool: Spool, trace: &Path) -> Self {
         spool.damaged().inspect(|reason| Arc::make_mut(&mut self.survey).damaged = Some((*reason).to_owned()));
-        self.spool = Some(Arc::new(spool));
+        self._spool = Some(Arc::new(spool));
         trace.clone_into(&mut self.trace);
         self
-    }
-
-    /// The file that is read.
-    fn read_from(&self) -> &Path {
-        self.spool.as_deref().map_or(&self.trace, Spool::path)
     }
 
     /// The file.
@@ -245,6 +246,8 @@ pub enum ReplayError {
     Trace(PathBuf, TraceError),
     /// Rules that cannot be carried out.
     Rules(PlanError),
+    /// A program that changes it while it is read: which, and how it ended or what was wrong with what it wrote.
+    Program(String),
     /// It is damaged before its first query.
     Unreadable(PathBuf, String),
     /// There is no query in what was selected.
@@ -278,6 +281,7 @@ impl fmt::Display for ReplayError {
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
             Self::Spool(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Rules(error) => write!(f, "--rules: {error}"),
+            Self::Program(told) => write!(f, "{told}; nothing was sent"),
             Self::NoQuery(path) => write!(f, "{}: no query in it, or none in the part that is wanted", path.display()),
             Self::Sources => {
                 write!(f, "more than {} sources; --limit or --until takes a part", crate::limits::REPLAY_SOURCES_MAX)

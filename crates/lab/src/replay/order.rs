@@ -4,7 +4,7 @@
 //! What stands behind something later is looked for as far as the memory for it goes.
 
 use crate::limits::REPLAY_REORDER_OCTETS;
-use ::trace::{Message, Reader, TraceError, Transport};
+use ::trace::{Message, Reader, Tally, TraceError, Transport};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -90,9 +90,9 @@ impl Ordered {
         self.trace.tally().backwards > 0
     }
 
-    /// Records that something is missing for.
-    pub(super) fn lost(&self) -> u64 {
-        self.trace.tally().lost()
+    /// What was read, and what was not.
+    pub(super) const fn tally(&self) -> &Tally {
+        self.trace.tally()
     }
 }
 

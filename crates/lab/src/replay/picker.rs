@@ -95,6 +95,11 @@ impl Picker {
         Ok(Self { mutator: rules.cloned().map(Mutator::new).transpose()?, ..self })
     }
 
+    /// Whether there are as many queries as are wanted: whoever writes the next message need not be waited for.
+    pub(super) fn is_done(&self) -> bool {
+        self.selection.limit.is_some_and(|limit| self.picked >= limit)
+    }
+
     /// Says what becomes of the next message.
     pub(super) fn pick<'m>(&'m mut self, message: &Message<'m>) -> Pick<'m> {
         let Self { selection, mutator, timeline, first_ns, picked, responses, too_long } = self;

@@ -6,10 +6,12 @@
 use super::Replay;
 use super::block::Block;
 use super::feed::Feed;
+use super::input::Opened;
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Query};
 use crate::engine::lower_this_thread;
-use crate::limits::{REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
+use crate::limits::{LIVE_GATHER_MAX, LIVE_LOAD_MAX, REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
+use crate::mutation::{Leash, LiveEnd};
 use ::trace::TraceError;
 use std::collections::VecDeque;
 use std::io;
@@ -17,12 +19,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A trace that is being read.
 pub(crate) struct Reading {
     /// One for each worker.
     feeds: VecDeque<Feed>,
-    thread: JoinHandle<Result<(), TraceError>>,
+    thread: JoinHandle<SecondReading>,
+    leash: KilledAtLast,
+}
+
+/// What became of the second reading, beside the first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SecondReading {
+    /// Why the trace could not be read on, if so.
+    pub unread: Option<String>,
+    /// Queries, if it came to the end of what was to be read.
+    pub queries: Option<u64>,
+    /// Those of them whose client was not there the first time; they are not sent.
+    pub newcomers: u64,
+}
+
+/// A program is not left behind, wherever a run ends.
+struct KilledAtLast(Leash);
+
+impl Drop for KilledAtLast {
+    fn drop(&mut self) {
+        self.0.stop_unless_read();
+    }
 }
 
 impl Reading {
@@ -52,12 +76,18 @@ impl Reading {
         }
         let reader = Reader { replay: replay.clone(), places: replay.places(worker_count).collect(), outlets };
         let loading = Loading(is_loaded);
+        let leash = Leash::default();
+        let held = leash.clone();
         let read = move || {
+            // A program that is started from here gives way like this thread.
             lower_this_thread();
-            reader.read(&loading)
+            match reader.replay.input.open(held) {
+                Ok(opened) => reader.read(opened, loading),
+                Err(error) => SecondReading { unread: Some(error.to_string()), ..SecondReading::default() },
+            }
         };
         let thread = std::thread::Builder::new().name("trace".into()).spawn(read)?;
-        Ok(Self { feeds, thread })
+        Ok(Self { feeds, thread, leash: KilledAtLast(leash) })
     }
 
     /// The feed of the next worker.
@@ -65,14 +95,12 @@ impl Reading {
         self.feeds.pop_front()
     }
 
-    /// Waits for the reader, whose feeds are gone; gives why it could not read on, if so.
-    pub(crate) fn finish(self) -> Option<String> {
+    /// Waits for the reader, whose feeds are gone.
+    pub(crate) fn finish(self) -> SecondReading {
         drop(self.feeds);
-        match self.thread.join() {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("its reader panicked".into()),
-        }
+        drop(self.leash);
+        let panicked = |_| SecondReading { unread: Some("its reader panicked".into()), ..SecondReading::default() };
+        self.thread.join().unwrap_or_else(panicked)
     }
 }
 
@@ -98,6 +126,39 @@ struct Reader {
     outlets: Vec<Outlet>,
 }
 
+/// What a program writes slowly does not wait for a block to be full, nor the run for all blocks.
+struct Gathering {
+    since: Instant,
+    for_long: Duration,
+}
+
+impl Gathering {
+    fn begin() -> Self {
+        Self { since: Instant::now(), for_long: LIVE_LOAD_MAX }
+    }
+
+    /// From the beginning of the run on several times a second.
+    fn is_enough(&mut self) -> bool {
+        let is_enough = self.since.elapsed() > self.for_long;
+        if is_enough {
+            *self = Self { since: Instant::now(), for_long: LIVE_GATHER_MAX };
+        }
+        is_enough
+    }
+}
+
+/// Why no more is read.
+enum End {
+    /// There is no more.
+    Read,
+    /// No more is wanted.
+    Enough,
+    /// A worker takes no more.
+    Untaken,
+    /// It cannot be read on.
+    Damage(TraceError),
+}
+
 /// The way to one worker.
 struct Outlet {
     emptied: Receiver<Block>,
@@ -107,34 +168,63 @@ struct Outlet {
 }
 
 impl Reader {
-    fn read(mut self, loading: &Loading) -> Result<(), TraceError> {
-        let trace = ::trace::open(self.replay.read_from(), &self.replay.reading)?;
-        let mut trace = Ordered::new(trace, self.replay.survey.is_sorted);
-        // The first reading has tried them.
-        let rules = self.replay.rules.as_deref();
-        let Ok(mut picker) = Picker::new(self.replay.selection).after(rules) else { return Ok(()) };
-        let read = loop {
+    fn read(mut self, opened: Opened, loading: Loading) -> SecondReading {
+        let Opened { reader, program } = opened;
+        let mut trace = Ordered::new(reader, self.replay.survey.is_sorted);
+        let mut told = SecondReading::default();
+        // The first reading has tried the rules.
+        let picker = Picker::new(self.replay.selection).after(self.replay.input.rules_left());
+        let Ok(mut picker) = picker else { return told };
+        let mut queries = 0;
+        let mut gathering = program.as_ref().map(|_| Gathering::begin());
+        let end = loop {
+            if picker.is_done() {
+                break End::Enough;
+            }
             let query = match trace.next() {
                 Ok(Some(message)) => match picker.pick(&message) {
                     Pick::Query(query) => query,
                     Pick::Nothing => continue,
-                    Pick::End => break Ok(()),
+                    Pick::End => break End::Enough,
                 },
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
+                Ok(None) => break End::Read,
+                Err(error) => break End::Damage(error),
             };
-            // Who is not known came into the file after the first reading.
-            let Some(&number) = self.replay.survey.numbers.get(&(query.source, query.transport)) else { continue };
-            if !self.put(number, &query, loading) {
-                break Ok(());
+            queries += 1;
+            let Some(&number) = self.replay.survey.numbers.get(&(query.source, query.transport)) else {
+                told.newcomers += 1;
+                continue;
+            };
+            if !self.put(number, &query, &loading) {
+                break End::Untaken;
+            }
+            if gathering.as_mut().is_some_and(Gathering::is_enough) {
+                self.hand_over();
+                loading.is_done();
             }
         };
-        self.hand_over();
-        match read {
-            // The first reading has told of it already.
-            Err(_) if self.replay.survey.damaged.is_some() => Ok(()),
-            other => other,
+        if let (End::Read, Some(program)) = (&end, &program) {
+            program.leash().note_read();
         }
+        self.hand_over();
+        // Workers wait neither for the end of a program nor for what it says.
+        drop((self.outlets, loading));
+        let is_known = self.replay.survey.damaged.is_some();
+        let (is_whole, unread) = match (end, program) {
+            (End::Read, None) | (End::Enough, _) => (true, None),
+            (End::Untaken, _) => (false, None),
+            (End::Read, Some(program)) => match program.end(trace.tally()) {
+                Ok(LiveEnd::Whole) => (true, None),
+                Ok(LiveEnd::Damaged(reason)) => (is_known, Some(reason).filter(|_| !is_known)),
+                Ok(LiveEnd::Stopped) => (false, None),
+                Err(reason) => (false, Some(reason)),
+            },
+            (End::Damage(error), Some(program)) => (false, Some(program.unread(&error))),
+            // The first reading has told of it already.
+            (End::Damage(error), None) => (is_known, Some(error.to_string()).filter(|_| !is_known)),
+        };
+        told.queries = is_whole.then_some(queries);
+        SecondReading { unread, ..told }
     }
 
     /// Gives a query to its worker; `false` when that takes no more.
@@ -182,7 +272,6 @@ mod tests {
     use crate::population::Server;
     use std::collections::BTreeMap;
     use std::net::{Ipv4Addr, SocketAddr};
-    use std::time::{Duration, Instant};
     use wire::Name;
     use wire::builder::MessageBuilder;
     use wire::number::Rtype;
@@ -208,8 +297,14 @@ mod tests {
         writer.finish().unwrap();
         let server = Server { address: Ipv4Addr::LOCALHOST.into(), port: Some(53) };
         let (servers, sources) = (vec![server], Some(Sources::Sockets));
-        let route =
-            Route { servers, ports: BTreeMap::<Transport, u16>::new(), sources, open_files_max: 1_024, rules: None };
+        let route = Route {
+            servers,
+            ports: BTreeMap::<Transport, u16>::new(),
+            sources,
+            open_files_max: 1_024,
+            rules: None,
+            live: None,
+        };
         let manner = Manner { is_dependent, ..Manner::default() };
         Replay::new(&path, ::trace::Options::default(), Selection::default(), manner, &route).unwrap()
     }
@@ -245,7 +340,7 @@ mod tests {
                 }
             }
             drop(feeds);
-            assert_eq!(reading.finish(), None);
+            assert_eq!(reading.finish().unread, None);
             for taken in &taken {
                 assert!(taken.is_sorted_by_key(|(number, _)| *number), "{worker_count}");
             }
@@ -268,7 +363,7 @@ mod tests {
         }
         take(&mut feed, &mut Vec::new());
         drop(feed);
-        assert_eq!(reading.finish(), None);
+        assert_eq!(reading.finish().unread, None);
         std::fs::remove_file(replay.trace()).unwrap();
     }
 
@@ -298,7 +393,7 @@ mod tests {
             assert!(own.is_sorted() && !own.is_empty(), "{client}");
         }
         drop(feed);
-        assert_eq!(reading.finish(), None);
+        assert_eq!(reading.finish().unread, None);
         std::fs::remove_file(replay.trace()).unwrap();
     }
 }

@@ -1,15 +1,14 @@
 //! The first reading of a trace: who asks, how often, over what time.
 
 use super::ReplayError;
+use super::input::{Input, Opened};
 use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
-use ::trace::Options;
-use ::trace::mutate::Plan;
+use crate::mutation::{Leash, LiveEnd, no_lines};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
 /// Nanoseconds in a second.
@@ -61,34 +60,33 @@ impl Survey {
     ///
     /// # Errors
     /// When it cannot be read at all, has no query, or more sources than are told apart.
-    pub fn take(
-        path: &Path,
-        options: &Options,
-        selection: Selection,
-        rules: Option<&Plan>,
-    ) -> Result<Self, ReplayError> {
-        match Self::read(path, options, (selection, rules), false)? {
+    pub(super) fn take(input: &Input, selection: Selection) -> Result<Self, ReplayError> {
+        match Self::read(input, selection, false)? {
             Some(survey) => Ok(survey),
-            None => Ok(Self::read(path, options, (selection, rules), true)?.unwrap_or_default()),
+            None => Ok(Self::read(input, selection, true)?.unwrap_or_default()),
         }
     }
 
     /// Gives none for a trace that is not in order, unless it is sorted.
-    fn read(
-        path: &Path,
-        options: &Options,
-        (selection, rules): (Selection, Option<&Plan>),
-        is_sorting: bool,
-    ) -> Result<Option<Self>, ReplayError> {
-        let trace = ::trace::open(path, options).map_err(|error| ReplayError::Trace(path.to_owned(), error))?;
-        let mut trace = Ordered::new(trace, is_sorting);
-        let mut picker = Picker::new(selection).after(rules).map_err(ReplayError::Rules)?;
+    fn read(input: &Input, selection: Selection, is_sorting: bool) -> Result<Option<Self>, ReplayError> {
+        let mut picker = Picker::new(selection).after(input.rules_left()).map_err(ReplayError::Rules)?;
+        let Opened { reader, mut program } = input.open(Leash::default())?;
+        let mut trace = Ordered::new(reader, is_sorting);
         let (mut survey, mut sources) = (Self::default(), HashMap::new());
-        loop {
+        while !picker.is_done() {
             match trace.next() {
-                Ok(None) => break,
-                // What came before it stands.
+                Ok(None) => {
+                    if let Some(program) = program.take() {
+                        let end = program.end(trace.tally()).map_err(ReplayError::Program)?;
+                        survey.damaged = if let LiveEnd::Damaged(reason) = end { Some(reason) } else { None };
+                    }
+                    break;
+                }
                 Err(error) => {
+                    if let Some(program) = &program {
+                        return Err(ReplayError::Program(program.unread(&error)));
+                    }
+                    // What came before it stands.
                     survey.damaged = Some(error.to_string());
                     break;
                 }
@@ -106,7 +104,11 @@ impl Survey {
                 return Ok(None);
             }
         }
+        if let (Some(program), Some(reason)) = (program, no_lines(trace.tally())) {
+            return Err(ReplayError::Program(program.unread(&reason)));
+        }
         if survey.queries == 0 {
+            let path = input.path();
             return Err(match survey.damaged {
                 Some(reason) => ReplayError::Unreadable(path.to_owned(), reason),
                 None => ReplayError::NoQuery(path.to_owned()),
@@ -115,7 +117,7 @@ impl Survey {
         survey.source_count = sources.len();
         (survey.responses, survey.too_long) = (picker.responses, picker.too_long);
         (survey.backwards, survey.jumps) = (picker.timeline.backwards, picker.timeline.jumps);
-        (survey.lost, survey.is_sorted) = (trace.lost(), is_sorting);
+        (survey.lost, survey.is_sorted) = (trace.tally().lost(), is_sorting);
         Ok(Some(survey))
     }
 

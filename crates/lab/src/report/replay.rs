@@ -3,7 +3,7 @@
 use super::merge::bound;
 use crate::engine::{Outcome, Pace, Plan};
 use crate::measure::Quantiles;
-use crate::replay::{Late, Pacing, Replay, Survey};
+use crate::replay::{Late, Pacing, Replay, SecondReading, Survey};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
@@ -91,6 +91,11 @@ pub struct ReplayOf {
     /// Why the trace could not be read to its end, if so; what came before was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
+    /// Queries that the trace had when it was read the second time, where that is another number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries_again: Option<u64>,
+    /// Those of them whose client was not there the first time; they were not sent.
+    pub newcomers: u64,
     /// How often a worker had nothing to send because the trace had not been read that far.
     pub dry: u64,
     /// How often queries that waited for their turn left no room for others.
@@ -109,7 +114,7 @@ impl ReplayFigures {
             interval_error_us: is_timed.then(|| Quantiles::of(&pacing.interval_error)),
             rate_error: is_timed.then(|| rate_error(replay, &pacing)).flatten(),
             second_rate_error: is_timed.then(|| second_rate_error(replay, outcome)),
-            replay: ReplayOf::new(replay, &pacing),
+            replay: ReplayOf::new(replay, &outcome.second_reading, &pacing),
         })
     }
 
@@ -191,6 +196,8 @@ impl ReplayOf {
             jumps: self.jumps + other.jumps,
             lost: self.lost + other.lost,
             damaged: self.damaged.or(other.damaged),
+            queries_again: self.queries_again.or(other.queries_again),
+            newcomers: self.newcomers + other.newcomers,
             dry: self.dry + other.dry,
             crowded: self.crowded + other.crowded,
             ..self
@@ -207,7 +214,7 @@ impl ReplayOf {
         self.damaged.clone_from(&survey.damaged);
     }
 
-    fn new(replay: &Replay, pacing: &Pacing) -> Self {
+    fn new(replay: &Replay, again: &SecondReading, pacing: &Pacing) -> Self {
         let (survey, manner, us) = (replay.survey(), replay.manner(), 1e6);
         Self {
             trace: replay.trace().display().to_string(),
@@ -233,6 +240,8 @@ impl ReplayOf {
             jumps: survey.jumps,
             lost: survey.lost,
             damaged: survey.damaged.clone(),
+            queries_again: again.queries.filter(|&queries| queries != survey.queries),
+            newcomers: again.newcomers,
             dry: pacing.dry,
             crowded: pacing.crowded,
         }
@@ -245,6 +254,7 @@ impl ReplayOf {
             (self.too_long, "queries too long to be sent"),
             (self.backwards, "messages far behind later ones"),
             (self.jumps, "times that made no sense"),
+            (self.newcomers, "queries of clients that the first reading did not meet, not sent"),
             (self.lost, "records that something is missing for"),
         ];
         let counted = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));

@@ -4,7 +4,7 @@
 use crate::engine::{Outcome, Pace, Plan, Tail, Transport, port_range};
 use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::Second;
-use crate::replay::{Pacing, Sources};
+use crate::replay::{Pacing, SecondReading, Sources};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,13 +184,23 @@ fn trace_reasons(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let Pace::Traced(replay) = &plan.pace else { return Vec::new() };
     let damaged = replay.survey().damaged.as_ref();
     let damaged = damaged.map(|reason| format!("the trace is damaged ({reason}): what came before it was sent"));
-    let unread = outcome.unread.as_ref().map(|reason| format!("the trace could not be read again: {reason}"));
+    let SecondReading { unread, queries, newcomers } = &outcome.second_reading;
+    let planned = replay.survey().queries;
+    let differs = queries.filter(|&queries| queries != planned).map(|queries| {
+        format!("the second time that the trace was read it had {queries} queries, the first time {planned}")
+    });
+    let newcomers = (*newcomers > 0).then(|| {
+        format!(
+            "{newcomers} queries were of clients that were not there the first time that the trace was read: not sent"
+        )
+    });
+    let unread = unread.as_ref().map(|reason| format!("the trace could not be read again: {reason}"));
     let pacings = || outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref());
     let stopped = pacings().filter_map(|pacing| pacing.stopped).min().map(|(planned, late)| {
         let (planned, late) = (planned.as_secs_f64(), super::duration(late));
         format!("it was stopped: the query of {planned:.6} s was {late} late")
     });
-    [damaged, unread, stopped].into_iter().flatten().collect()
+    [damaged, unread, differs, newcomers, stopped].into_iter().flatten().collect()
 }
 
 /// What a replay waited for beside the server.

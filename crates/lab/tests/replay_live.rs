@@ -1,0 +1,218 @@
+//! `catlab replay --live`: a program that changes a trace while it is sent, judged by what arrives, by what is said when
+//! it fails, and by what it leaves behind.
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "support/far_end.rs"]
+mod far_end;
+#[expect(dead_code, reason = "it is shared with tests that use more of it")]
+mod support;
+
+use far_end::FarEnd;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::Folder;
+use trace::{Format, Message, Writer};
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
+
+/// Programs that hang are ended at once; a run takes less than this.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A trace of so many queries, a tenth of a millisecond apart, of twenty sources below 10.0.0.0.
+fn trace(folder: &Folder, count: u64) -> PathBuf {
+    let path = folder.path().join("trace.pcap");
+    let mut writer = Writer::create(&path, Format::Capture).unwrap();
+    for number in 0..count {
+        let qname: Name = format!("q{number}.example").parse().unwrap();
+        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, (number % 20) as u8), 4_711));
+        let destination = SocketAddr::from(([192, 0, 2, 1], 53));
+        let (at_ns, transport) = (1_700_000_000_000_000_000 + 100_000 * number, trace::Transport::Udp);
+        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+/// A replay of it through a program.
+struct Ran {
+    code: i32,
+    /// What it told.
+    text: String,
+    summary: serde_json::Value,
+    /// All that reached the server, but for IDs.
+    arrived: Vec<Vec<u8>>,
+}
+
+fn command(folder: &Folder, trace: &Path, server: SocketAddr, program: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.env_remove("CATLAB_ALLOW").env("TMPDIR", folder.path()).arg("replay").arg(trace);
+    command.args(["--quiet", "--lag-limit", "10s", "--server", &server.to_string(), "--through", program]).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Lets it come to its end, which has to be soon.
+fn end_of(mut command: Command) -> Output {
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > SOON {
+            child.kill().unwrap();
+            // What holds it up may hold its output too.
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn ran(folder: &Folder, trace: &Path, program: &str, more: &[&str]) -> Ran {
+    let (far_end, out) = (FarEnd::start(Duration::ZERO), folder.path().join("run"));
+    let mut command = command(folder, trace, far_end.address, program, more);
+    command.arg("--out").arg(&out);
+    let output = end_of(command);
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    let summary = std::fs::read(out.join("summary.json")).ok();
+    let summary = summary.map_or(serde_json::Value::Null, |summary| serde_json::from_slice(&summary).unwrap());
+    let _gone = std::fs::remove_dir_all(&out);
+    let mut arrived: Vec<_> = far_end.end().into_iter().map(|arrival| arrival.octets[2..].to_vec()).collect();
+    arrived.sort_unstable();
+    Ran { code: output.status.code().unwrap_or(-1), text, summary, arrived }
+}
+
+/// A program that does one thing the first time that it is run in a folder, and another one then.
+fn first_and_then(folder: &Folder, first: &str, then: &str) -> String {
+    let _gone = std::fs::remove_file(folder.path().join("been"));
+    format!("if [ -e \"$TMPDIR/been\" ]; then {then}; else touch \"$TMPDIR/been\"; {first}; fi")
+}
+
+/// How many processes have this word in their command line.
+fn count_with(word: &str) -> usize {
+    let folders = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let lines = folders.filter_map(|folder| std::fs::read(folder.join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+/// Nobody has this word any more; who was killed may take a moment to be gone.
+fn assert_gone(word: &str) {
+    let start = Instant::now();
+    while count_with(word) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(5), "{word} is still there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_same_arrives_as_from_a_program_that_ran_before() {
+    let folder = Folder::new("live-same");
+    let trace = trace(&folder, 6_000);
+    let rules = folder.path().join("rules.toml");
+    // Whoever does it twice has another name.
+    std::fs::write(&rules, "[[rule]]\nname = \"x.{name}\"\n").unwrap();
+    let rules = ["--rules", rules.to_str().unwrap()];
+    let program = "awk 'NR % 3 { sub(/ IN A /, \" IN AAAA \"); $15 = \"-\"; print }'";
+    let before = ran(&folder, &trace, program, &rules);
+    let live = ran(&folder, &trace, program, &[&rules[..], &["--live"]].concat());
+    assert_eq!((before.code, live.code), (0, 0), "{} {}", before.text, live.text);
+    assert_eq!(live.arrived.len(), 4_000);
+    assert!(live.arrived == before.arrived, "{:?} {:?}", before.arrived[0], live.arrived[0]);
+    assert_eq!((&live.summary["replay"]["newcomers"], &live.summary["replay"]["queries"]), (&0.into(), &4_000.into()));
+    // Out of order, which takes a third run of it.
+    let live = ran(&folder, &trace, "sort -k 7,7nr", &["--live"]);
+    assert_eq!((live.code, live.arrived.len()), (0, 6_000), "{}", live.text);
+    assert_eq!(live.summary["replay"]["sorted"], true, "{}", live.text);
+}
+
+#[test]
+fn a_program_that_fails_the_first_time_sends_nothing() {
+    let folder = Folder::new("live-first");
+    let trace = trace(&folder, 500);
+    for (program, words) in [
+        ("head -n 3; exit 7", "exit status: 7; nothing was sent"),
+        ("cat; echo nonsense", "no line: 1 a line that cannot be read; nothing was sent"),
+        ("false", "exit status: 1; nothing was sent"),
+        ("kill -SEGV $$", "signal: 11"),
+        ("cat >/dev/null", "no query"),
+    ] {
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, program, &["--live"]);
+        assert!(code == 2 && text.contains(words) && arrived.is_empty(), "{program}: {code} {text}");
+    }
+    let Ran { code, text, .. } =
+        ran(&folder, &trace, "cat", &["--live", "--nats", "nats://127.0.0.1:1", "--agents", "2"]);
+    assert!(code == 2 && text.contains("--live does not go with --nats"), "{text}");
+}
+
+#[test]
+fn a_program_that_fails_the_second_time_makes_the_run_invalid() {
+    let folder = Folder::new("live-second");
+    let trace = trace(&folder, 500);
+    for (then, sent, words) in [
+        ("head -n 100; exit 7", 100, "exit status: 7"),
+        ("cat; exit 7", 500, "exit status: 7"),
+        ("cat; echo nonsense", 500, "it wrote what is no line: 1 a line that cannot be read"),
+        ("false", 0, "exit status: 1"),
+    ] {
+        let program = first_and_then(&folder, "cat", then);
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--live"]);
+        assert!(code == 1 && arrived.len() == sent, "{then}: {code} {} {text}", arrived.len());
+        assert!(text.contains(words) && text.contains(&format!("--through {program}")), "{then}: {text}");
+    }
+}
+
+#[test]
+fn what_a_program_writes_the_second_time_alone_is_told() {
+    let folder = Folder::new("live-other");
+    let trace = trace(&folder, 500);
+    // A twentieth of the queries have another client.
+    let program = first_and_then(&folder, "cat", "sed 's/ 10\\.0\\.0\\.7 / 10.9.9.9 /'");
+    let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--live"]);
+    assert_eq!((code, arrived.len(), &summary["replay"]["newcomers"]), (1, 475, &25.into()), "{text}");
+    assert!(text.contains("25 queries were of clients that were not there the first time"), "{text}");
+    for (then, count) in [("awk 'NR % 2'", 250), ("awk '{ print; print }'", 1_000)] {
+        let program = first_and_then(&folder, "cat", then);
+        let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--live"]);
+        assert_eq!((code, arrived.len(), &summary["replay"]["queries_again"]), (1, count, &count.into()), "{text}");
+        assert!(text.contains(&format!("it had {count} queries, the first time 500")), "{text}");
+    }
+}
+
+#[test]
+fn a_program_of_which_no_more_is_wanted_ends_with_all_that_it_started() {
+    let folder = Folder::new("live-limit");
+    let trace = trace(&folder, 20_000);
+    let (long, other) = (format!("9{}1", std::process::id()), format!("9{}2", std::process::id()));
+    // It neither ends, nor reads on, nor closes its pipes; the others write for ever.
+    for program in [
+        format!("head -n 50; sleep {long}"),
+        format!("exec 3<&0; cat <&3 & sleep {long}"),
+        format!("sed p; yes nonsense-{long}"),
+    ] {
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--live", "--limit", "50"]);
+        assert_eq!((code, arrived.len()), (0, 50), "{program}: {text}");
+        assert_gone(&long);
+    }
+    // The user stops a run that a program holds up.
+    let program = first_and_then(&folder, "cat", &format!("head -n 50; sleep {other}"));
+    let far_end = FarEnd::start(Duration::ZERO);
+    let child = command(&folder, &trace, far_end.address, &program, &["--live"]).spawn().unwrap();
+    let start = Instant::now();
+    let hangs = |line: &str| line.starts_with("sleep");
+    let is_there = || {
+        let folders = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        let mut lines = folders.filter_map(|folder| std::fs::read_to_string(folder.join("cmdline")).ok());
+        lines.any(|line| hangs(&line) && line.contains(&other))
+    };
+    while !is_there() {
+        assert!(start.elapsed() < SOON, "it is not run a second time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(start.elapsed() < SOON && !text.contains("--through"), "{text}");
+    assert_gone(&other);
+    far_end.end();
+}
