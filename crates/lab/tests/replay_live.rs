@@ -1,5 +1,5 @@
-//! `catlab replay --live`: a program that changes a trace while it is sent, judged by what arrives, by what is said when
-//! it fails, and by what it leaves behind.
+//! `catlab replay --live`: a program that changes a trace while it is sent, judged by what arrives, by what is said
+//! when it fails, and by what it leaves behind.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 #[path = "support/far_end.rs"]
 mod far_end;
