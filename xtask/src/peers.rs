@@ -41,6 +41,12 @@ const DNSPYTHON: &str = "dnspython==2.9.2";
 const CERTBOT: &[&str] = &["certbot==5.8.0", "certbot-dns-rfc2136==5.8.0"];
 /// An ACME server for tests, from the Go module proxy.
 const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
+/// Another client of ACME, from the Go module proxy.
+const LEGO: &str = "github.com/go-acme/lego/v5";
+const LEGO_VERSION: &str = "v5.4.1";
+/// What takes the place of its list of providers, and where that is.
+const LEGO_PROVIDER: &str = "crates/server/tests/it/clients/lego/one_provider.go";
+const LEGO_PROVIDERS: &str = "providers/dns/zz_gen_dns_providers.go";
 /// The parts of external-dns that write to DNS, from the Go module proxy: all of it takes modules that the proxy does
 /// not hand out.
 const EXTERNAL_DNS: &str = "crates/server/tests/it/clients/external_dns";
@@ -105,6 +111,14 @@ const FETCHED: &[Fetched] = &[
         is_heavy: true,
     },
     Fetched {
+        variable: "CATAMARAN_LEGO",
+        path: "lego",
+        check: &["--version"],
+        install: lego,
+        by_hand: "go install github.com/go-acme/lego/v5@v5.4.1",
+        is_heavy: true,
+    },
+    Fetched {
         variable: "CATAMARAN_EXTERNAL_DNS",
         path: "external-dns-rfc2136",
         check: &[],
@@ -123,6 +137,32 @@ const FETCHED: &[Fetched] = &[
 fn go_install(module: &str) -> Result<(), String> {
     let mut go = command("go", &["install", module]);
     go.env("GOBIN", folder()).env("GOTOOLCHAIN", "local");
+    run(go)
+}
+
+/// Builds lego with one provider: a copy of its module, in which the list of all of them is another.
+fn lego() -> Result<(), String> {
+    let place = folder().join("lego-source");
+    let module = place.join("module");
+    let said = |error: std::io::Error| format!("{}: {error}", place.display());
+    if place.exists() {
+        std::fs::remove_dir_all(&place).map_err(said)?;
+    }
+    std::fs::create_dir_all(&place).map_err(said)?;
+    let own = format!(
+        "module lego-with-one-provider\n\ngo 1.26.0\n\nrequire {LEGO} {LEGO_VERSION}\n\nreplace {LEGO} => ./module\n"
+    );
+    let mut download = command("go", &["mod", "download", "-json", &format!("{LEGO}@{LEGO_VERSION}")]);
+    let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(said)?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folder_of = told.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
+    let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {told}"))?;
+    run(command("cp", &["-r", "--no-preserve=mode", source, &module.display().to_string()]))?;
+    std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(said)?;
+    std::fs::write(place.join("go.mod"), own).map_err(said)?;
+    let mut go = command("go", &["build", "-mod=mod", "-o"]);
+    go.arg(folder().join("lego")).arg(LEGO);
+    go.current_dir(&place).env("GOTOOLCHAIN", "local");
     run(go)
 }
 

@@ -23,7 +23,7 @@ const VISITOR: &str = "visitor.test.";
 /// A kind of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Names of the zone change, one update each.
+    /// Names of the zone change, some in each update.
     Updates,
     /// A zone as large as the other is added and removed, again and again; the log that it makes leads to checkpoints.
     Load,
@@ -84,13 +84,14 @@ pub(crate) fn disturb(
 /// Names drawn from all of the zone's, spread evenly over the turn.
 fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64, String> {
     let out: PathBuf = options.folder.join("updates");
-    let rate = options.changes as f64 / options.rounds as f64 / seconds as f64;
+    let rate = options.changes as f64 / options.names_each as f64 / options.rounds as f64 / seconds as f64;
     // Before the generator, which is never idle: behind it they would come a few times a second, hundreds at once. What
     // it takes from the generator shows in the send lag.
     let mut command = with_nice(-10, &pinned(options.writer_core, &options.catlab));
     command.args(["load", "--quiet", "--workers", "1", "--transport", "tcp", "--server", &own.dns().to_string()]);
     command.arg("--tsig").arg(own.cluster().join("update.key"));
     command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);
+    command.args(["--names-each", &options.names_each.to_string()]);
     command.args(["--seed", &(round + 1).to_string(), "--rate", &format!("{rate:.0}")]);
     command.args(["--duration", &format!("{seconds}s"), "--connections", &WRITERS.to_string(), "--lag-limit", "10s"]);
     command.arg("--out").arg(&out).stdout(Stdio::null());
@@ -103,7 +104,7 @@ fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64
     if late_us > LATE_US_MAX {
         return Err(format!("updates were not spread evenly: one in a hundred was sent {late_us:.0} us late"));
     }
-    Ok(run.figures().rcodes.get("NOERROR").copied().unwrap_or(0))
+    Ok(run.figures().rcodes.get("NOERROR").copied().unwrap_or(0) * options.names_each)
 }
 
 /// Again and again until the turn is over; gives how often.

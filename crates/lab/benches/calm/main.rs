@@ -33,7 +33,8 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
-                       [--changes N] [--server-cores N,..] [--tool-core N] [--writer-core N] [--write DOCUMENT]
+                       [--changes N] [--names-each N] [--server-cores N,..] [--tool-core N] [--writer-core N]
+                       [--write DOCUMENT]
 
   --rounds N        turns of each side, still and disturbed by turns (5)
   --queries N       queries of each side, over all of its turns (5000000)
@@ -41,6 +42,7 @@ cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,lo
   --sides LIST      not all of updates, load (zones come and go, checkpoints are written), transfer (AXFR)
   --names N         how many names the zone has, and each that comes and goes (1000000)
   --changes N       names that change while a side is disturbed by updates (100000)
+  --names-each N    names in each of these updates (10)
   --server-cores L  those of the server; all but the others' otherwise
   --tool-core N     that of the generator (0)
   --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
@@ -57,6 +59,7 @@ pub(crate) struct Options {
     sides: Vec<Kind>,
     names: u64,
     changes: u64,
+    names_each: u64,
     server_cores: Vec<usize>,
     tool_core: usize,
     writer_core: usize,
@@ -77,6 +80,7 @@ impl Options {
             sides: Kind::ALL.into(),
             names: 1_000_000,
             changes: 100_000,
+            names_each: 10,
             server_cores: Vec::new(),
             tool_core: 0,
             writer_core: if cores >= 4 { cores - 1 } else { 0 },
@@ -92,6 +96,7 @@ impl Options {
                 "--sides" => options.sides = given.value.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 "--names" => options.names = given.number()?.clamp(1_000, 10_000_000),
                 "--changes" => options.changes = given.number()?.max(1),
+                "--names-each" => options.names_each = given.number()?.clamp(1, 50),
                 "--server-cores" => {
                     server_cores = Some(given.numbers()?.into_iter().map(|core| core as usize).collect::<Vec<_>>());
                 }

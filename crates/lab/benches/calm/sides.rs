@@ -157,7 +157,9 @@ fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
 /// What one kind of disturbance did to latency.
 fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &Side) -> Result<Vec<Row>, String> {
     let done = match kind {
-        Kind::Updates => format!("{} updates acknowledged", thousands(disturbed.done as f64)),
+        Kind::Updates => {
+            format!("{} names changed, {} in each update", thousands(disturbed.done as f64), options.names_each)
+        }
         Kind::Load => format!(
             "{} zones of {} names added and removed, {:.0} checkpoints written",
             disturbed.done,

@@ -39,6 +39,10 @@ pub(crate) struct Asking {
     /// Draw UPDATEs of this zone: each gives the drawn name (A, AAAA or TXT) another value.
     #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "name")]
     update_zone: Option<Name>,
+    /// So many names in each drawn UPDATE.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "update_zone")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    names_each: u16,
     /// Sign each message (RFC 8945): a key file, or NAME:SECRET, with ALGORITHM: before it or not.
     #[arg(long, value_name = "KEY")]
     tsig: Option<String>,
@@ -102,7 +106,8 @@ impl Asking {
         } else if let Some(path) = &self.updates {
             Workload::listed(Arc::new(workload::read_updates(path)?))
         } else if let Some(apex) = &self.update_zone {
-            Workload::updates(Updates::new(apex.clone(), self.generator(Extras::default())?)?)
+            let questions = self.generator(Extras::default())?;
+            Workload::updates(Updates::new(apex.clone(), questions, self.names_each)?)
         } else if let Some(population) = population {
             let drawn = population.generator(self.extras(), self.seed)?;
             Workload::generated(drawn.ok_or("the population has no [queries]; add it, or name a file with --queries")?)

@@ -36,6 +36,7 @@ const LOAD: &[&str] = &[
     "dialect",
     "name",
     "names",
+    "names-each",
     "popularity",
     "types",
     "nxdomain",

@@ -99,7 +99,7 @@ pub struct Replay {
     trace: PathBuf,
     /// What a program made of the trace, which is read in its place: kept as long as it may be read.
     _spool: Option<Arc<Spool>>,
-    input: Input,
+    input: Arc<Input>,
     selection: Selection,
     manner: Manner,
     survey: Arc<Survey>,
@@ -123,7 +123,7 @@ impl Replay {
         if trace.as_os_str() == "-" {
             return Err(ReplayError::Pipe);
         }
-        let input = Input::new(trace, reading, route.rules.clone(), route.live.clone());
+        let input = Arc::new(Input::new(trace, reading, route.rules.clone(), route.live.clone()));
         let survey = Survey::take(&input, selection)?;
         if !manner.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));

@@ -9,30 +9,42 @@ use wire::number::Rtype;
 /// Seconds that drawn records may be kept.
 const TTL_S: u32 = 60;
 
+/// Octets of two records of a name beside their owners: the fixed parts, and the longest value.
+const NAME_BESIDES_OCTETS: usize = 2 * 10 + 21;
+/// Octets of an update beside these: header, zone, and a signature.
+const BESIDES_OCTETS: usize = 1_024;
+
 /// Turns drawn questions into updates: the RRset of the question is replaced by one record with a new value, so that
-/// each update is effective (RFC 2136 2.5.1, 2.5.2).
+/// each update is effective (RFC 2136 2.5.1, 2.5.2). An update may be of several names.
 #[derive(Clone, Debug)]
 pub struct Updates {
     apex: Name,
     questions: Generator,
+    names_each: u16,
     /// Makes each value new.
     count: u64,
     question: Vec<u8>,
 }
 
 impl Updates {
-    /// Updates of the zone `apex` for the names and types that `questions` draws.
+    /// Updates of the zone `apex` for the names and types that `questions` draws, so many of them each.
     ///
     /// # Errors
-    /// A sentence, when it draws a type other than A, AAAA and TXT, or names outside the zone.
-    pub fn new(apex: Name, questions: Generator) -> Result<Self, String> {
-        let mut updates = Self { apex, questions, count: 0, question: vec![0; QUERY_OCTETS_MAX] };
+    /// A sentence, when it draws a type other than A, AAAA and TXT, or names outside the zone, or when there is no room
+    /// for so many.
+    pub fn new(apex: Name, questions: Generator, names_each: u16) -> Result<Self, String> {
+        let mut updates = Self { apex, questions, names_each, count: 0, question: vec![0; QUERY_OCTETS_MAX] };
         if let Some(rtype) = updates.questions.rtypes().find(|&rtype| value(rtype, 0).is_none()) {
             return Err(format!("updates are drawn for A, AAAA and TXT, not for {rtype:?}"));
         }
         let (name, _) = updates.draw().ok_or("the pattern gives no name")?;
         if name.as_ref().is_at_or_below(updates.apex.as_ref()) {
-            return Ok(updates);
+            let names_max = (QUERY_OCTETS_MAX - BESIDES_OCTETS) / (2 * name.octets().len() + NAME_BESIDES_OCTETS);
+            return if usize::from(names_each) <= names_max.max(1) {
+                Ok(updates)
+            } else {
+                Err(format!("{names_each} names in an update; there is room for {names_max}"))
+            };
         }
         Err(format!("{name} is not in the zone {}; the pattern must end with the zone's name", updates.apex))
     }
@@ -46,13 +58,19 @@ impl Updates {
 
     /// Writes the next update and gives its length.
     pub(super) fn fill(&mut self, out: &mut [u8]) -> usize {
-        self.count += 1;
-        let Some((owner, rtype)) = self.draw() else { return 0 };
-        let rdata = value(rtype, self.count).unwrap_or_default();
-        let message = MessageBuilder::update(0, self.apex.as_ref())
-            .delete_rrset(owner.as_ref(), rtype)
-            .add(owner.as_ref(), rtype, TTL_S, &rdata)
-            .build();
+        let mut update = MessageBuilder::update(0, self.apex.as_ref());
+        for _ in 0..self.names_each {
+            self.count += 1;
+            let Some((owner, rtype)) = self.draw() else { return 0 };
+            let rdata = value(rtype, self.count).unwrap_or_default();
+            let longer = update.octet_count() + 2 * owner.octets().len() + NAME_BESIDES_OCTETS;
+            if longer + BESIDES_OCTETS > QUERY_OCTETS_MAX {
+                // A name that is longer than the others.
+                break;
+            }
+            update = update.delete_rrset(owner.as_ref(), rtype).add(owner.as_ref(), rtype, TTL_S, &rdata);
+        }
+        let message = update.build();
         out[..message.len()].copy_from_slice(&message);
         message.len()
     }
@@ -74,5 +92,39 @@ fn value(rtype: Rtype, count: u64) -> Option<Vec<u8>> {
             Some([&[text.len() as u8], text.as_bytes()].concat())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Extras, NameDistribution, Popularity};
+    use std::collections::BTreeSet;
+    use wire::parse::{Message, Section};
+
+    fn updates(names_each: u16) -> Result<Updates, String> {
+        let (pattern, popularity) = ("q{n}.example.".to_owned(), Popularity::Uniform);
+        let names = NameDistribution { pattern, count: 1_000, popularity, nxdomain_share: 0.0 };
+        let questions = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 7).unwrap();
+        Updates::new("example.".parse().unwrap(), questions, names_each)
+    }
+
+    #[test]
+    fn an_update_gives_each_of_its_names_a_new_value() {
+        let (mut updates, mut out, mut values) = (updates(10).unwrap(), vec![0; QUERY_OCTETS_MAX], BTreeSet::new());
+        for _ in 0..20 {
+            let octets = updates.fill(&mut out);
+            let message = Message::parse(&out[..octets]).unwrap();
+            let records: Vec<_> = message.records(Section::Authority).map(Result::unwrap).collect();
+            assert_eq!(records.len(), 20);
+            values.extend(records.iter().skip(1).step_by(2).map(|record| record.rdata().to_vec()));
+        }
+        assert_eq!(values.len(), 200);
+    }
+
+    #[test]
+    fn more_names_than_there_is_room_for_are_refused() {
+        assert!(updates(30).is_ok());
+        assert!(updates(500).unwrap_err().contains("there is room for"));
     }
 }

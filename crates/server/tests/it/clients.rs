@@ -27,12 +27,21 @@ fn answer(cluster: &Cluster, id: u64, owner: &str, rtype: &str) -> Vec<String> {
 /// Waits until each of these nodes has a record of this name and type.
 fn wait_until_there(cluster: &Cluster, ids: impl IntoIterator<Item = u64>, owner: &str, rtype: &str) {
     for id in ids {
-        wait_for(&format!("{owner} {rtype} on node {id}"), || {
-            let said = answer(cluster, id, owner, rtype);
-            // An error of dig's begins so, on its standard output.
-            (!said.is_empty() && !said[0].starts_with(";")).then_some(())
-        });
+        wait_for(&format!("{owner} {rtype} on node {id}"), || is_there(cluster, id, owner, rtype).then_some(()));
     }
+}
+
+fn is_there(cluster: &Cluster, id: u64, owner: &str, rtype: &str) -> bool {
+    let said = answer(cluster, id, owner, rtype);
+    // An error of dig's begins so, on its standard output.
+    !said.is_empty() && !said[0].starts_with(';')
+}
+
+/// Waits until one of these names is on all of these nodes; gives which.
+fn wait_until_one_is_there(cluster: &Cluster, ids: &[u64], owners: &[String], rtype: &str) -> usize {
+    wait_for(&format!("one of {owners:?}"), || {
+        owners.iter().position(|owner| ids.iter().all(|&id| is_there(cluster, id, owner, rtype)))
+    })
 }
 
 /// Waits until all nodes say that there is none.

@@ -1,3 +1,5 @@
+//! What comes of answers of a resolver beside those of servers.
+
 use super::*;
 use wire::builder::MessageBuilder;
 use wire::number::Class;

@@ -1,6 +1,7 @@
-//! A certificate by ACME's DNS challenge: certbot with its `dns-rfc2136` writes the record that Pebble looks for.
+//! A certificate by ACME's DNS challenge: certbot with its `dns-rfc2136`, or lego with its `dnsupdate`, writes the
+//! record that Pebble looks for.
 
-use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_there};
+use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_one_is_there, wait_until_there};
 use crate::support::cluster::{Cluster, Scratch, free_ports};
 use crate::support::nodes::cluster_of_nodes;
 use crate::support::tools::{TsigWords, has, is_full};
@@ -60,49 +61,108 @@ fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port:
     command
 }
 
+fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Command {
+    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let server = cluster.dns(node).to_string();
+    let mut command = Command::new(program);
+    command.env("DNSUPDATE_NAMESERVER", &server).env("DNSUPDATE_TSIG_ALGORITHM", format!("{algorithm}."));
+    command.env("DNSUPDATE_TSIG_KEY", name.trim_end_matches('.')).env("DNSUPDATE_TSIG_SECRET", secret);
+    // From one name to the next, in seconds.
+    command.env("DNSUPDATE_SEQUENCE_INTERVAL", "1");
+    command.args(["run", "--accept-tos", "--email", "lego@example.test", "--tls-skip-verify"]);
+    command.args(["--server", &format!("https://127.0.0.1:{port}/dir"), "--dns", "dnsupdate"]);
+    // Where it looks for the zone; and so long it waits with a record in place.
+    command.args(["--dns.resolvers", &server, "--dns.propagation.wait", "5s", "--path"]);
+    command.arg(scratch.path().join("lego"));
+    command
+}
+
 /// As certbot wants its file of secrets.
 fn private(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
+/// A client of ACME.
+struct Client {
+    name: &'static str,
+    /// The variable that says where it is.
+    variable: &'static str,
+    command: fn(&str, &Cluster, u64, &Scratch, u16) -> Command,
+    /// What it says when it has its certificate.
+    success: &'static str,
+    /// Where that is, for a name.
+    certificate: fn(&str) -> String,
+}
+
+const CERTBOT: Client = Client {
+    name: "certbot",
+    variable: "CATAMARAN_CERTBOT",
+    command: certbot,
+    success: "Successfully received certificate",
+    certificate: |name| format!("certbot-config/live/{name}/fullchain.pem"),
+};
+
+const LEGO: Client = Client {
+    name: "lego",
+    variable: "CATAMARAN_LEGO",
+    command: lego,
+    success: "Server responded with a certificate",
+    certificate: |name| format!("lego/certificates/{name}.crt"),
+};
+
+impl Client {
+    fn gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader(&self) {
+        if !is_full(self.name) || !has("dig") {
+            return;
+        }
+        let (Some(client_program), Some(pebble_program)) = (program(self.variable), program("CATAMARAN_PEBBLE")) else {
+            return;
+        };
+        let folder = format!("acme-{}", self.name);
+        let scratch = Scratch::new(&folder);
+        let (cluster, mut nodes) = cluster_of_nodes(&folder);
+        for round in 1..=4_u64 {
+            // Through each node; then through one that survives, and the leader dies while the client waits.
+            let kills = round == 4;
+            let through = if kills { super::others(cluster.ids(), nodes.leader(&cluster))[0] } else { round };
+            let port = free_ports(4);
+            let pebble = pebble(&pebble_program, &cluster, through, &scratch, port);
+            pebble.wait_for_word("ACME directory available");
+            let names = [format!("www{round}.example.test"), format!("mail{round}.example.test")];
+            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port);
+            for name in &names {
+                command.args(["-d", name]);
+            }
+            let mut client = Daemon::start(self.name, &mut command, scratch.path());
+            let owners = names.each_ref().map(|name| format!("_acme-challenge.{name}."));
+            // One client writes both at once, another one after the other, in an order of its own.
+            let all: Vec<u64> = cluster.ids().collect();
+            let first = wait_until_one_is_there(&cluster, &all, &owners, "TXT");
+            let second = &owners[1 - first];
+            if kills {
+                let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
+                wait_until_there(&cluster, survivors, second, "TXT");
+                nodes.start(&cluster, leader);
+            }
+            wait_until_there(&cluster, cluster.ids(), second, "TXT");
+            let code = client.child.wait().unwrap().code();
+            assert_eq!(code, Some(0), "round {round}: {}", client.said());
+            assert!(client.said().contains(self.success), "{}", client.said());
+            owners.iter().for_each(|owner| wait_until_gone(&cluster, owner, "TXT"));
+            let certificate = scratch.path().join((self.certificate)(&names[0]));
+            assert!(certificate.exists(), "{}", certificate.display());
+        }
+        cluster.settle();
+    }
+}
+
 #[test]
 fn certbot_gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader() {
-    if !is_full("certbot") || !has("dig") {
-        return;
-    }
-    let (Some(certbot_program), Some(pebble_program)) = (program("CATAMARAN_CERTBOT"), program("CATAMARAN_PEBBLE"))
-    else {
-        return;
-    };
-    let scratch = Scratch::new("acme");
-    let (cluster, mut nodes) = cluster_of_nodes("acme");
-    for round in 1..=4_u64 {
-        // Through each node; then through one that survives, and the leader dies while certbot waits.
-        let kills = round == 4;
-        let through = if kills { super::others(cluster.ids(), nodes.leader(&cluster))[0] } else { round };
-        let port = free_ports(4);
-        let pebble = pebble(&pebble_program, &cluster, through, &scratch, port);
-        pebble.wait_for_word("ACME directory available");
-        let names = [format!("www{round}.example.test"), format!("mail{round}.example.test")];
-        let mut command = certbot(&certbot_program, &cluster, through, &scratch, port);
-        for name in &names {
-            command.args(["-d", name]);
-        }
-        let mut client = Daemon::start("certbot", &mut command, scratch.path());
-        let owners = names.map(|name| format!("_acme-challenge.{name}."));
-        wait_until_there(&cluster, cluster.ids(), &owners[0], "TXT");
-        if kills {
-            let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
-            wait_until_there(&cluster, survivors, &owners[1], "TXT");
-            nodes.start(&cluster, leader);
-        }
-        wait_until_there(&cluster, cluster.ids(), &owners[1], "TXT");
-        let code = client.child.wait().unwrap().code();
-        assert_eq!(code, Some(0), "round {round}: {}", client.said());
-        assert!(client.said().contains("Successfully received certificate"), "{}", client.said());
-        owners.iter().for_each(|owner| wait_until_gone(&cluster, owner, "TXT"));
-        assert!(scratch.path().join(format!("certbot-config/live/www{round}.example.test/fullchain.pem")).exists());
-    }
-    cluster.settle();
+    CERTBOT.gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader();
+}
+
+#[test]
+fn lego_gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader() {
+    LEGO.gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader();
 }
