@@ -104,14 +104,17 @@ pub struct Several {
 impl Said {
     /// Looks at a message of a server.
     pub fn add(&mut self, octets: &[u8]) {
-        match self.take(octets) {
-            Ok(()) | Err("queries") => {}
-            Err(why) => *self.left_out.entry(why).or_default() += 1,
+        let taken = match Response::read(octets) {
+            Ok(response) => self.take(&response),
+            Err(LeftOut::Query) => Ok(()),
+            Err(why) => Err(why.meaning()),
+        };
+        if let Err(why) = taken {
+            *self.left_out.entry(why).or_default() += 1;
         }
     }
 
-    fn take(&mut self, octets: &[u8]) -> Result<(), &'static str> {
-        let response = Response::read(octets).map_err(LeftOut::meaning)?;
+    fn take(&mut self, response: &Response) -> Result<(), &'static str> {
         if matches!(response.shape, Shape::Referral(_)) {
             return Err("that refer to other servers");
         }
@@ -126,7 +129,7 @@ impl Said {
             // RFC 4035 3.1.4.1: DS is the parent's; what a server of the child denies nobody is sent to.
             return Err("of a zone about its own DS, which the zone above has");
         }
-        let outcome = Outcome::of_server(&response, soa);
+        let outcome = Outcome::of_server(response, soa);
         let size = outcome.octets();
         let question = Question { name: response.qname.clone(), rtype: response.qtype };
         let ways = self.answers.get(&question);

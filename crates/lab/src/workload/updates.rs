@@ -52,8 +52,9 @@ impl Updates {
     /// Another stream of the same distribution, for worker `index`.
     #[must_use]
     pub fn fork(&self, index: u64) -> Self {
-        // Values of two workers differ in their upper bits.
-        Self { questions: self.questions.fork(index), count: index << 28, ..self.clone() }
+        // Of the 24 bits that an address has, from the uppermost down: the more workers, the fewer values each has.
+        let first = (index as u32).reverse_bits() >> 8;
+        Self { questions: self.questions.fork(index), count: first.into(), ..self.clone() }
     }
 
     /// Writes the next update and gives its length.
@@ -120,6 +121,21 @@ mod tests {
             values.extend(records.iter().skip(1).step_by(2).map(|record| record.rdata().to_vec()));
         }
         assert_eq!(values.len(), 200);
+    }
+
+    #[test]
+    fn workers_do_not_write_the_same_values() {
+        let (updates, mut out, mut values) = (updates(1).unwrap(), vec![0; QUERY_OCTETS_MAX], BTreeSet::new());
+        for index in 0..64 {
+            let mut share = updates.fork(index);
+            for _ in 0..10 {
+                let octets = share.fill(&mut out);
+                let message = Message::parse(&out[..octets]).unwrap();
+                values
+                    .extend(message.records(Section::Authority).nth(1).map(|record| record.unwrap().rdata().to_vec()));
+            }
+        }
+        assert_eq!(values.len(), 640);
     }
 
     #[test]
