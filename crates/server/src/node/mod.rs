@@ -257,7 +257,7 @@ impl Node {
             ending: Ending::new(config.id, &config.dir),
             counters: counters.replica.clone(),
             asking: Default::default(),
-            zones_changed: None,
+            zones_changed: Some(Instant::now()),
             checkpoints_written: 0,
             put_off: Default::default(),
             audited_through: None,
