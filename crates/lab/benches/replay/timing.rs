@@ -68,7 +68,7 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
     let trace = options.folder.join("trace.pcap");
     let mut rows = Vec::new();
     for shape in traces::shapes(options.seconds) {
-        traces::write(&trace, &shape.planned, traces::CLIENTS)?;
+        traces::write(&trace, &shape.planned)?;
         let mut runs = Vec::new();
         for repeat in 0..options.repeats {
             let seen = run(options, &shape)?;

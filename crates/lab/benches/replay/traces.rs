@@ -55,15 +55,15 @@ fn root(seconds: u64) -> Vec<u64> {
     planned.iter().map(|at| at - first).collect()
 }
 
-/// Writes one of so many clients as a capture; each query has its number in its name.
-pub(crate) fn write(path: &Path, planned: &[u64], clients: u64) -> Result<(), String> {
+/// Writes one as a capture; each query has its number in its name.
+pub(crate) fn write(path: &Path, planned: &[u64]) -> Result<(), String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut writer = Writer::create(path, Format::Capture).map_err(wrong)?;
     let destination = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 53), 53));
     for (number, at_ns) in (0..).zip(planned) {
         let qname: Name = format!("q{number}.example.com").parse().map_err(|error| format!("{error:?}"))?;
         let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
-        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + (number % clients) as u32);
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + (number % CLIENTS) as u32);
         let source = SocketAddr::from((source, 4_711));
         let (at_ns, transport) = (1_460_000_000_000_000_000 + at_ns, Transport::Udp);
         writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).map_err(wrong)?;
