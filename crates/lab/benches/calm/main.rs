@@ -48,7 +48,7 @@ cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,lo
   --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
   --write FILE      put the table between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// What the command line says.

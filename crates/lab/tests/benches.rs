@@ -1,0 +1,54 @@
+//! Benches measure, which no test does; how they judge, and what they tell of themselves, is tested here.
+
+#[path = "../benches/support/line.rs"]
+mod line;
+#[path = "../benches/support/table.rs"]
+#[expect(dead_code, reason = "what only benches want")]
+mod table;
+
+use std::path::Path;
+use table::{Budgets, Row, Verdict};
+
+fn row(budget: &str, verdict: Verdict) -> Row {
+    Row { what: String::new(), figure: String::new(), budget: budget.into(), verdict, note: String::new() }
+}
+
+#[test]
+fn a_budget_that_nobody_measured_is_not_met() {
+    let fine = [row(">= 1", Verdict::Met), row("", Verdict::Informs)];
+    assert!(Budgets::of(&fine).are_met());
+    // A peer that cannot do it has no budget.
+    let without = [row(">= 1", Verdict::Met), row("", Verdict::Absent)];
+    assert!(Budgets::of(&without).are_met());
+    let unmeasured = Budgets::of(&[row(">= 1", Verdict::Met), row(">= 1", Verdict::Absent)]);
+    assert!(!unmeasured.are_met());
+    assert_eq!(unmeasured.to_string(), "0 budgets not met, 1 not measured");
+    let all = [Verdict::Missed, Verdict::Undecided, Verdict::Absent, Verdict::Met].map(|verdict| row(">= 1", verdict));
+    assert_eq!(Budgets::of(&all).to_string(), "2 budgets not met, 1 not measured");
+}
+
+#[test]
+fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let document = root.join("docs/experiments/read-path.md");
+    let words = [
+        "--only",
+        "udp,weight",
+        "--rounds",
+        "7",
+        "--bench",
+        "--write",
+        document.to_str().unwrap(),
+        "--catlab",
+        "/home/somebody/builds/catlab",
+        "--pictures",
+        "docs/it's here",
+        "--name",
+        "",
+    ];
+    assert_eq!(
+        line::line("cargo xtask bench read", words.into_iter().map(str::to_owned)),
+        "cargo xtask bench read --only udp,weight --rounds 7 --write docs/experiments/read-path.md --catlab catlab \
+         --pictures 'docs/it'\\''s here' --name ''"
+    );
+}
