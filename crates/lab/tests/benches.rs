@@ -2,6 +2,8 @@
 
 #[path = "../benches/support/line.rs"]
 mod line;
+#[path = "../benches/read/load_time.rs"]
+mod load_time;
 #[path = "../benches/support/table.rs"]
 #[expect(dead_code, reason = "what only benches want")]
 mod table;
@@ -25,6 +27,20 @@ fn a_budget_that_nobody_measured_is_not_met() {
     assert_eq!(unmeasured.to_string(), "0 budgets not met, 1 not measured");
     let all = [Verdict::Missed, Verdict::Undecided, Verdict::Absent, Verdict::Met].map(|verdict| row(">= 1", verdict));
     assert_eq!(Budgets::of(&all).to_string(), "2 budgets not met, 1 not measured");
+}
+
+#[test]
+fn load_time_is_no_more_than_that_of_each_rival() {
+    let budget = || "<= 0.83 s: NSD and Knot".to_owned();
+    assert_eq!(load_time::judge(0.80, &[0.83, 0.94]), (budget(), Verdict::Met));
+    assert_eq!(load_time::judge(0.90, &[0.83, 0.94]), (budget(), Verdict::Missed));
+    assert_eq!(load_time::judge(0.90, &[0.94, 0.83]), (budget(), Verdict::Missed));
+    // One of them is not installed: it may be the quicker one.
+    assert_eq!(load_time::judge(0.80, &[0.83, f64::NAN]), (budget(), Verdict::Absent));
+    assert_eq!(load_time::judge(0.90, &[0.83, f64::NAN]), (budget(), Verdict::Missed));
+    assert_eq!(load_time::judge(0.80, &[f64::NAN; 2]), ("<= NSD and Knot".into(), Verdict::Absent));
+    // None of them was asked for.
+    assert_eq!(load_time::judge(0.80, &[]), (String::new(), Verdict::Informs));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod document;
 mod guards;
 #[path = "../support/load.rs"]
 mod load;
+mod load_time;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
