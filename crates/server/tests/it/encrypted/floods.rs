@@ -6,7 +6,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
 use crate::support::legitimate::{Legitimate, Phase};
 use crate::support::nodes::resident_kib;
-use crate::support::tools::forbidden;
+use crate::support::open_files::may_open;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -24,15 +24,10 @@ const FORGED: usize = 200;
 const STILL: Duration = Duration::from_secs(1);
 /// The rate that is left to them.
 const LEFT_MIN: f64 = 0.9;
+/// Files that this process has open then.
+const FILES: u64 = 12_000;
 /// What connections may cost the node, which is said in its configuration: room for all of these.
 const MEMORY_KIB_MAX: u64 = 160 << 10;
-
-/// How many files this process may have open.
-fn files_max() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/limits").unwrap();
-    let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
-    line.split_whitespace().nth(3).unwrap().parse().unwrap_or(u64::MAX)
-}
 
 /// First packets of QUIC handshakes, each of another connection.
 fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
@@ -111,9 +106,7 @@ fn connections_take_no_more_memory_than_is_configured() {
 
 #[test]
 fn floods_cost_the_flooder_only() {
-    let files_max = files_max();
-    if files_max < 12_000 {
-        forbidden("opening 12,000 files");
+    if !may_open(FILES) {
         return;
     }
     let cluster = with_memory("floods", MEMORY_KIB_MAX);

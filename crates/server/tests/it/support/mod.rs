@@ -8,5 +8,6 @@ pub(crate) mod legitimate;
 pub(crate) mod message;
 pub(crate) mod netns;
 pub(crate) mod nodes;
+pub(crate) mod open_files;
 pub(crate) mod relay;
 pub(crate) mod tools;
