@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+pub(crate) mod closed_loop;
 pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod encrypted;
