@@ -1,5 +1,7 @@
 //! Benches measure, which no test does; how they judge, and what they tell of themselves, is tested here.
 
+#[path = "../benches/calm/every_second.rs"]
+mod every_second;
 #[path = "../benches/support/line.rs"]
 mod line;
 #[path = "../benches/read/load_time.rs"]
@@ -8,7 +10,9 @@ mod load_time;
 #[expect(dead_code, reason = "what only benches want")]
 mod table;
 
+use lab::report::{Distribution, Recording, Run};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 use table::{Budgets, Row, Verdict};
 
 fn row(budget: &str, verdict: Verdict) -> Row {
@@ -67,4 +71,41 @@ fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
         "cargo xtask bench read --only udp,weight --rounds 7 --write docs/experiments/read-path.md --catlab catlab \
          --pictures 'docs/it'\\''s here' --name ''"
     );
+}
+
+/// A turn whose seconds have these latencies, in microseconds, each of so many queries.
+fn turn(seconds: &[&[(u64, u64)]]) -> Run {
+    let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+    recording.rows = seconds.iter().enumerate().map(|(index, latencies)| second(index, latencies)).collect();
+    let total = recording.total();
+    let (label, origin) = ("turn".into(), "catlab load".into());
+    Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() }
+}
+
+fn second(index: usize, latencies: &[(u64, u64)]) -> lab::report::Row {
+    let latency = Distribution::of(latencies.iter().map(|&(micros, count)| (micros * 1_000, count)));
+    lab::report::Row {
+        start_seconds: index as f64,
+        span_seconds: 1.0,
+        sent: latency.n(),
+        latency,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn every_second_of_a_side_has_a_row_with_its_quantiles() {
+    let calm: &[(u64, u64)] = &[(40, 10_000)];
+    let stalled: &[(u64, u64)] = &[(40, 9_850), (900, 149), (5_000, 1)];
+    let csv = every_second::csv(&[turn(&[calm, stalled]), turn(&[calm])]);
+    let rows: Vec<Vec<f64>> =
+        csv.lines().skip(1).map(|row| row.split(',').map(|field| field.parse().unwrap()).collect()).collect();
+    assert_eq!(csv.lines().next(), Some("turn,second,sent,timed_out,p50_us,p99_us,p99_9_us,p99_99_us,max_us"));
+    let turns: Vec<[f64; 4]> = rows.iter().map(|row| [row[0], row[1], row[2], row[3]]).collect();
+    assert_eq!(turns, [[1.0, 0.0, 10_000.0, 0.0], [1.0, 1.0, 10_000.0, 0.0], [2.0, 0.0, 10_000.0, 0.0]]);
+    // Latencies are kept in classes of a few in a thousand.
+    for (at, want) in [(0, [40.0; 5]), (1, [40.0, 900.0, 900.0, 900.0, 5_000.0]), (2, [40.0; 5])] {
+        let is_near = rows[at][4..].iter().zip(want).all(|(got, want)| (got - want).abs() <= want / 100.0);
+        assert!(is_near, "{:?}", rows[at]);
+    }
 }
