@@ -4,7 +4,7 @@ use super::query;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
-use crate::support::legitimate::{Legitimate, Phase, RATE};
+use crate::support::legitimate::{Legitimate, Phase, RATE, in_turn};
 use crate::support::nodes::resident_kib;
 use crate::support::open_files::may_open;
 use std::io::{Read, Write};
@@ -109,6 +109,7 @@ fn floods_cost_the_flooder_only() {
     if !may_open(FILES) {
         return;
     }
+    let _turn = in_turn();
     let cluster = with_memory("floods", MEMORY_KIB_MAX);
     let pid = cluster.pid(1).unwrap();
     let message = query("www.example.test.", Rtype::A).build();

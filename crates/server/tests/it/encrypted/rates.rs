@@ -7,7 +7,7 @@ use crate::support::closed_loop::ClosedLoop;
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, tcp_from, tls, trust};
-use crate::support::legitimate::{Legitimate, Phase, RATE};
+use crate::support::legitimate::{Legitimate, Phase, RATE, in_turn};
 use crate::support::message::{name, sign};
 use crate::support::nodes::resident_kib;
 use crate::support::tools::is_full;
@@ -212,6 +212,7 @@ fn add_big(cluster: &Cluster) {
 
 #[test]
 fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
+    let _turn = in_turn();
     let cluster = Cluster::start_encrypted("rates", 1);
     add_big(&cluster);
     let (pid, server): (u32, SocketAddr) = (cluster.pid(1).unwrap(), cluster.dns(1));
@@ -258,6 +259,7 @@ fn what_a_closed_loop_reaches_beside_each_attack() {
     if !is_full("a closed loop beside attacks") {
         return;
     }
+    let _turn = in_turn();
     let cluster = Cluster::start_encrypted("capacity", 1);
     add_big(&cluster);
     let start = || ClosedLoop::start(cluster.dns(1), query("www.example.test.", Rtype::A).build());
