@@ -24,7 +24,9 @@ cargo xtask COMMAND
                   take long to fetch (certbot with Pebble, external-dns), and builds the software of an older
                   commit, beside which this one must run.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
-                  over the store, each fuzz target for a moment, test, 60 s of simulation
+                  over the store, the instructions of each step of an answer (`bench instructions`; without
+                  valgrind they are skipped in plain sight, with CI=true that is a failure), each fuzz target
+                  for a moment, test, 60 s of simulation
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)

@@ -4,6 +4,7 @@ use crate::bench;
 use crate::command::{cargo, command, has, root, run};
 use crate::fuzz;
 use crate::memory;
+use crate::peers;
 use crate::sim::{self, Length};
 use crate::test::{self, Extent};
 use crate::tidy;
@@ -29,13 +30,22 @@ pub(crate) fn verify() -> Result<(), String> {
     }
 }
 
-/// Held to limits where they can be counted.
+/// Held to limits where they can be counted, and under `CI=true` that is everywhere.
 fn instructions() -> Result<(), String> {
     if has("valgrind") {
         return bench::instructions();
     }
-    println!("skipped: valgrind is not installed, so instructions are not counted");
+    println!("{}", uncounted(peers::must_be_there())?);
     Ok(())
+}
+
+/// What is said of it where they cannot be counted.
+fn uncounted(must_be_counted: bool) -> Result<String, String> {
+    let why = "valgrind is not installed, so instructions are not counted";
+    if must_be_counted {
+        return Err(format!("{why}, which under CI=true they must be: apt-get install valgrind"));
+    }
+    Ok(format!("skipped: {why}"))
 }
 
 /// A minute of clusters that the tests have not simulated.
@@ -83,4 +93,15 @@ pub(crate) fn with_tools(arguments: &[&str]) -> Command {
 
 fn has_deny() -> bool {
     has("cargo-deny") || root().join("target/tools/bin/cargo-deny").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_may_be_missing_instructions_are_counted() {
+        assert!(uncounted(false).is_ok_and(|said| said.starts_with("skipped: ")));
+        assert!(uncounted(true).is_err_and(|reason| reason.ends_with("apt-get install valgrind")));
+    }
 }

@@ -17,6 +17,7 @@ use support::dns::read_tcp;
 use support::encrypted::{ask, framed, tls, trust};
 use support::message::name;
 use support::nodes::resident_kib;
+use support::open_files::may_open;
 use tokio::runtime::Runtime;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
@@ -26,6 +27,7 @@ const REST: Duration = Duration::from_millis(1_500);
 
 fn main() {
     let count = argument("--connections", 4_000);
+    assert!(may_open(count as u64 + 1_000), "{count} connections are more than this process may have");
     println!("{count} idle connections, each after one query");
     println!("| transport | KiB before | KiB with them | octets a connection |");
     println!("|---|---|---|---|");

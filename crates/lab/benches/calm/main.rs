@@ -13,6 +13,7 @@ mod conclusion;
 mod disturbance;
 #[path = "../support/document.rs"]
 mod document;
+mod every_second;
 #[path = "../support/load.rs"]
 mod load;
 #[path = "../support/machine.rs"]
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
                        [--changes N] [--names-each N] [--server-cores N,..] [--tool-core N] [--writer-core N]
-                       [--write DOCUMENT]
+                       [--keep FOLDER] [--write DOCUMENT]
 
   --rounds N        turns of each side, still and disturbed by turns (5)
   --queries N       queries of each side, over all of its turns (5000000)
@@ -46,9 +47,12 @@ cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,lo
   --server-cores L  those of the server; all but the others' otherwise
   --tool-core N     that of the generator (0)
   --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
+  --keep DIR        write every second of each side there, a row each with p50, p99, p99.9, p99.99 and the slowest:
+                    updates-still.csv, updates-disturbed.csv, and so on; a relative path counts from the root of the
+                    workspace
   --write FILE      put the table between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// What the command line says.
@@ -63,6 +67,8 @@ pub(crate) struct Options {
     server_cores: Vec<usize>,
     tool_core: usize,
     writer_core: usize,
+    /// For every second of each side.
+    keep: Option<PathBuf>,
     document: Option<PathBuf>,
     /// For what programs leave behind.
     folder: PathBuf,
@@ -84,6 +90,7 @@ impl Options {
             server_cores: Vec::new(),
             tool_core: 0,
             writer_core: if cores >= 4 { cores - 1 } else { 0 },
+            keep: None,
             document: None,
             folder: command::folder("calm"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
@@ -102,6 +109,7 @@ impl Options {
                 }
                 "--tool-core" => options.tool_core = given.number()? as usize,
                 "--writer-core" => options.writer_core = given.number()? as usize,
+                "--keep" => options.keep = Some(root().join(&given.value)),
                 "--write" => options.document = Some(given.value.into()),
                 _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
@@ -110,6 +118,11 @@ impl Options {
         options.server_cores = server_cores.unwrap_or_else(|| (0..cores).filter(|one| !others.contains(one)).collect());
         if options.server_cores.is_empty() { Err("no core is left for the server".into()) } else { Ok(options) }
     }
+}
+
+/// Of the workspace: cargo runs benches in the directory of their crate.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::disturbance::{Kind, disturb};
+use super::every_second;
 use super::load;
 use super::machine::pinned;
 use super::own::Own;
@@ -32,6 +33,9 @@ const UPDATES_SHARE_MIN: f64 = 0.95;
 const QUERIES_SHARE_MIN: f64 = 0.95;
 /// What is above the quantile that is judged.
 const QUANTILE_LEFT: f64 = 1e-4;
+
+/// What the sides are called.
+const SIDES: [&str; 2] = ["still", "disturbed"];
 
 /// What one side did over all turns.
 #[derive(Default)]
@@ -67,6 +71,9 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 let side = if what.is_some() { &mut disturbed } else { &mut still };
                 turn(options, &own, &zone, what, round, seconds, rate, side)?;
             }
+        }
+        if let Some(folder) = &options.keep {
+            keep(folder, kind, [&still, &disturbed])?;
         }
         rows.extend(figures(options, kind, rate, &still, &disturbed)?);
     }
@@ -112,6 +119,17 @@ fn turn(
     side.checkpoints += own.metric("catamaran_checkpoints_written_total ")? - checkpoints;
     side.done += done;
     side.runs.push(run);
+    Ok(())
+}
+
+/// Every second of both sides, each in a file.
+fn keep(folder: &Path, kind: Kind, sides: [&Side; 2]) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for (name, side) in SIDES.into_iter().zip(sides) {
+        let file = folder.join(format!("{}-{name}.csv", kind.label()));
+        std::fs::write(&file, every_second::csv(&side.runs)).map_err(|error| format!("{}: {error}", file.display()))?;
+        eprintln!("{}: every second of it", file.display());
+    }
     Ok(())
 }
 
@@ -242,8 +260,9 @@ fn judge(
 
 /// The second of each side whose slowest in ten thousand were the slowest, and the slowest query of all.
 fn worst_seconds(kind: Kind, still: &Side, disturbed: &Side) -> Vec<Row> {
-    [("still", still), ("disturbed", disturbed)]
+    SIDES
         .into_iter()
+        .zip([still, disturbed])
         .map(|(name, side)| {
             let rows = || side.runs.iter().flat_map(|run| run.sending());
             let quantile = |quantile| rows().map(|row| row.latency.quantile(quantile)).max().unwrap_or(0) as f64 / 1e3;

@@ -46,7 +46,7 @@ cargo xtask bench load [--rounds N] [--seconds N] [--only udp,tcp,dot,pacing,bus
   --only PARTS   not everything
   --catlab FILE  another build of catlab
   --write FILE   put the table between the marks of this document
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// What the command line says.

@@ -15,6 +15,7 @@ mod document;
 mod guards;
 #[path = "../support/load.rs"]
 mod load;
+mod load_time;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
@@ -51,7 +52,7 @@ cargo xtask bench read [--rounds N] [--seconds N] [--only udp,guards,weight] [--
   --names LIST    how many names the zone has (100000,1000000)
   --write FILE    put the tables between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// What the command line says.

@@ -1,6 +1,7 @@
 //! What a zone weighs: resident memory of an address record, and the time to load it.
 
 use super::Options;
+use super::load_time;
 use super::machine::{SERVER_CORE, resident_bytes};
 use super::own::Own;
 use super::rivals::{self, NAMES};
@@ -13,6 +14,8 @@ use std::time::Duration;
 const AGAIN: &str = "catamaran started again";
 /// After this time a server that has loaded its zones has what it keeps.
 const SETTLED: Duration = Duration::from_secs(2);
+/// Whose time to load is no shorter than ours.
+const LOAD_RIVALS: [&str; 2] = ["nsd", "knot"];
 /// Octets of resident memory for an A record.
 const RECORD_OCTETS_MAX: f64 = 100.0;
 
@@ -53,7 +56,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 }
             }
         }
-        rows.extend(figures(names, &weighed));
+        rows.extend(figures(names, &options.servers, &weighed));
     }
     Ok(rows)
 }
@@ -79,14 +82,13 @@ fn again(zone: &Zone, folder: &Path) -> Result<(f64, f64), String> {
     Ok((octets, seconds))
 }
 
-fn figures(names: u32, weighed: &[Weighed]) -> Vec<Row> {
+fn figures(names: u32, asked_for: &[String], weighed: &[Weighed]) -> Vec<Row> {
     let mut rows = Vec::new();
     let all = |name: &str, value: fn(&Weighed) -> f64| {
         spread(&weighed.iter().filter(|one| one.name == name).map(value).collect::<Vec<_>>())
     };
-    let slowest_peer =
-        ["nsd", "knot"].map(|name| all(name, |one| one.seconds).0).into_iter().filter(|one| !one.is_nan());
-    let slowest_peer = slowest_peer.fold(f64::NAN, f64::max);
+    let rivals = LOAD_RIVALS.into_iter().filter(|name| asked_for.iter().any(|one| one == name));
+    let rivals: Vec<f64> = rivals.map(|name| all(name, |one| one.seconds).0).collect();
     for name in NAMES.into_iter().chain([AGAIN]).filter(|name| weighed.iter().any(|one| one.name == *name)) {
         let is_ours = name.starts_with("catamaran");
         let (octets, least, most) = all(name, |one| one.octets_a_record);
@@ -98,12 +100,13 @@ fn figures(names: u32, weighed: &[Weighed]) -> Vec<Row> {
             note: "resident memory of all its processes, less that with one name".into(),
         });
         let (seconds, least, most) = all(name, |one| one.seconds);
-        let is_judged = is_ours && !slowest_peer.is_nan();
+        let (budget, verdict) =
+            if is_ours { load_time::judge(seconds, &rivals) } else { (String::new(), Verdict::Informs) };
         rows.push(Row {
             what: format!("start to first answer, {names} names: {name}"),
             figure: format!("{seconds:.2} s ({least:.2} to {most:.2})"),
-            budget: if is_judged { format!("<= {slowest_peer:.2} s (NSD, Knot)") } else { String::new() },
-            verdict: if is_judged { Verdict::of(seconds <= slowest_peer) } else { Verdict::Informs },
+            budget,
+            verdict,
             note: if name == "catamaran" {
                 "one core; a new cluster of one imports the zone through its log".into()
             } else {

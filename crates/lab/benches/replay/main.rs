@@ -48,7 +48,7 @@ cargo xtask bench replay [--repeats N] [--seconds N] [--skip N] [--only timing,f
   --rounds N     turns of each tool as fast as it can (7)
   --catlab FILE  another build of catlab
   --write FILE   put the table between the marks of this document
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// What the command line says.

@@ -1,6 +1,9 @@
 //! What a bench prints at its end, and puts into its document.
 
-use super::table::{self, Row, Verdict};
+#[path = "line.rs"]
+mod line;
+
+use super::table::{self, Budgets, Row};
 use super::{document, machine};
 use std::path::Path;
 use std::time::Instant;
@@ -16,22 +19,26 @@ impl Beginning {
         Self { at: Instant::now(), load: machine::load_average() }
     }
 
-    /// Prints the rows, writes them between the marks of `command` in the document; gives whether every budget was met.
-    pub(crate) fn conclude(&self, command: &str, rows: &[Row], document: Option<&Path>) -> Result<bool, String> {
+    /// Prints the rows, writes them between the marks of `marks` in the document; gives whether every budget was met.
+    pub(crate) fn conclude(&self, marks: &str, rows: &[Row], document: Option<&Path>) -> Result<bool, String> {
+        // Marks name parts of a bench, too.
+        let bench = marks.split(" --").next().unwrap_or(marks);
         let head = format!(
-            "{}; load average {:.1} before the run of {:.0} s and {:.1} after it, of which two are its own.",
+            "{}; load average {:.1} before the run of {:.0} s and {:.1} after it, of which two are its own.\n\
+             The command was: `{}`",
             machine::description(),
             self.load,
             self.at.elapsed().as_secs_f64(),
-            machine::load_average()
+            machine::load_average(),
+            line::line(bench, std::env::args().skip(1))
         );
         let text = format!("{head}\n\n{}", table::markdown(rows));
         println!("{text}");
         if let Some(path) = document {
-            document::write(path, command, &text)?;
+            document::write(path, marks, &text)?;
         }
-        let missed = rows.iter().filter(|row| matches!(row.verdict, Verdict::Missed | Verdict::Undecided)).count();
-        println!("{missed} budgets not met");
-        Ok(missed == 0)
+        let budgets = Budgets::of(rows);
+        println!("{budgets}");
+        Ok(budgets.are_met())
     }
 }

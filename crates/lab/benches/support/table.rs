@@ -1,6 +1,6 @@
 //! Figures beside their budgets.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// One figure.
 pub(crate) struct Row {
@@ -44,6 +44,34 @@ impl Verdict {
             Self::Undecided => "**undecided**",
             Self::Absent => "not measured",
         }
+    }
+}
+
+/// Budgets that do not hold.
+pub(crate) struct Budgets {
+    missed: usize,
+    /// They may hold, but this run does not say so.
+    unmeasured: usize,
+}
+
+impl Budgets {
+    pub(crate) fn of(rows: &[Row]) -> Self {
+        let count = |is: fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count();
+        Self {
+            missed: count(|row| matches!(row.verdict, Verdict::Missed | Verdict::Undecided)),
+            // What is missing and has no budget only informs.
+            unmeasured: count(|row| row.verdict == Verdict::Absent && !row.budget.is_empty()),
+        }
+    }
+
+    pub(crate) const fn are_met(&self) -> bool {
+        self.missed + self.unmeasured == 0
+    }
+}
+
+impl fmt::Display for Budgets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} budgets not met, {} not measured", self.missed, self.unmeasured)
     }
 }
 

@@ -49,7 +49,7 @@ cargo xtask bench transports [--rounds N] [--seconds N] [--transports tcp,dot,do
   --names N       how many names the zone has (100000)
   --write FILE    put the table between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
-Exit code 1: a budget is missed.
+Exit code 1: a budget is not met, or was not measured.
 ";
 
 /// How many connections, and how many queries wait on each.

@@ -81,7 +81,7 @@ of kills, partitions and one-way:
 of away and quiet:
   --minutes N     how long (1)
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
-Exit code 1: a budget is missed, or an acknowledged update is not on every node.
+Exit code 1: a budget is not met or was not measured, or an acknowledged update is not on every node.
 ";
 
 /// Parts of the bench, by the marks in the document between which their figures stand.

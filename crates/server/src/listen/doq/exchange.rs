@@ -37,11 +37,15 @@ pub(super) async fn exchange<R: Responder>(
     mut receive: RecvStream,
 ) -> Exchange {
     let mut holding = held.holding();
-    let octets = match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut holding)).await {
-        Ok(Ok(octets)) => octets,
+    let mut octets = Vec::new();
+    match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut octets, &mut holding)).await {
+        Ok(Ok(())) => {}
         Ok(Err(ended)) => return ended,
+        // RFC 9250 4.2: the end of the stream says that nothing more comes. One that has a whole query and no end is
+        // no slow client, but one that breaks a rule (4.3.3).
+        Err(_) if message(&octets).is_ok() => return Exchange::Broken("the stream goes on behind the query"),
         Err(_) => return Exchange::Slow,
-    };
+    }
     let message = match message(&octets) {
         Ok(message) => message,
         Err(rule) => return Exchange::Broken(rule),
@@ -64,12 +68,11 @@ pub(super) async fn exchange<R: Responder>(
 }
 
 /// Reads a stream to its end.
-async fn read(receive: &mut RecvStream, holding: &mut Holding<'_>) -> Result<Vec<u8>, Exchange> {
-    let mut octets = Vec::new();
+async fn read(receive: &mut RecvStream, octets: &mut Vec<u8>, holding: &mut Holding<'_>) -> Result<(), Exchange> {
     loop {
         match receive.read_chunk(usize::MAX, true).await {
-            Ok(Some(chunk)) => extend(&mut octets, &chunk.bytes).map_err(Exchange::Broken)?,
-            Ok(None) => return Ok(octets),
+            Ok(Some(chunk)) => extend(octets, &chunk.bytes).map_err(Exchange::Broken)?,
+            Ok(None) => return Ok(()),
             // The client took it back, or is gone.
             Err(_) => return Err(Exchange::Done),
         }

@@ -62,6 +62,33 @@ fn each_rule_of_a_stream() {
     assert!(doq.ask(&good).is_ok());
 }
 
+/// RFC 9250 4.2: the client must end the stream behind its query, and the server may wait for that. A client that does
+/// not has broken the protocol (4.3.3), which is another thing than one that is slow with its query.
+#[test]
+fn a_query_whose_stream_goes_on_is_not_answered() {
+    let mut cluster = Cluster::start_encrypted("doq-unended", 1);
+    cluster.end("TERM");
+    cluster.configure(1, "idle_ms = 10000", "idle_ms = 1500");
+    cluster.resume_encrypted();
+    let good = query("www.example.test.", Rtype::A).build();
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let start = Instant::now();
+    let (mut send, mut receive) = doq.wait(doq.connection.open_bi()).unwrap();
+    doq.wait(send.write_all(&framed(&good))).unwrap();
+    // Others go on meanwhile.
+    while start.elapsed().as_millis() < 1_000 {
+        assert!(doq.ask(&good).is_ok());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let ended = QuicError::from(doq.wait(doq.connection.closed()));
+    assert_eq!(ended, QuicError::Closed(PROTOCOL_ERROR, "the stream goes on behind the query".into()));
+    assert!(start.elapsed().as_millis() >= 1_400, "after {:?}", start.elapsed());
+    let came = doq.wait(receive.read_chunk(1, true));
+    assert!(came.is_err(), "nothing came back: {came:?}");
+    let cut = "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}";
+    wait_for("the counter", || (cluster.metric(1, cut) == 1).then_some(()));
+}
+
 #[test]
 fn the_protocol_must_be_named_and_queries_go_side_by_side() {
     let cluster = Cluster::start_encrypted("doq-many", 1);

@@ -1,14 +1,15 @@
 //! Clients that send a query before the handshake is over (0-RTT), though no ticket of the server allows it. What is
 //! sent so may be sent again by anybody, so the server does not look at it (RFC 8446 8, RFC 9250 4.5).
 
+use super::floods::frame;
 use super::query;
 use crate::support::cluster::Cluster;
-use crate::support::encrypted::{Doq, ask, framed, server_name, tls, trust};
+use crate::support::encrypted::{Doh, Doq, TlsStream, ask, framed, server_name, tls, trust};
 use rustls::client::Tls13ClientSessionValue;
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, StreamOwned};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,4 +97,59 @@ fn early_data_is_not_looked_at() {
     assert!(doq.ask(&message).is_ok());
     assert_eq!(asked("doq"), 2);
     assert_eq!(cluster.metric(1, "catamaran_handshakes_resumed_total{transport=\"doq\"}"), 1);
+}
+
+/// The start of a connection of HTTP/2, and a query with GET on its first stream (RFC 9113 3.4, RFC 7541 6).
+fn get(message: &[u8]) -> Vec<u8> {
+    let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
+    // `:method: GET`, `:scheme: https`, `:path:`.
+    let headers = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[]), &frame(1, 0x5, 1, &headers)].concat()
+}
+
+/// The first octet of the headers that come back on the first stream, and the body.
+fn got(stream: &mut TlsStream) -> (u8, Vec<u8>) {
+    let (mut status, mut body) = (0, Vec::new());
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload).unwrap();
+        match (head[3], head[8]) {
+            (1, 1) => status = payload[0],
+            (0, 1) => body.extend(payload),
+            _ => continue,
+        }
+        if head[4] & 1 != 0 {
+            return (status, body);
+        }
+    }
+}
+
+/// RFC 8470 5.2: 425 (Too Early) is for a server that takes early data. To one that does not, a client sends its
+/// request again behind the handshake, and gets what any other gets.
+#[test]
+fn a_request_of_https_that_comes_too_early_is_not_looked_at_and_comes_again() {
+    /// `:status: 200` (RFC 7541, appendix A).
+    const OK: u8 = 0x88;
+    let cluster = Cluster::start_encrypted("early-https", 1);
+    let message = query("www.example.test.", Rtype::A).build();
+    let asked = || cluster.metric(1, "catamaran_requests_total{transport=\"doh\"}");
+
+    let (config, store) = forging(&cluster, "h2", 16_384);
+    let want = Doh::connect(cluster.doh(1), config.clone()).get(&message).unwrap();
+    assert_eq!((want.status, store.said.load(Ordering::SeqCst)), (200, 0), "what a ticket of the server says");
+    assert_eq!(asked(), 1);
+    let mut connection = ClientConnection::new(Arc::new(config), server_name()).unwrap();
+    connection.early_data().expect("the client believes that it may").write_all(&get(&message)).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(cluster.doh(1)).unwrap());
+    stream.conn.complete_io(&mut stream.sock).unwrap();
+    assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert!(!stream.conn.is_early_data_accepted());
+    stream.write_all(&get(&message)).unwrap();
+    assert_eq!(got(&mut stream), (OK, want.body));
+    // Both times it was asked once.
+    assert_eq!(asked(), 2);
+    assert_eq!(cluster.metric(1, "catamaran_http_bad_requests_total"), 0);
+    assert_eq!(cluster.metric(1, "catamaran_handshakes_resumed_total{transport=\"doh\"}"), 1);
 }

@@ -3,6 +3,7 @@
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, Doq, ask, tls, trust};
+use crate::support::open_files::may_open;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ const CONNECTIONS: usize = 1_000;
 
 #[test]
 fn a_new_certificate_is_seen_by_new_connections_and_open_ones_go_on() {
+    if !may_open(2 * CONNECTIONS as u64) {
+        return;
+    }
     let mut cluster = Cluster::start_encrypted("renewal", 2);
     cluster.end("TERM");
     // Long enough for what follows, on the slowest machine.

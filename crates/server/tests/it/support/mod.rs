@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+pub(crate) mod closed_loop;
 pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod encrypted;
@@ -8,5 +9,6 @@ pub(crate) mod legitimate;
 pub(crate) mod message;
 pub(crate) mod netns;
 pub(crate) mod nodes;
+pub(crate) mod open_files;
 pub(crate) mod relay;
 pub(crate) mod tools;

@@ -1,0 +1,111 @@
+//! Benches measure, which no test does; how they judge, and what they tell of themselves, is tested here.
+
+#[path = "../benches/calm/every_second.rs"]
+mod every_second;
+#[path = "../benches/support/line.rs"]
+mod line;
+#[path = "../benches/read/load_time.rs"]
+mod load_time;
+#[path = "../benches/support/table.rs"]
+#[expect(dead_code, reason = "what only benches want")]
+mod table;
+
+use lab::report::{Distribution, Recording, Run};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+use table::{Budgets, Row, Verdict};
+
+fn row(budget: &str, verdict: Verdict) -> Row {
+    Row { what: String::new(), figure: String::new(), budget: budget.into(), verdict, note: String::new() }
+}
+
+#[test]
+fn a_budget_that_nobody_measured_is_not_met() {
+    let fine = [row(">= 1", Verdict::Met), row("", Verdict::Informs)];
+    assert!(Budgets::of(&fine).are_met());
+    // A peer that cannot do it has no budget.
+    let without = [row(">= 1", Verdict::Met), row("", Verdict::Absent)];
+    assert!(Budgets::of(&without).are_met());
+    let unmeasured = Budgets::of(&[row(">= 1", Verdict::Met), row(">= 1", Verdict::Absent)]);
+    assert!(!unmeasured.are_met());
+    assert_eq!(unmeasured.to_string(), "0 budgets not met, 1 not measured");
+    let all = [Verdict::Missed, Verdict::Undecided, Verdict::Absent, Verdict::Met].map(|verdict| row(">= 1", verdict));
+    assert_eq!(Budgets::of(&all).to_string(), "2 budgets not met, 1 not measured");
+}
+
+#[test]
+fn load_time_is_no_more_than_that_of_each_rival() {
+    let budget = || "<= 0.83 s: NSD and Knot".to_owned();
+    assert_eq!(load_time::judge(0.80, &[0.83, 0.94]), (budget(), Verdict::Met));
+    assert_eq!(load_time::judge(0.90, &[0.83, 0.94]), (budget(), Verdict::Missed));
+    assert_eq!(load_time::judge(0.90, &[0.94, 0.83]), (budget(), Verdict::Missed));
+    // One of them is not installed: it may be the quicker one.
+    assert_eq!(load_time::judge(0.80, &[0.83, f64::NAN]), (budget(), Verdict::Absent));
+    assert_eq!(load_time::judge(0.90, &[0.83, f64::NAN]), (budget(), Verdict::Missed));
+    assert_eq!(load_time::judge(0.80, &[f64::NAN; 2]), ("<= NSD and Knot".into(), Verdict::Absent));
+    // None of them was asked for.
+    assert_eq!(load_time::judge(0.80, &[]), (String::new(), Verdict::Informs));
+}
+
+#[test]
+fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let document = root.join("docs/experiments/read-path.md");
+    let words = [
+        "--only",
+        "udp,weight",
+        "--rounds",
+        "7",
+        "--bench",
+        "--write",
+        document.to_str().unwrap(),
+        "--catlab",
+        "/home/somebody/builds/catlab",
+        "--pictures",
+        "docs/it's here",
+        "--name",
+        "",
+    ];
+    assert_eq!(
+        line::line("cargo xtask bench read", words.into_iter().map(str::to_owned)),
+        "cargo xtask bench read --only udp,weight --rounds 7 --write docs/experiments/read-path.md --catlab catlab \
+         --pictures 'docs/it'\\''s here' --name ''"
+    );
+}
+
+/// A turn whose seconds have these latencies, in microseconds, each of so many queries.
+fn turn(seconds: &[&[(u64, u64)]]) -> Run {
+    let mut recording = Recording::new(UNIX_EPOCH, Duration::from_secs(1));
+    recording.rows = seconds.iter().enumerate().map(|(index, latencies)| second(index, latencies)).collect();
+    let total = recording.total();
+    let (label, origin) = ("turn".into(), "catlab load".into());
+    Run { label, origin, summary: None, manifest: None, total, recording, notes: Vec::new() }
+}
+
+fn second(index: usize, latencies: &[(u64, u64)]) -> lab::report::Row {
+    let latency = Distribution::of(latencies.iter().map(|&(micros, count)| (micros * 1_000, count)));
+    lab::report::Row {
+        start_seconds: index as f64,
+        span_seconds: 1.0,
+        sent: latency.n(),
+        latency,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn every_second_of_a_side_has_a_row_with_its_quantiles() {
+    let calm: &[(u64, u64)] = &[(40, 10_000)];
+    let stalled: &[(u64, u64)] = &[(40, 9_850), (900, 149), (5_000, 1)];
+    let csv = every_second::csv(&[turn(&[calm, stalled]), turn(&[calm])]);
+    let rows: Vec<Vec<f64>> =
+        csv.lines().skip(1).map(|row| row.split(',').map(|field| field.parse().unwrap()).collect()).collect();
+    assert_eq!(csv.lines().next(), Some("turn,second,sent,timed_out,p50_us,p99_us,p99_9_us,p99_99_us,max_us"));
+    let turns: Vec<[f64; 4]> = rows.iter().map(|row| [row[0], row[1], row[2], row[3]]).collect();
+    assert_eq!(turns, [[1.0, 0.0, 10_000.0, 0.0], [1.0, 1.0, 10_000.0, 0.0], [2.0, 0.0, 10_000.0, 0.0]]);
+    // Latencies are kept in classes of a few in a thousand.
+    for (at, want) in [(0, [40.0; 5]), (1, [40.0, 900.0, 900.0, 900.0, 5_000.0]), (2, [40.0; 5])] {
+        let is_near = rows[at][4..].iter().zip(want).all(|(got, want)| (got - want).abs() <= want / 100.0);
+        assert!(is_near, "{:?}", rows[at]);
+    }
+}
