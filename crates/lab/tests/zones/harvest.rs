@@ -110,3 +110,19 @@ fn a_hierarchy_that_is_rebuilt_from_a_harvest_answers_as_the_one_harvested() {
     let is_authentic = told.lines().any(|line| line.contains("flags:") && line.contains(" ad"));
     assert!(told.contains("status: NOERROR") && is_authentic, "{told}");
 }
+
+#[test]
+fn a_resolver_of_others_is_not_asked() {
+    let folder = Folder::new("zones-strangers");
+    let (queries, out) = (folder.path().join("queries.txt"), folder.path().join("out"));
+    fs::write(&queries, "www.example.test A\n").unwrap();
+    let harvest = ["zones", "harvest", text(&queries), "--resolver", "192.0.2.1", "--out", text(&out)];
+    let build = ["zones", "build", text(&queries), "--fetch-from", "192.0.2.1:53", "--out", text(&out)];
+    for words in [&harvest[..], &build[..]] {
+        let output = Command::new(CATLAB).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains("--i-own-this-target"), "{told}");
+        assert!(!out.exists());
+    }
+}
