@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The zone's apex.
 pub(crate) const APEX: &str = "example.";
-/// How much longer the slowest in ten thousand may take (DESIGN.md, Speed budgets).
+/// How much longer the slowest in ten thousand may take (docs/experiments/budgets.md).
 const RATIO_MAX: f64 = 1.2;
 /// Of queries that wait while the limit is looked for.
 const IN_FLIGHT: usize = 512;

@@ -46,7 +46,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Ours is held to the budget of DESIGN.md (Speed budgets).
+/// Ours is held to its budget (docs/experiments/budgets.md).
 fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
     let budget = match transport {
         Transport::Tcp => 4.0 * 1024.0,

@@ -241,7 +241,7 @@ impl<R: Responder> Desk<R> {
     ) -> Result<Action, Panicked> {
         let mut work = self.work.borrow_mut();
         let Work { responder, out } = &mut *work;
-        // A panic is a bug of ours; it costs the connection that met it, never the runtime (invariant 6).
+        // A panic is a bug of ours; it costs the connection that met it, never the runtime.
         let action = catch_unwind(AssertUnwindSafe(|| {
             let mut pinned = responder.pin();
             match pinned.respond(octets, peer, self.transport, out) {

@@ -178,7 +178,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// A panic is a bug of ours; it costs the message that met it (invariant 6).
+    /// A panic is a bug of ours; it costs the message that met it.
     fn guarded(&mut self, message: Deferred, asked: Asked) {
         if catch_unwind(AssertUnwindSafe(|| self.message(message, asked))).is_err() {
             self.listen.panics.one_shared();

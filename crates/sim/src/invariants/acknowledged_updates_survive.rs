@@ -1,4 +1,5 @@
-//! An acknowledged update survives every fault, and a repeat is told what the first one was (DESIGN invariant 1).
+//! An acknowledged update survives every fault, and a repeat is told what the first one was (ARCHITECTURE.md,
+//! Invariants).
 //!
 //! Looked at when a client is told (the member that answers shows it), whenever a member begins to answer queries (it
 //! shows all that was acknowledged up to its index), and at the end on every member.

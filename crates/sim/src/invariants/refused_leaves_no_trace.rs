@@ -1,5 +1,5 @@
 //! A refused, failed or repeated update leaves no trace in any zone, and an effective one moves the serial once
-//! (DESIGN invariants 3 and 5).
+//! (ARCHITECTURE.md, Invariants).
 //!
 //! Each effective update brings one record of its own (its mark) and otherwise only replaces records one for one, so
 //! at every index of every member: serial = first serial + marks, and records = first records + marks. An update that

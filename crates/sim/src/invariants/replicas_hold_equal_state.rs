@@ -1,5 +1,5 @@
-//! All members that applied entry n hold the same state (DESIGN invariant 2): the state hash at an index is the same
-//! wherever and whenever it is reached, also after a restart and by way of a checkpoint.
+//! All members that applied entry n hold the same state (ARCHITECTURE.md, Invariants): the state hash at an index is
+//! the same wherever and whenever it is reached, also after a restart and by way of a checkpoint.
 
 use replica::Alarms;
 use replica::io::NodeId;

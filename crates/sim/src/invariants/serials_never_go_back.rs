@@ -1,5 +1,5 @@
 //! A zone's serial never goes back on any member, across restarts too, nor when a zone is removed and added again
-//! (DESIGN invariant 3). That it moves once for each effective update is in `refused_leaves_no_trace`.
+//! (ARCHITECTURE.md, Invariants). That it moves once for each effective update is in `refused_leaves_no_trace`.
 
 use replica::io::NodeId;
 use std::collections::BTreeMap;

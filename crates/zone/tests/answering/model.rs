@@ -15,7 +15,7 @@ use zone::record::Record;
 use zone::set::ZoneSet;
 
 const APEX: &str = "z.test.";
-/// The bound that the issue sets; not taken from the code that is tested.
+/// Aliases that are followed at most; not taken from the code that is tested.
 const CHAIN_MAX: usize = 16;
 
 /// Owner, type and rdata in lower case.

@@ -64,7 +64,7 @@ impl<R: Responder> UdpWorker<R> {
         }
         let mut undecided = 0u64;
         for at in 0..count {
-            // A panic is a bug of ours; it costs the message that met it, never the worker (invariant 6).
+            // A panic is a bug of ours; it costs the message that met it, never the worker.
             let action = catch_unwind(AssertUnwindSafe(|| {
                 let Some((received, out)) = batch.exchange(at) else { return Some(Action::Silent) };
                 match pinned.respond_prepared(at, received.octets, received.peer, out)? {
