@@ -5,7 +5,9 @@ use std::process::Command;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    // What cargo says now: clones that share a target folder share this program too.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&own).parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
 /// A command that starts in the root of the workspace.
