@@ -67,7 +67,7 @@ fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
         "",
     ];
     assert_eq!(
-        line::line("cargo xtask bench read", words.into_iter().map(str::to_owned)),
+        line::line("cargo xtask bench read", words.into_iter().map(str::to_owned), &root),
         "cargo xtask bench read --only udp,weight --rounds 7 --write docs/experiments/read-path.md --catlab catlab \
          --pictures 'docs/it'\\''s here' --name ''"
     );

@@ -109,7 +109,7 @@ impl Options {
                 }
                 "--tool-core" => options.tool_core = given.number()? as usize,
                 "--writer-core" => options.writer_core = given.number()? as usize,
-                "--keep" => options.keep = Some(root().join(&given.value)),
+                "--keep" => options.keep = Some(command::root().join(&given.value)),
                 "--write" => options.document = Some(given.value.into()),
                 _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }
@@ -118,11 +118,6 @@ impl Options {
         options.server_cores = server_cores.unwrap_or_else(|| (0..cores).filter(|one| !others.contains(one)).collect());
         if options.server_cores.is_empty() { Err("no core is left for the server".into()) } else { Ok(options) }
     }
-}
-
-/// Of the workspace: cargo runs benches in the directory of their crate.
-fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn main() -> ExitCode {

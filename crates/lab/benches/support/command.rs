@@ -42,6 +42,11 @@ impl Given {
     }
 }
 
+/// The root of the workspace: cargo runs benches in the directory of their crate.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
 /// The options of a command line; `--help` prints the help and ends the program, an option without a value is an error.
 pub(crate) fn options(words: impl Iterator<Item = String>, help: &str) -> Result<Vec<Given>, String> {
     // Cargo's own, to harnesses.

@@ -4,7 +4,7 @@
 mod line;
 
 use super::table::{self, Budgets, Row};
-use super::{document, machine};
+use super::{command, document, machine};
 use std::path::Path;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ impl Beginning {
             self.load,
             self.at.elapsed().as_secs_f64(),
             machine::load_average(),
-            line::line(bench, std::env::args().skip(1))
+            line::line(bench, std::env::args().skip(1), &command::root())
         );
         let text = format!("{head}\n\n{}", table::markdown(rows));
         println!("{text}");

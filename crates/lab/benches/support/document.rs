@@ -1,5 +1,6 @@
 //! Figures that a bench writes go between two marks of a document.
 
+use super::command::root;
 use std::path::Path;
 
 const END: &str = "<!-- end -->";
@@ -10,7 +11,7 @@ const END: &str = "<!-- end -->";
 /// # Errors
 /// When the document cannot be read or written, or has no such marks.
 pub(crate) fn write(path: &Path, command: &str, text: &str) -> Result<(), String> {
-    let path = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    let path = &root().join(path);
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let document = std::fs::read_to_string(path).map_err(wrong)?;
     let begin = format!("<!-- {command} -->");

@@ -4,9 +4,8 @@ use std::path::Path;
 
 /// The command that does the same again, for a shell. Of a path of this machine only that is told which others have:
 /// what comes behind the root of the workspace, or else its last part.
-pub(crate) fn line(bench: &str, words: impl Iterator<Item = String>) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let root = root.canonicalize().unwrap_or(root);
+pub(crate) fn line(bench: &str, words: impl Iterator<Item = String>, root: &Path) -> String {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let words = words.filter(|word| word != "--bench").map(|word| quoted(&without_machine(&word, &root)));
     std::iter::once(bench.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -163,7 +163,7 @@ impl Options {
                 self.sides =
                     Side::ALL.into_iter().filter(|side| names.iter().any(|name| name == side.name())).collect();
             }
-            "--pictures" => self.pictures = Some(root().join(&given.value)),
+            "--pictures" => self.pictures = Some(command::root().join(&given.value)),
             "--write" => self.document = Some((&*given.value).into()),
             _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
         }
@@ -173,11 +173,6 @@ impl Options {
     fn has(&self, part: &str) -> bool {
         self.parts.iter().any(|one| one == part)
     }
-}
-
-/// Of the workspace: cargo runs benches in the directory of their crate.
-fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn main() -> ExitCode {

@@ -15,4 +15,4 @@ pub(crate) use freshness::FreshnessArguments;
 pub(crate) use mutation::MutationArguments;
 pub(crate) use parse::{parse_duration, parse_name, parse_subnet, parse_types};
 pub(crate) use replayed::Replayed;
-pub(crate) use target::{Target, allow};
+pub(crate) use target::{Ownership, Target};

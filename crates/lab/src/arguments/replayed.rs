@@ -2,7 +2,7 @@
 
 use super::connections::Usage;
 use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
-use super::target::allow;
+use super::target::Ownership;
 use crate::command_trace::Named;
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
@@ -90,9 +90,8 @@ pub(crate) struct Replayed {
     /// Send lag at p99 beyond which the run is not valid.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
-    /// The target is mine, though it is neither on loopback nor in a private range.
-    #[arg(long)]
-    i_own_this_target: bool,
+    #[command(flatten)]
+    ownership: Ownership,
     #[command(flatten)]
     connections: Usage,
     /// Where the trace is the share of one agent of several.
@@ -112,7 +111,7 @@ impl Replayed {
     /// # Errors
     /// When the target is a stranger's, or the trace or this machine no use for it.
     pub(crate) fn plan(&self, open_files_max: u64) -> Result<Plan, Box<dyn std::error::Error>> {
-        allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
+        self.ownership.allow(self.server.iter().map(|server| (server.address, 53).into()))?;
         let replay = self.replay(open_files_max)?;
         let mut servers: Vec<_> = replay.servers().collect();
         servers.sort_unstable();
@@ -153,7 +152,7 @@ impl Replayed {
     /// # Errors
     /// When the target is a stranger's, or the trace no use.
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
-        allow(self.i_own_this_target, self.server.iter().map(|server| (server.address, 53).into()))?;
+        self.ownership.allow(self.server.iter().map(|server| (server.address, 53).into()))?;
         let sharing = Sharing::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());

@@ -36,9 +36,8 @@ pub(crate) struct Target {
     /// Send lag at p99 beyond which the run is not valid.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
-    /// The target is mine, though it is neither on loopback nor in a private range.
-    #[arg(long)]
-    i_own_this_target: bool,
+    #[command(flatten)]
+    ownership: Ownership,
     #[command(flatten)]
     expectations: Expectations,
     #[command(flatten)]
@@ -91,21 +90,31 @@ impl Target {
         &self.server
     }
 
-    /// As [`allow`].
+    /// As [`Ownership::allow`].
     ///
     /// # Errors
     /// A sentence that names the first of them that is a stranger's.
     pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
-        allow(self.i_own_this_target, servers)
+        self.ownership.allow(servers)
     }
 }
 
 /// A load generator is a weapon: strangers' servers need a word more.
-///
-/// # Errors
-/// A sentence that names the first of them that is a stranger's.
-pub(crate) fn allow(is_owned: bool, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
-    allow_listed(is_owned, servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
+#[derive(Args)]
+pub(crate) struct Ownership {
+    /// The target is mine, though it is neither on loopback nor in a private range.
+    #[arg(long)]
+    i_own_this_target: bool,
+}
+
+impl Ownership {
+    /// Lets what is sent go to these servers.
+    ///
+    /// # Errors
+    /// A sentence that names the first of them that is a stranger's.
+    pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
+        allow_listed(self.i_own_this_target, servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
+    }
 }
 
 /// The same with what stands in the variable.
@@ -151,7 +160,7 @@ mod tests {
     fn allowed(words: &[&str], server: &str, listed: &str) -> Result<(), String> {
         let line = [&["catlab", "--server", "127.0.0.1"][..], words].concat();
         let Command { target } = Command::try_parse_from(line).map_err(|error| error.to_string())?;
-        allow_listed(target.i_own_this_target, [parse_server(server).unwrap()].into_iter(), listed)
+        allow_listed(target.ownership.i_own_this_target, [parse_server(server).unwrap()].into_iter(), listed)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::sign::{Signing, reason};
 use super::{fetch, told};
-use crate::arguments::allow;
+use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
@@ -48,9 +48,8 @@ pub(crate) struct BuildArguments {
     /// otherwise.
     #[arg(long, value_name = "ADDRESS:PORT")]
     fetch_from: Option<SocketAddr>,
-    /// That resolver is mine, though it is neither on loopback nor in a private range.
-    #[arg(long, requires = "fetch_from")]
-    i_own_this_target: bool,
+    #[command(flatten)]
+    ownership: Ownership,
     #[command(flatten)]
     signing: Signing,
     #[command(flatten)]
@@ -67,7 +66,7 @@ enum Mode {
 /// Builds them; false when a trace was damaged.
 pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> {
     let BuildArguments { traces, out, read, .. } = arguments;
-    allow(arguments.i_own_this_target, arguments.fetch_from.into_iter())?;
+    arguments.ownership.allow(arguments.fetch_from.into_iter())?;
     if traces.iter().any(|trace| trace.as_os_str() == "-") {
         return Err("standard input cannot be read twice, which this takes; write it to a file first".into());
     }

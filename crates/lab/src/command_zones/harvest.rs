@@ -1,6 +1,6 @@
 //! `catlab zones harvest`: each question once through a cold resolver, and what it asks others as a capture.
 
-use crate::arguments::allow;
+use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open_or_queries, read, tell_lost};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -48,9 +48,8 @@ pub(crate) struct HarvestArguments {
     /// How long the resolver may go on asking for itself after the last answer.
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
     settle: Duration,
-    /// The resolver is mine, though it is neither on loopback nor in a private range.
-    #[arg(long)]
-    i_own_this_target: bool,
+    #[command(flatten)]
+    ownership: Ownership,
     #[command(flatten)]
     read: ReadArguments,
 }
@@ -64,7 +63,7 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
 
 /// Harvests; false when something is missing in what was harvested.
 pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> Result<bool, Box<dyn Error>> {
-    allow(arguments.i_own_this_target, std::iter::once(arguments.resolver))?;
+    arguments.ownership.allow(std::iter::once(arguments.resolver))?;
     let path = &arguments.queries;
     let mut questions = Questions::default();
     let mut reader = open_or_queries(path, &arguments.read)?;

@@ -63,8 +63,8 @@ pub(crate) struct ReplicaThread {
     /// Ends the process.
     pub(crate) ending: Ending,
     pub(crate) asking: Asking,
-    /// When zones last came, went or were replaced, or a checkpoint took entries out of memory, until the memory that
-    /// this left is given back.
+    /// When this thread began, zones last came, went or were replaced, or a checkpoint took entries out of memory,
+    /// until the memory that this left is given back.
     pub(crate) zones_changed: Option<Instant>,
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
