@@ -37,6 +37,7 @@ cargo xtask COMMAND
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
                   (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
   bench replay    how near to a trace its queries arrive, by the kernel's stamps, and how fast they can be sent
+  bench store     what the store and a replica need for one change in a zone of a million names
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   fuzz [--seconds N] [TARGET]
@@ -59,7 +60,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
-            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "instructions"),
+            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "store"
+            | "instructions"),
             options @ ..,
         ] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {

@@ -43,7 +43,7 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
             turn(options, &running, is_disturbed, round, turns)?;
         }
     }
-    let mut rows = Vec::new();
+    let mut rows = vec![answered(&still, &disturbed)];
     for (name, quantile, since) in [
         ("p50", 0.5, Since::Planned),
         ("p99", 0.99, Since::Planned),
@@ -52,7 +52,7 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     ] {
         let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
         let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
-        let is_first = rows.is_empty();
+        let is_first = rows.len() == 1;
         rows.push(Row {
             what: format!("{}/s queries, {name}", thousands(options.query_rate as f64)),
             figure: format!(
@@ -66,10 +66,25 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+/// Updates take no query's answer, nor does anything else.
+fn answered(still: &Turns, disturbed: &Turns) -> Row {
+    let lost = unanswered(still) + unanswered(disturbed);
+    Row {
+        what: "queries without an answer, of both".into(),
+        figure: lost.to_string(),
+        budget: "0".into(),
+        verdict: Verdict::of(lost == 0),
+        note: String::new(),
+    }
+}
+
+fn unanswered(turns: &Turns) -> u64 {
+    turns.runs.iter().map(|run| run.figures().timed_out).sum()
+}
+
 /// What the figures rest on.
 fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
     let (updates, low, high) = spread(&disturbed.updates);
-    let unanswered = |turns: &Turns| turns.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
     let lag = |turns: &Turns| {
         let of = turns.runs.iter().map(|run| run.total.send_lag.quantile(0.999) as f64 / 1e3);
         spread(&of.collect::<Vec<_>>()).0

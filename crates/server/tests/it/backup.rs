@@ -1,8 +1,10 @@
 //! Backup, restore, and a new cluster from the last node of an old one, by the commands of an operator.
 
+use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::http;
-use crate::support::tools::{dig, has, nsupdate};
+use crate::support::nodes::cluster_of_nodes;
+use crate::support::tools::{dig, has, nsupdate, transfer};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -47,12 +49,34 @@ impl Restored {
         });
     }
 
+    /// The audit log begins with where the state comes from, before the first start.
+    fn assert_audited(&self, action: &str, from: &str, old: &Cluster) {
+        let text = std::fs::read_to_string(format!("{}/node-1/data.audit", self.dir)).unwrap();
+        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let (subject, index) = (line["subject"].as_str().unwrap(), line["index"].as_u64().unwrap());
+        let id = std::fs::read_to_string(old.dir.join("cluster.id")).unwrap();
+        assert_eq!((&line["action"], text.lines().count()), (&action.into(), 1), "{text}");
+        assert!(index > 1 && line["time_ms"].as_u64() > Some(1_700_000_000_000), "{text}");
+        let parts = ["1 zones", id.trim(), &format!("up to entry {}", index - 1), from];
+        assert!(parts.iter().all(|part| subject.contains(part)), "{parts:?}: {subject}");
+    }
+
     fn has(&self, owner: &str) -> bool {
         dig(self.dns, &[owner, "A", "+short"]).contains("192.0.2.")
     }
 
     fn serial(&self) -> u64 {
         serial(self.dns)
+    }
+
+    fn status(&self) -> serde_json::Value {
+        http::get(self.api, "/v1/status").unwrap().json().unwrap()
+    }
+
+    fn metric(&self, series: &str) -> u64 {
+        let text = http::get(self.api, "/metrics").unwrap().text();
+        let line = text.lines().find(|line| line.starts_with(series));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no {series}"))
     }
 }
 
@@ -114,6 +138,7 @@ fn a_cluster_is_restored_as_another() {
 
     let made = new.make(&["restore", &file, "--data-key", &key]);
     assert!(made.status.success() && text(&made).contains("1 zones"), "{}", text(&made));
+    new.assert_audited("cluster restore", &file, &cluster);
     new.start();
     assert!(new.has("before.example.test") && new.has("www.example.test") && !new.has("after.example.test"));
     // Secondaries of the old cluster may have seen `after`: what they see now is newer.
@@ -123,9 +148,98 @@ fn a_cluster_is_restored_as_another() {
     assert!(new.has("anew.example.test"));
     let again = new.make(&["restore", &file, "--data-key", &key]);
     assert_eq!(again.status.code(), Some(5), "{}", text(&again));
-    // A node of the old cluster is told by its certificate that it is none of this one.
-    let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
-    assert_eq!(status["members"].as_array().unwrap().len(), 1);
+    // The new node goes on with the log that `restore` began, and hides nothing behind a gap.
+    let audit = std::fs::read_to_string(format!("{}/node-1/data.audit", new.dir)).unwrap();
+    assert!(audit.lines().count() > 1 && !audit.contains("gap"), "{audit}");
+}
+
+/// The new cluster listens where a node of the old one did, so the others of that call it.
+#[test]
+fn nodes_of_the_old_cluster_cannot_join_the_restored_one() {
+    if !has("nsupdate") {
+        return;
+    }
+    let (cluster, mut nodes) = cluster_of_nodes("strangers");
+    let scratch = Scratch::new("strangers");
+    let file = scratch.path().join("monday").to_str().unwrap().to_owned();
+    let made = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let token = cluster.run(&["cluster", "add"]);
+    let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
+    let members = cluster.status(1).unwrap()["members"].clone();
+    let peer = members.as_array().unwrap().iter().find(|member| member["node"] == 1).unwrap()["address"].clone();
+    cluster.ids().for_each(|id| nodes.kill(id));
+    let mut new = Restored::new(&scratch, "new");
+    new.peer = peer.as_str().unwrap().parse().unwrap();
+    let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+    assert!(made.status.success(), "{}", text(&made));
+    new.start();
+    let term = new.status()["term"].clone();
+
+    // Two of three: a majority of what they believe in, which it must not become part of.
+    nodes.start(&cluster, 2);
+    nodes.start(&cluster, 3);
+    wait_for("the new node to refuse them", || (new.metric("catamaran_peer_refused_total") >= 2).then_some(()));
+    let led = nodes.leader(&cluster);
+    assert_ne!(led, 1);
+    add(new.dns, &cluster, "anew");
+    add(cluster.dns(2), &cluster, "of-old");
+    assert!(new.has("anew.example.test") && !new.has("of-old.example.test"));
+    let knows = |id, owner: &str| dig(cluster.dns(id), &[owner, "A", "+short"]).contains("192.0.2.");
+    assert!(knows(2, "of-old.example.test") && !knows(2, "anew.example.test") && !knows(3, "anew.example.test"));
+    // A token of the old cluster is of no use either.
+    let port = free_ports(3);
+    let [dns, other, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)).to_string());
+    let dir = scratch.path().join("joined");
+    nodes.kill(2);
+    nodes.kill(3);
+    let joined = Command::new(CATAMARAN)
+        .args(["join", "--token", &token, "--dir", dir.to_str().unwrap()])
+        .args(["--dns", &dns, "--peer", &other, "--api", &api])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!joined.status.success(), "{}", text(&joined));
+    let status = new.status();
+    assert_eq!((status["members"].as_array().unwrap().len(), &status["term"]), (1, &term), "{status}");
+    assert!(new.has("anew.example.test"), "it goes on");
+}
+
+/// What any node writes restores to the same: of the leader, of a follower, of a node that has no vote.
+#[test]
+fn every_node_gives_a_backup_of_the_same() {
+    if !has("nsupdate") {
+        return;
+    }
+    let cluster = Cluster::start("backups", 3, &[]);
+    let scratch = Scratch::new("backups");
+    (0..20).for_each(|number| add(cluster.dns(1 + number % 3), &cluster, &format!("n{number}")));
+    let token = cluster.run(&["cluster", "add", "--learner"]);
+    let learner = Joined::start(&cluster, 4, String::from_utf8_lossy(&token.stdout).trim());
+    wait_for("the learner", || learner.answers().then_some(()));
+    cluster.settle();
+    let wanted = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test");
+    let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api]);
+    let mut restored = Vec::new();
+    for (number, api) in apis.enumerate() {
+        let file = scratch.path().join(format!("of-{number}")).to_str().unwrap().to_owned();
+        let made = cluster.run(&["cluster", "backup", &file, "--with-data-key", "--api", &api.to_string()]);
+        assert!(made.status.success() && text(&made).contains("verified"), "{api}: {}", text(&made));
+        let mut new = Restored::new(&scratch, &format!("new-{number}"));
+        let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+        assert!(made.status.success(), "{api}: {}", text(&made));
+        new.start();
+        restored.push(transfer(new.dns, Some(&cluster.update_key()), "example.test"));
+    }
+    assert_eq!(restored.len(), 4);
+    // The serial jumped ahead, by as much in each.
+    let without_soa = |records: &[String]| records.iter().filter(|record| !record.contains(" SOA ")).cloned().collect();
+    let wanted: Vec<String> = without_soa(&wanted);
+    assert!(wanted.len() > 20, "{wanted:?}");
+    for (number, records) in restored.iter().enumerate() {
+        assert_eq!(without_soa(records), wanted, "of node {}", number + 1);
+        assert_eq!(records, &restored[0], "of node {}", number + 1);
+    }
 }
 
 #[test]
@@ -154,6 +268,7 @@ fn the_last_node_founds_a_new_cluster() {
     }
     let made = new.make(&["recover", &config, "--accept-loss"]);
     assert!(made.status.success() && text(&made).contains("cannot join"), "{}", text(&made));
+    new.assert_audited("cluster recover", "node-3/data", &cluster);
     new.start();
     assert!(new.has("kept.example.test"));
     assert_eq!(new.serial(), before + 65_536);

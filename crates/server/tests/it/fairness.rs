@@ -1,7 +1,7 @@
-//! One key sends as much as it can, another ten updates a second: nothing of the second is refused, and it does not
-//! wait for all that the first has sent.
+//! One key, or one zone, gets as many updates as can be sent, another ten a second: nothing of the second is refused, and
+//! it does not wait for all that the first has been sent.
 
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::read_tcp;
 use crate::support::http;
 use crate::support::message::{name, now_s};
@@ -32,12 +32,20 @@ fn key(cluster: &Cluster, key: &str) -> ClientKey {
     ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, key.repeat(32).as_bytes()).unwrap()
 }
 
-fn update(key: &ClientKey, owner: &str, number: u64) -> Vec<u8> {
-    let builder = UpdateBuilder::new(number as u16, name("example.test.").as_ref());
-    let rdata = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
-    let owner = name(&format!("{owner}.example.test."));
-    let builder = builder.delete_rrset(owner.as_ref(), Rtype::A).add(owner.as_ref(), 60, Rtype::A, &rdata);
-    key.sign(builder.finish(), now_s()).unwrap()
+/// Who writes what.
+struct Writer {
+    key: ClientKey,
+    zone: &'static str,
+}
+
+impl Writer {
+    fn update(&self, owner: &str, number: u64) -> Vec<u8> {
+        let builder = UpdateBuilder::new(number as u16, name(self.zone).as_ref());
+        let rdata = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+        let owner = name(&format!("{owner}.{}", self.zone));
+        let builder = builder.delete_rrset(owner.as_ref(), Rtype::A).add(owner.as_ref(), 60, Rtype::A, &rdata);
+        self.key.sign(builder.finish(), now_s()).unwrap()
+    }
 }
 
 fn connect(to: SocketAddr) -> TcpStream {
@@ -57,11 +65,11 @@ fn rcode(response: &[u8]) -> Rcode {
 
 /// Keeps `IN_FLIGHT` updates on their way until it is told to stop; counts those that were done. What a node has no
 /// room for it may refuse.
-fn flood(stream: &mut TcpStream, key: &ClientKey, which: usize, done: &AtomicU64, stop: &AtomicBool) {
+fn flood(stream: &mut TcpStream, much: &Writer, which: usize, done: &AtomicU64, stop: &AtomicBool) {
     let (mut sent, mut heard) = (0, 0);
     while !stop.load(SeqCst) || heard < sent {
         while sent - heard < IN_FLIGHT as u64 && !stop.load(SeqCst) {
-            send(stream, &update(key, &format!("f{which}-{}", sent % 500), sent));
+            send(stream, &much.update(&format!("f{which}-{}", sent % 500), sent));
             sent += 1;
         }
         let Ok(response) = read_tcp(stream) else { panic!("flood {which} is not answered, {heard} of {sent} were") };
@@ -74,14 +82,38 @@ fn flood(stream: &mut TcpStream, key: &ClientKey, which: usize, done: &AtomicU64
     }
 }
 
-/// Through a follower as through the leader: both queues are on the way then.
 #[test]
 fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
-    let cluster = Cluster::start("fairness", 3, &[]);
-    let (much, little) = (key(&cluster, "much"), key(&cluster, "little"));
-    let scratch = crate::support::cluster::Scratch::new("fairness");
+    let cluster = Cluster::start("fairness-keys", 3, &[]);
+    let writer = |name: &str| Writer { key: key(&cluster, name), zone: "example.test." };
+    let (much, little) = (writer("much"), writer("little"));
+    let scratch = Scratch::new("fairness-keys");
     let rules = scratch.file("rules", "grant much zonesub A;\ngrant little zonesub A;\n");
     assert!(cluster.run(&["policy", "set", "example.test", &rules]).status.success());
+    assert_heard_beside(&cluster, &much, &little);
+}
+
+#[test]
+fn a_zone_that_gets_little_is_heard_beside_one_that_gets_all_that_can_be_sent() {
+    let cluster = Cluster::start("fairness-zones", 3, &[]);
+    let scratch = Scratch::new("fairness-zones");
+    let file = scratch.file(
+        "much.test.zone",
+        "$ORIGIN much.test.\n@ 60 SOA ns hm 1 3600 900 86400 60\n@ 60 NS ns\nns 60 A 192.0.2.1\n",
+    );
+    assert!(cluster.run(&["zone", "add", &format!("much.test={file}")]).status.success());
+    // One key writes both.
+    let key = key(&cluster, "one");
+    let rules = scratch.file("rules", "grant one zonesub A;\n");
+    for zone in ["example.test", "much.test"] {
+        assert!(cluster.run(&["policy", "set", zone, &rules]).status.success());
+    }
+    let (much, little) = (Writer { key: key.clone(), zone: "much.test." }, Writer { key, zone: "example.test." });
+    assert_heard_beside(&cluster, &much, &little);
+}
+
+/// Through a follower as through the leader: both queues are on the way then.
+fn assert_heard_beside(cluster: &Cluster, much: &Writer, little: &Writer) {
     cluster.settle();
     let leader = cluster.leader();
     let node = cluster.ids().find(|&id| id != leader).unwrap();
@@ -91,7 +123,7 @@ fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
         // Half of it comes by way of this node, half to the leader itself.
         for which in 0..FLOODS {
             let to = cluster.dns(if which % 2 == 0 { node } else { leader });
-            let (much, done, stop) = (&much, &done, &stop);
+            let (done, stop) = (&done, &stop);
             scope.spawn(move || flood(&mut connect(to), much, which, done, stop));
         }
         let finish = Stop(&stop);
@@ -100,9 +132,9 @@ fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
         let mut stream = connect(cluster.dns(node));
         for number in 0..UPDATES as u64 {
             let before = done.load(SeqCst);
-            send(&mut stream, &update(&little, &format!("l{number}"), number));
+            send(&mut stream, &little.update(&format!("l{number}"), number));
             let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
-            assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of the key that sends little");
+            assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of the one that gets little");
             waited.push(done.load(SeqCst) - before);
             std::thread::sleep(PAUSE);
         }

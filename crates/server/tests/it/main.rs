@@ -36,8 +36,9 @@ mod upgrade;
 mod many_zones;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
-// One key that sends very much, and another.
+// One key that sends very much, and another; and more updates than there is room for.
 mod fairness;
+mod full_queue;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.
@@ -65,5 +66,7 @@ mod secondaries;
 mod slow_secondaries;
 // The client that keeps names on addresses that change, in a namespace of its own.
 mod ddns;
+// What systemd runs.
+mod units;
 // The commands that talk to a cluster.
 mod commands;

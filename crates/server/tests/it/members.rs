@@ -16,7 +16,7 @@ pub(crate) struct Joined {
     child: Child,
     config: PathBuf,
     pub(crate) dns: SocketAddr,
-    api: SocketAddr,
+    pub(crate) api: SocketAddr,
 }
 
 impl Drop for Joined {

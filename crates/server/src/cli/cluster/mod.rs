@@ -11,7 +11,6 @@ use super::{InitArgs, Target};
 use crate::api::types::DoneJson;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
-pub(super) use members::remove;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,11 +68,12 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster remove 2
 
-For a node that will not come back, or not with its data. More than half of the voters that remain must answer.";
+For a node that will not come back, or not with its data: damaged or lost. More than half of the voters that remain must
+answer. A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
 
 const TRANSFER_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster transfer-leader       to the node with the longest log
+  catamaran cluster transfer-leader       to the node that answers and has the longest log
   catamaran cluster transfer-leader 3
 
 Updates wait for it, some milliseconds; none is lost or refused.";
@@ -174,7 +174,7 @@ pub(crate) enum ClusterCommand {
     /// Hand the leadership over to another voter.
     #[command(after_help = TRANSFER_EXAMPLES)]
     TransferLeader {
-        /// Its number; the one with the longest log when none is given.
+        /// Its number; when none is given, of those that answer the one with the longest log.
         node: Option<u64>,
         #[command(flatten)]
         target: Target,

@@ -4,13 +4,15 @@ use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
 use crate::files::data_key::{self, DataKeys};
-use crate::files::layout::{NodeLayout, booted_of};
+use crate::files::layout::{NodeLayout, audit_of, booted_of};
 use crate::files::token::fill_random;
 use crate::files::{Readers, write_atomic};
 use crate::metrics::DurationHistogram;
+use crate::node::audit_log;
 use crate::node::disk::{StartReads, Writer};
 use crate::node::identity::Identity;
 use crate::node::open::replica_config;
+use crate::node::system;
 use crate::problem::{Exit, Problem};
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
 use std::io::{self, Write};
@@ -22,7 +24,8 @@ pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
-    found(args, &old_key, |founder| Replica::restore(&disk, &backup, founder))
+    let origin = Origin { action: "cluster restore", from: file };
+    found(args, &origin, &old_key, |founder| Replica::restore(&disk, &backup, founder))
 }
 
 pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
@@ -31,7 +34,14 @@ pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
     let identity = Identity::load(&old)?;
     let disk = StartReads::new(&old.dir);
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
-    found(args, &old_key, |founder| Replica::recover(&disk, &old_config, founder))
+    let origin = Origin { action: "cluster recover", from: &old.dir };
+    found(args, &origin, &old_key, |founder| Replica::recover(&disk, &old_config, founder))
+}
+
+/// Where the first state comes from, for the audit log.
+struct Origin<'o> {
+    action: &'static str,
+    from: &'o Path,
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
@@ -51,12 +61,13 @@ fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
 /// Makes the files of a new cluster, and its first state.
 fn found(
     args: &InitArgs,
+    origin: &Origin<'_>,
     old_key: &DataKey,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
     let is_new = !args.dir.exists();
     let files = init::make_files(args)?;
-    let outcome = fill(&files, args, old_key, state);
+    let outcome = fill(&files, args, origin, old_key, state);
     let restored = outcome.inspect_err(|_| {
         // Only what was made here a moment ago; with a configuration but no state it would begin empty.
         let _ = if is_new { std::fs::remove_dir_all(&args.dir) } else { std::fs::remove_file(files.config()) };
@@ -80,6 +91,7 @@ fn found(
 fn fill(
     files: &NodeLayout,
     args: &InitArgs,
+    origin: &Origin<'_>,
     old_key: &DataKey,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<Restored, Problem> {
@@ -105,6 +117,17 @@ fn fill(
     for ops in founding {
         writer.execute_all(&ops).map_err(failed)?;
     }
+    audit(&config, origin, restored).map_err(failed)?;
     write_atomic(&booted_of(&config.dir), b"", Readers::All).map_err(failed)?;
     Ok(restored)
+}
+
+/// The first line of the new cluster's audit log, at the entry with which it begins: it says whose state it took over.
+fn audit(config: &Config, origin: &Origin<'_>, restored: Restored) -> io::Result<()> {
+    let Restored { cluster_id, applied: (index, _), zone_count, key_count } = restored;
+    let id = data_encoding::HEXLOWER.encode(&cluster_id);
+    let from = std::path::absolute(origin.from)?;
+    let subject =
+        format!("{zone_count} zones and {key_count} keys of cluster {id} up to entry {index}, from {}", from.display());
+    audit_log::begin(&audit_of(&config.dir), index + 1, system::now().wall_ms, origin.action, subject)
 }

@@ -160,12 +160,13 @@ impl AuditFile {
         self.attempt(|audit| audit.file.as_mut().map_or(Ok(()), Write::flush));
     }
 
-    pub(super) fn sync(&mut self) {
+    /// False when what was written may not be on the disk.
+    pub(super) fn sync(&mut self) -> bool {
         self.attempt(|audit| {
             let Some(file) = audit.file.as_mut() else { return Ok(()) };
             file.flush()?;
             file.get_ref().sync_data()
-        });
+        })
     }
 
     /// A node goes on without its audit log; that is said once, and counted.

@@ -37,7 +37,7 @@ fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: 
     Daemon::start("pebble", &mut command, folder)
 }
 
-fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Command {
+fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u64) -> Command {
     let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
     let credentials = scratch.file(
         &format!("credentials-{node}.ini"),
@@ -54,14 +54,14 @@ fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port:
     command.args(["--no-verify-ssl", "--server", &format!("https://127.0.0.1:{port}/dir")]);
     command.args(["--authenticator", "dns-rfc2136", "--dns-rfc2136-credentials", &credentials]);
     // So long it waits with its records in place.
-    command.args(["--dns-rfc2136-propagation-seconds", "5"]);
+    command.args(["--dns-rfc2136-propagation-seconds", &wait_s.to_string()]);
     for folder in ["config", "work", "logs"] {
         command.arg(format!("--{folder}-dir")).arg(scratch.path().join(format!("certbot-{folder}")));
     }
     command
 }
 
-fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Command {
+fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u64) -> Command {
     let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
     let server = cluster.dns(node).to_string();
     let mut command = Command::new(program);
@@ -72,10 +72,15 @@ fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u1
     command.args(["run", "--accept-tos", "--email", "lego@example.test", "--tls-skip-verify"]);
     command.args(["--server", &format!("https://127.0.0.1:{port}/dir"), "--dns", "dnsupdate"]);
     // Where it looks for the zone; and so long it waits with a record in place.
-    command.args(["--dns.resolvers", &server, "--dns.propagation.wait", "5s", "--path"]);
+    command.args(["--dns.resolvers", &server, "--dns.propagation.wait", &format!("{wait_s}s"), "--path"]);
     command.arg(scratch.path().join("lego"));
     command
 }
+
+/// So long clients wait with their records in place, where what happens meanwhile is looked at.
+const WAIT_S: u64 = 5;
+/// The shortest wait that they take.
+const WAIT_MIN_S: u64 = 1;
 
 /// As certbot wants its file of secrets.
 fn private(path: &Path) {
@@ -88,7 +93,7 @@ struct Client {
     name: &'static str,
     /// The variable that says where it is.
     variable: &'static str,
-    command: fn(&str, &Cluster, u64, &Scratch, u16) -> Command,
+    command: fn(&str, &Cluster, u64, &Scratch, u16, u64) -> Command,
     /// What it says when it has its certificate.
     success: &'static str,
     /// Where that is, for a name.
@@ -130,7 +135,7 @@ impl Client {
             let pebble = pebble(&pebble_program, &cluster, through, &scratch, port);
             pebble.wait_for_word("ACME directory available");
             let names = [format!("www{round}.example.test"), format!("mail{round}.example.test")];
-            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port);
+            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, WAIT_S);
             for name in &names {
                 command.args(["-d", name]);
             }
@@ -155,6 +160,35 @@ impl Client {
         }
         cluster.settle();
     }
+
+    /// With `ack = all-live` nobody has to wait for his record to get around: who looks it up asks another node.
+    fn gets_its_certificate_without_waiting_for_other_nodes(&self) {
+        if !is_full(self.name) {
+            return;
+        }
+        let (Some(client_program), Some(pebble_program)) = (program(self.variable), program("CATAMARAN_PEBBLE")) else {
+            return;
+        };
+        let folder = format!("acme-now-{}", self.name);
+        let scratch = Scratch::new(&folder);
+        let cluster = Cluster::start(&folder, 3, &[]);
+        cluster.settle();
+        crate::all_live::set_all_live(&cluster);
+        for through in cluster.ids() {
+            let asked = through % 3 + 1;
+            let port = free_ports(4);
+            let pebble = pebble(&pebble_program, &cluster, asked, &scratch, port);
+            pebble.wait_for_word("ACME directory available");
+            let name = format!("now{through}.example.test");
+            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, WAIT_MIN_S);
+            let mut client = Daemon::start(self.name, command.args(["-d", &name]), scratch.path());
+            let code = client.child.wait().unwrap().code();
+            assert_eq!(code, Some(0), "through node {through}, asked is node {asked}: {}", client.said());
+            assert!(client.said().contains(self.success), "{}", client.said());
+            let certificate = scratch.path().join((self.certificate)(&name));
+            assert!(certificate.exists(), "{}", certificate.display());
+        }
+    }
 }
 
 #[test]
@@ -165,4 +199,14 @@ fn certbot_gets_its_certificate_through_each_node_and_across_a_kill_of_the_leade
 #[test]
 fn lego_gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader() {
     LEGO.gets_its_certificate_through_each_node_and_across_a_kill_of_the_leader();
+}
+
+#[test]
+fn certbot_gets_its_certificate_without_waiting_for_other_nodes() {
+    CERTBOT.gets_its_certificate_without_waiting_for_other_nodes();
+}
+
+#[test]
+fn lego_gets_its_certificate_without_waiting_for_other_nodes() {
+    LEGO.gets_its_certificate_without_waiting_for_other_nodes();
 }

@@ -4,6 +4,7 @@ use super::{kill_the_leader, wait_until_gone, wait_until_there};
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::nodes::{Nodes, cluster_of_nodes};
 use crate::support::tools::{TsigWords, has, missing, outcome, update};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
@@ -18,6 +19,9 @@ const TOOLS: [&str; 7] = [
     "knsupdate -k",
 ];
 
+/// Runs of a test that may have to be made again, on a machine that is busy with other tests.
+const AGAIN_MAX: usize = 4;
+
 #[derive(Clone, Copy)]
 enum Wish {
     Add,
@@ -29,40 +33,48 @@ type Client<'c> = &'c dyn Fn(SocketAddr, Wish, &str) -> Result<String, String>;
 
 /// Runs a client until it ends with exit code 0. When there is no leader for long, on a machine that has no time for
 /// an election, a node says SERVFAIL, that the update was not taken (RFC 2136 3.4.2), or nothing: its user tries again.
-/// Nothing else is borne.
-fn run(who: &str, client: Client<'_>, to: SocketAddr, wish: Wish, owner: &str) {
+/// Nothing else is borne, and that in a few runs only.
+fn run(who: &str, client: Client<'_>, to: SocketAddr, wish: Wish, owner: &str, again: &Cell<usize>) {
     wait_for(&format!("an end of {who} with exit code 0"), || match client(to, wish, owner) {
         Ok(_) => Some(()),
         Err(said) if ["SERVFAIL", "timed out", "timeout"].iter().any(|word| said.contains(word)) => {
             println!("{who} is run again: {said}");
+            again.set(again.get() + 1);
+            assert!(again.get() <= AGAIN_MAX, "more than {AGAIN_MAX} runs did not end well, the last {who}: {said}");
             None
         }
         Err(said) => panic!("{who}: {said}"),
     });
 }
 
-fn through_each_node_and_across_a_kill(cluster: &Cluster, nodes: &mut Nodes, who: &str, client: Client<'_>) {
+fn through_each_node_and_across_a_kill(
+    cluster: &Cluster,
+    nodes: &mut Nodes,
+    who: &str,
+    client: Client<'_>,
+    again: &Cell<usize>,
+) {
     let label: String = who.chars().filter(char::is_ascii_alphabetic).collect();
     let node_count = cluster.nodes;
     for id in cluster.ids() {
         let owner = format!("{label}-{id}.example.test.");
-        run(who, client, cluster.dns(id), Wish::Add, &owner);
+        run(who, client, cluster.dns(id), Wish::Add, &owner, again);
         wait_until_there(cluster, cluster.ids(), &owner, "A");
         // Removed through another one.
-        run(who, client, cluster.dns(id % node_count + 1), Wish::Remove, &owner);
+        run(who, client, cluster.dns(id % node_count + 1), Wish::Remove, &owner, again);
         wait_until_gone(cluster, &owner, "A");
     }
     // At once through one that knows of no other leader yet.
     let owner = format!("{label}-kill.example.test.");
     let (leader, survivors) = kill_the_leader(cluster, nodes);
-    run(who, client, cluster.dns(survivors[0]), Wish::Add, &owner);
+    run(who, client, cluster.dns(survivors[0]), Wish::Add, &owner, again);
     wait_until_there(cluster, survivors, &owner, "A");
     nodes.start(cluster, leader);
     wait_until_there(cluster, [leader], &owner, "A");
     cluster.settle();
     // And the other way round: removed while the next one dies.
     let (leader, survivors) = kill_the_leader(cluster, nodes);
-    run(who, client, cluster.dns(survivors[1]), Wish::Remove, &owner);
+    run(who, client, cluster.dns(survivors[1]), Wish::Remove, &owner, again);
     nodes.start(cluster, leader);
     wait_until_gone(cluster, &owner, "A");
     cluster.settle();
@@ -74,6 +86,7 @@ fn nsupdate_and_knsupdate_end_well_through_each_node_and_across_kills_of_the_lea
         return;
     }
     let (cluster, mut nodes) = cluster_of_nodes("updaters");
+    let again = Cell::new(0);
     for tool in TOOLS {
         let client = |to: SocketAddr, wish, owner: &str| {
             let lines = match wish {
@@ -82,8 +95,9 @@ fn nsupdate_and_knsupdate_end_well_through_each_node_and_across_kills_of_the_lea
             };
             update(tool, to, &cluster.update_key(), &format!("zone example.test.\n{lines}"))
         };
-        through_each_node_and_across_a_kill(&cluster, &mut nodes, tool, &client);
+        through_each_node_and_across_a_kill(&cluster, &mut nodes, tool, &client, &again);
     }
+    println!("{} runs had to be made again", again.get());
     cluster.settle();
     assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
 }
@@ -100,6 +114,7 @@ fn dnspython_ends_well_through_each_node_and_across_kills_of_the_leader() {
         return;
     }
     let (cluster, mut nodes) = cluster_of_nodes("dnspython");
+    let again = Cell::new(0);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/clients/dnspython_client.py");
     let key = TsigWords::of(&cluster.update_key()).joined();
     for transport in ["udp", "tcp"] {
@@ -115,6 +130,7 @@ fn dnspython_ends_well_through_each_node_and_across_kills_of_the_leader() {
             let is_not_taken = output.status.code() == Some(2);
             outcome(output).map_err(|said| if is_not_taken { format!("SERVFAIL {said}") } else { said })
         };
-        through_each_node_and_across_a_kill(&cluster, &mut nodes, &format!("dnspython {transport}"), &client);
+        through_each_node_and_across_a_kill(&cluster, &mut nodes, &format!("dnspython {transport}"), &client, &again);
     }
+    println!("{} runs had to be made again", again.get());
 }

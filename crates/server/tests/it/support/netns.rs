@@ -1,7 +1,7 @@
 //! Network namespaces: machines of their own, as far as their addresses go. Making one takes root and iproute2.
 
 use super::tools::forbidden;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -44,6 +44,21 @@ impl Namespace {
             return None;
         }
         Some(namespace)
+    }
+
+    /// Gives both ends of the link an address of IPv6; gives ours and the other.
+    pub(crate) fn add_ipv6(&self) -> (Ipv6Addr, Ipv6Addr) {
+        // A network of the namespace's own within fd00::/8 (RFC 4193).
+        let octets = self.here.octets();
+        let at = |last| {
+            let half = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
+            Ipv6Addr::new(0xfd00, half(0), half(2), 0, 0, 0, 0, last)
+        };
+        let (here, there) = (at(1), at(2));
+        // Nobody else is on the link: no wait until that is known (RFC 4862 5.4).
+        assert!(ip(&["addr", "add", &format!("{here}/64"), "dev", &self.near, "nodad"]));
+        self.ip(&format!("addr add {there}/64 dev {} nodad", self.far));
+        (here, there)
     }
 
     /// Makes an interface in the namespace that leads nowhere, and is up.
