@@ -1,5 +1,5 @@
-//! One key, or one zone, gets as many updates as can be sent, another ten a second: nothing of the second is refused, and
-//! it does not wait for all that the first has been sent.
+//! One key, or one zone, gets as many updates as can be sent, another ten a second: nothing of the second is refused,
+//! and it does not wait for all that the first has been sent.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::read_tcp;

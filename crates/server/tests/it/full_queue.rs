@@ -2,6 +2,7 @@
 //! refuses the others at once, and answers queries as if nothing were.
 
 use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::dns::{Transport, exchange};
 use crate::support::message::{name, now_s};
 use crate::updates::{is_there, socket};
 use replica::update::client::{ClientKey, UpdateBuilder};
@@ -80,16 +81,22 @@ fn ask(to: SocketAddr, stop: &AtomicBool) -> (u32, Duration) {
 
 fn serial(cluster: &Cluster, id: u64) -> u32 {
     let query = MessageBuilder::query(7, name("example.test.").as_ref(), Rtype::SOA).build();
-    let response = crate::support::dns::exchange(
-        crate::support::dns::Transport::Udp,
-        cluster.dns(id),
-        &query,
-        Duration::from_secs(5),
-    );
-    let response = response.expect("an answer");
+    let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(5)).expect("an answer");
     // The fifth number from the end.
     let at = response.len() - 20;
     u32::from_be_bytes(response[at..at + 4].try_into().unwrap())
+}
+
+/// For some there was no room; others had room, and were not proposed before the node gave up waiting for a leader.
+fn judge_refusals(heard: &Heard) {
+    let (mut at_once, waited): (Vec<Duration>, Vec<Duration>) =
+        heard.refused.values().copied().partition(|wait| *wait <= AT_ONCE);
+    at_once.sort_unstable();
+    println!("{} refused at once, half of them within {:?}", at_once.len(), at_once.get(at_once.len() / 2));
+    println!("{} refused after they had waited for a leader", waited.len());
+    assert!(at_once.len() >= 1_000, "only {} were refused at once", at_once.len());
+    let early: Vec<_> = waited.iter().filter(|wait| **wait < WAIT).collect();
+    assert!(early.is_empty(), "neither at once nor after {WAIT:?}: {early:?}");
 }
 
 #[test]
@@ -130,16 +137,7 @@ fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
         assert!(queries > 100 && longest < Duration::from_secs(1), "{queries} queries, {longest:?}");
     });
     assert!(heard.done.is_empty(), "{} were done without a majority", heard.done.len());
-    // Those for which there was no room, and those that had room and were not proposed before the leader gave up.
-    let (mut at_once, waited): (Vec<Duration>, Vec<Duration>) =
-        heard.refused.values().copied().partition(|wait| *wait <= AT_ONCE);
-    at_once.sort_unstable();
-    println!("{} refused at once, half of them within {:?}", at_once.len(), at_once.get(at_once.len() / 2));
-    println!("{} refused after they had waited for a leader", waited.len());
-    assert!(at_once.len() >= 1_000, "only {} were refused at once", at_once.len());
-    let early: Vec<_> = waited.iter().filter(|wait| **wait < WAIT).collect();
-    assert!(early.is_empty(), "neither at once nor after {WAIT:?}: {early:?}");
-
+    judge_refusals(&heard);
     // Those that were not refused are told their outcome: the same octets again, as clients send them.
     wait_for("the outcome of all others", || {
         let waiting: Vec<u16> = (0..UPDATES)

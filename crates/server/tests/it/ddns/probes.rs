@@ -26,8 +26,8 @@ fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + '
     address
 }
 
-/// RFC 8489 14.2: what was asked, with the address of the asker XORed with the cookie, and with the number of the request
-/// where it is longer.
+/// RFC 8489 14.2: what was asked, with the address of the asker XORed with the cookie, and with the number of the
+/// request where it is longer.
 fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let mut response = request.get(..20)?.to_vec();
     let mask = response[4..20].to_vec();
