@@ -30,6 +30,8 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
+// The units that start nodes and clients.
+mod units;
 // Two builds in one cluster.
 mod upgrade;
 // Very many zones on one node.
