@@ -67,8 +67,8 @@ pub(crate) enum Command {
     /// Say which key may write what, and ask what is said.
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(PolicyCommand),
-    /// Remove nodes; `join` adds them.
-    #[command(subcommand, after_help = NODE_EXAMPLES)]
+    /// Another name of `cluster remove`.
+    #[command(subcommand, hide = true, after_help = NODE_EXAMPLES)]
     Node(NodeCommand),
     /// Who belongs to the cluster, who votes, who leads.
     #[command(subcommand, after_help = cluster::EXAMPLES)]
@@ -142,7 +142,9 @@ taken over is named with file, line and column, and then nothing is changed.";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
-  catamaran node remove 3";
+  catamaran node remove 3
+
+Another name of `catamaran cluster remove`.";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -368,8 +370,7 @@ const NODE_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran node remove 3
 
-For a node that will not come back, or not with its data: damaged or lost. The others must be more than half of all.
-A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
+Another name of `catamaran cluster remove`, which does the same.";
 
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
@@ -620,7 +621,7 @@ pub(crate) enum PolicyCommand {
 /// `node ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum NodeCommand {
-    /// Remove a node from the cluster, for good.
+    /// The same as `cluster remove`: remove a node, for good.
     #[command(after_help = NODE_REMOVE_EXAMPLES)]
     Remove {
         /// Its number, as in `catamaran status`.
