@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What to do about data that must not be voted on.
-pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran cluster remove`) and \
+pub(super) const REPLACE: &str = "the node must not vote on this data: take it out (`catamaran cluster remove`) and \
                                   let a new one join; the other nodes have all that was acknowledged";
 /// What to do about what this software does not know.
 pub(super) const NEWER: &str =

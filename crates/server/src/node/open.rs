@@ -30,8 +30,9 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     let files = disk.list().map_err(|error| failed(error.to_string()))?;
     match (booted.exists(), files.is_empty()) {
         (true, true) => {
-            return Err(failed("it is gone: the node has had data before, and voted on it".into())
-                .hint("restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join"));
+            return Err(failed("it is gone: the node has had data before, and voted on it".into()).hint(
+                "restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join",
+            ));
         }
         (true, false) => {}
         // What a crash left of a first start is written again; nobody has seen it.
