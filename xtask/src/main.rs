@@ -18,10 +18,11 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
-                  (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
-                  missing peer is a failure), and 300 simulated clusters, each counted as a test.
+                  (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
+                  with --full a missing one is a failure that says how to get it), and 300 simulated
+                  clusters, each counted as a test.
                   --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
-                  take long to fetch (certbot with Pebble, external-dns), and builds the software of an older
+                  take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
                   commit, beside which this one must run.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
                   over the store, the instructions of each step of an answer (`bench instructions`; without

@@ -9,6 +9,8 @@ mod load_time;
 #[path = "../benches/support/table.rs"]
 #[expect(dead_code, reason = "what only benches want")]
 mod table;
+#[path = "../benches/write/unanswered.rs"]
+mod unanswered;
 
 use lab::report::{Distribution, Recording, Run};
 use std::path::Path;
@@ -31,6 +33,18 @@ fn a_budget_that_nobody_measured_is_not_met() {
     assert_eq!(unmeasured.to_string(), "0 budgets not met, 1 not measured");
     let all = [Verdict::Missed, Verdict::Undecided, Verdict::Absent, Verdict::Met].map(|verdict| row(">= 1", verdict));
     assert_eq!(Budgets::of(&all).to_string(), "2 budgets not met, 1 not measured");
+}
+
+#[test]
+fn one_query_without_an_answer_misses_the_budget_of_full_updates() {
+    let are_met = |still, disturbed, lost| {
+        let rows = [unanswered::without_an_answer([still, disturbed]), unanswered::lost_updates(lost)];
+        Budgets::of(&rows).are_met()
+    };
+    assert!(are_met(0, 0, 0));
+    assert!(!are_met(0, 1, 0));
+    assert!(!are_met(1, 0, 0));
+    assert!(!are_met(0, 0, 1));
 }
 
 #[test]

@@ -46,6 +46,7 @@ mod sockets;
 #[path = "../support/table.rs"]
 mod table;
 mod tally;
+mod unanswered;
 
 use command::Given;
 use conclusion::Beginning;

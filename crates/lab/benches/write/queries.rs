@@ -5,6 +5,7 @@ use super::load;
 use super::lost::count_lost;
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
+use super::unanswered::{lost_updates, without_an_answer};
 use lab::report::Run;
 use lab::report::regression::{QuantileRatio, Since, compare_quantile};
 use std::path::Path;
@@ -31,6 +32,13 @@ struct Turns {
     idle: Vec<f64>,
 }
 
+impl Turns {
+    /// Queries without an answer.
+    fn timed_out(&self) -> u64 {
+        self.runs.iter().map(|run| run.figures().timed_out).sum()
+    }
+}
+
 /// Both by turns, each pair on a cluster of its own.
 pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     let [mut still, mut disturbed] = [Turns::default(), Turns::default()];
@@ -43,7 +51,7 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
             turn(options, &running, is_disturbed, round, turns)?;
         }
     }
-    let mut rows = vec![answered(&still, &disturbed)];
+    let mut rows = Vec::new();
     for (name, quantile, since) in [
         ("p50", 0.5, Since::Planned),
         ("p99", 0.99, Since::Planned),
@@ -52,34 +60,20 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     ] {
         let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
         let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
-        let is_first = rows.len() == 1;
+        let is_first = rows.is_empty();
         rows.push(Row {
             what: format!("{}/s queries, {name}", thousands(options.query_rate as f64)),
             figure: format!(
                 "{a_us:.0} us, {b_us:.0} us with updates: {ratio:.2} (95 % interval {low:.2} to {high:.2})"
             ),
             budget: String::new(),
-            verdict: if disturbed.lost == 0 { Verdict::Informs } else { Verdict::Missed },
+            verdict: Verdict::Informs,
             note: if is_first { note(&still, &disturbed, queries) } else { String::new() },
         });
     }
+    rows.push(without_an_answer([&still, &disturbed].map(Turns::timed_out)));
+    rows.push(lost_updates(disturbed.lost));
     Ok(rows)
-}
-
-/// Updates take no query's answer, nor does anything else.
-fn answered(still: &Turns, disturbed: &Turns) -> Row {
-    let lost = unanswered(still) + unanswered(disturbed);
-    Row {
-        what: "queries without an answer, of both".into(),
-        figure: lost.to_string(),
-        budget: "0".into(),
-        verdict: Verdict::of(lost == 0),
-        note: String::new(),
-    }
-}
-
-fn unanswered(turns: &Turns) -> u64 {
-    turns.runs.iter().map(|run| run.figures().timed_out).sum()
 }
 
 /// What the figures rest on.
@@ -94,8 +88,8 @@ fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
          {} unanswered; send lag p99.9 {:.0} and {:.0} us; cores idle {:.2} and {:.2} of {}",
         thousands(queries[0] as f64),
         thousands(queries[1] as f64),
-        unanswered(still),
-        unanswered(disturbed),
+        still.timed_out(),
+        disturbed.timed_out(),
         thousands(updates),
         thousands(low),
         thousands(high),

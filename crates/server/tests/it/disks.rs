@@ -2,6 +2,7 @@
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::nodes::{Nodes, config, data, serve_in_vain};
+use crate::support::tools::forbidden;
 use crate::updates::{Stream, assert_on_every_node};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -100,7 +101,7 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     let mounts = match Mounts::make(&cluster) {
         Ok(mounts) => mounts,
         Err(why) => {
-            println!("skipped: a disk cannot be made to hang here ({why})");
+            forbidden(&format!("a disk that hangs (root, loop devices, e2fsprogs: {why})"));
             return;
         }
     };

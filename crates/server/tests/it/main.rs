@@ -30,6 +30,8 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
+// The units that start nodes and clients.
+mod units;
 // Two builds in one cluster.
 mod upgrade;
 // Very many zones on one node.
@@ -66,7 +68,5 @@ mod secondaries;
 mod slow_secondaries;
 // The client that keeps names on addresses that change, in a namespace of its own.
 mod ddns;
-// What systemd runs.
-mod units;
 // The commands that talk to a cluster.
 mod commands;

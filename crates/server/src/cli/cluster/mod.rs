@@ -73,10 +73,12 @@ answer. A new node takes its place: see `catamaran join --help`. It gets a numbe
 
 const TRANSFER_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster transfer-leader       to the node that answers and has the longest log
-  catamaran cluster transfer-leader 3
+  catamaran cluster transfer-leader       to the voter with the longest log of those that answer
+  catamaran cluster transfer-leader 3     to this voter
 
-Updates wait for it, some milliseconds; none is lost or refused.";
+Ends well once another, or that one, leads. A learner is refused; a voter that does not answer or catch up does not take
+over, and the command says that the leadership did not move. Updates wait meanwhile, some milliseconds when it does
+answer; none is lost or refused.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
@@ -174,7 +176,7 @@ pub(crate) enum ClusterCommand {
     /// Hand the leadership over to another voter.
     #[command(after_help = TRANSFER_EXAMPLES)]
     TransferLeader {
-        /// Its number; when none is given, of those that answer the one with the longest log.
+        /// A voter's number; when none is given, the one with the longest log of those that answer.
         node: Option<u64>,
         #[command(flatten)]
         target: Target,

@@ -4,17 +4,12 @@
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_one_is_there, wait_until_there};
 use crate::support::cluster::{Cluster, Scratch, free_ports};
 use crate::support::nodes::cluster_of_nodes;
-use crate::support::tools::{TsigWords, has, is_full};
+use crate::support::tools::{TsigWords, fetched, has, is_full};
 use std::path::Path;
 use std::process::Command;
 
-fn program(variable: &str) -> Option<String> {
-    let path = std::env::var(variable).ok();
-    if path.is_none() {
-        println!("skipped: {variable} names no program, so ACME's challenge is not tried");
-    }
-    path
-}
+/// What fetches clients and Pebble; it names what it could not fetch.
+const INSTALL: &str = "cargo xtask test --full";
 
 /// Pebble, an ACME server for tests, which looks the records up at a node.
 fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Daemon {
@@ -121,7 +116,8 @@ impl Client {
         if !is_full(self.name) || !has("dig") {
             return;
         }
-        let (Some(client_program), Some(pebble_program)) = (program(self.variable), program("CATAMARAN_PEBBLE")) else {
+        let programs = (fetched(self.variable, INSTALL), fetched("CATAMARAN_PEBBLE", INSTALL));
+        let (Some(client_program), Some(pebble_program)) = programs else {
             return;
         };
         let folder = format!("acme-{}", self.name);

@@ -5,7 +5,7 @@ use super::{addresses, can_test, run, server, start, write_config};
 use crate::support::cluster::Scratch;
 use crate::support::netns::Namespace;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Header, Section};
@@ -26,19 +26,17 @@ fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + '
     address
 }
 
-/// RFC 8489 14.2: what was asked, with the address of the asker XORed with the cookie, and with the number of the
-/// request where it is longer.
+/// RFC 8489: what was asked, with the address of the asker XORed with the cookie and what follows it.
 fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let mut response = request.get(..20)?.to_vec();
-    let mask = response[4..20].to_vec();
     let (family, octets) = match from {
         IpAddr::V4(from) => (1, from.octets().to_vec()),
         IpAddr::V6(from) => (2, from.octets().to_vec()),
     };
-    let len = octets.len() as u8;
-    response[..4].copy_from_slice(&[1, 1, 0, 8 + len]);
-    response.extend([0, 0x20, 0, 4 + len, 0, family, 0, 0]);
-    response.extend(octets.iter().zip(mask).map(|(octet, mask)| octet ^ mask));
+    let len = 4 + octets.len() as u8;
+    response[..4].copy_from_slice(&[1, 1, 0, 4 + len]);
+    response.extend([0, 0x20, 0, len, 0, family, 0, 0]);
+    response.extend(octets.iter().zip(&request[4..20]).map(|(octet, mask)| octet ^ mask));
     Some(response)
 }
 
@@ -74,14 +72,17 @@ fn http(on: IpAddr) -> SocketAddr {
     address
 }
 
-/// A family: what it is called, both ends of the link, and an address that nobody has.
-struct Side {
-    family: &'static str,
-    other: &'static str,
+/// A family of addresses, and how the outside sees the namespace in it.
+struct Seen {
     rtype: &'static str,
+    /// What a name's configuration says of this family, and of the other.
+    sources: &'static str,
+    /// Our end of the link, where the probes are.
     here: IpAddr,
+    /// The other end.
     there: IpAddr,
-    lie: IpAddr,
+    /// What a probe says that lies.
+    stranger: IpAddr,
 }
 
 #[test]
@@ -90,15 +91,14 @@ fn the_outside_address_is_what_probes_of_each_kind_say() {
         return;
     }
     let Some(namespace) = Namespace::make(5) else { return };
-    let side = Side {
-        family: "ipv4",
-        other: "ipv6",
+    let seen = Seen {
         rtype: "A",
+        sources: "ipv4 = \"outside\"\nipv6 = \"off\"",
         here: namespace.here.into(),
         there: namespace.there.into(),
-        lie: Ipv4Addr::new(198, 51, 100, 66).into(),
+        stranger: Ipv4Addr::new(198, 51, 100, 66).into(),
     };
-    assert_probes("ddns-outside", &namespace, &side);
+    each_kind_of_probe_and_one_that_lies("ddns-outside", &namespace, &seen);
 }
 
 #[test]
@@ -106,17 +106,22 @@ fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
     if !can_test() {
         return;
     }
-    let Some(namespace) = Namespace::make(9) else { return };
-    let (here, there) = namespace.add_ipv6();
-    let lie = "2001:db8::66".parse().unwrap();
-    let side = Side { family: "ipv6", other: "ipv4", rtype: "AAAA", here: here.into(), there: there.into(), lie };
-    assert_probes("ddns-outside-6", &namespace, &side);
+    let Some(namespace) = Namespace::make(6) else { return };
+    let Some((here, there)) = namespace.add_ipv6() else { return };
+    let seen = Seen {
+        rtype: "AAAA",
+        sources: "ipv4 = \"off\"\nipv6 = \"outside\"",
+        here: here.into(),
+        there: there.into(),
+        stranger: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x66).into(),
+    };
+    each_kind_of_probe_and_one_that_lies("ddns-outside-6", &namespace, &seen);
 }
 
-fn assert_probes(folder: &str, namespace: &Namespace, side: &Side) {
-    let scratch = Scratch::new(folder);
-    let (cluster, _nodes) = start(folder, 1, namespace);
-    let Side { family, other, rtype, here, there, lie } = *side;
+fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen: &Seen) {
+    let &Seen { rtype, sources, here, there, stranger } = seen;
+    let scratch = Scratch::new(test);
+    let (cluster, _nodes) = start(test, 1, namespace);
     let servers = [server(&cluster, namespace, 1)];
     let probe = |text: String| format!("[[outside.probe]]\n{text}\n");
     let dns = udp(here, dns);
@@ -127,11 +132,13 @@ fn assert_probes(folder: &str, namespace: &Namespace, side: &Side) {
         probe(format!("dns = \"{dns}\"\nname = \"whoami.test\"\ntype = \"TXT\"\nclass = \"CH\"")),
     ];
     // One that says something else, and one that says nothing.
-    let liar =
-        probe(format!("dns = \"{}\"\nname = \"x.test\"", udp(here, move |query, _| super::probes::dns(query, lie))));
+    let liar = probe(format!(
+        "dns = \"{}\"\nname = \"x.test\"",
+        udp(here, move |query, _| { super::probes::dns(query, stranger) })
+    ));
     let silent = probe(format!("stun = \"{}\"", udp(here, |_, _| None)));
     let outside = |options: &str, probes: &[&str]| {
-        let head = format!("{family} = \"outside\"\n{other} = \"off\"\n[outside]\nprivate = true\n{options}");
+        let head = format!("{sources}\n[outside]\nprivate = true\n{options}");
         write_config(&cluster, &scratch, &servers, &(head + &probes.concat()))
     };
     let there = there.to_string();
@@ -143,7 +150,7 @@ fn assert_probes(folder: &str, namespace: &Namespace, side: &Side) {
         // The next kind begins with another address.
         let said = run(namespace, &outside("", &[&liar]), &["--once"]);
         assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-        assert_eq!(addresses(&cluster, 1, rtype), [lie.to_string()]);
+        assert_eq!(addresses(&cluster, 1, rtype), [stranger.to_string()]);
     }
     // Two must agree: the liar is outvoted, and alone with the silent one finds nobody.
     let said = run(namespace, &outside("agree = 2\n", &[&liar, &silent, &kinds[0], &kinds[1]]), &["--once"]);

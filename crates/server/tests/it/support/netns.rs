@@ -46,19 +46,20 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Gives both ends of the link an address of IPv6; gives ours and the other.
-    pub(crate) fn add_ipv6(&self) -> (Ipv6Addr, Ipv6Addr) {
-        // A network of the namespace's own within fd00::/8 (RFC 4193).
-        let octets = self.here.octets();
-        let at = |last| {
-            let half = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
-            Ipv6Addr::new(0xfd00, half(0), half(2), 0, 0, 0, 0, last)
-        };
-        let (here, there) = (at(1), at(2));
-        // Nobody else is on the link: no wait until that is known (RFC 4862 5.4).
-        assert!(ip(&["addr", "add", &format!("{here}/64"), "dev", &self.near, "nodad"]));
-        self.ip(&format!("addr add {there}/64 dev {} nodad", self.far));
-        (here, there)
+    /// Gives both ends of the link an address of IPv6: ours, and the other one.
+    pub(crate) fn add_ipv6(&self) -> Option<(Ipv6Addr, Ipv6Addr)> {
+        // A /64 of local addresses (RFC 4193), made of the one of IPv4, which nobody else has.
+        let [_, _, high, low] = self.here.octets().map(u16::from);
+        let [here, there] = [1, 2].map(|end| Ipv6Addr::new(0xFD63, 0x6174, 0x616D, high << 8 | low, 0, 0, 0, end));
+        let (near, far) = (format!("{here}/64"), format!("{there}/64"));
+        // Usable at once: nobody else is on the link.
+        let made = ip(&["addr", "add", &near, "dev", &self.near, "nodad"])
+            && ip(&["-n", &self.name, "addr", "add", &far, "dev", &self.far, "nodad"]);
+        if !made {
+            forbidden("giving a link addresses of IPv6");
+            return None;
+        }
+        Some((here, there))
     }
 
     /// Makes an interface in the namespace that leads nowhere, and is up.
