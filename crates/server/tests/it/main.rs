@@ -38,6 +38,8 @@ mod many_zones;
 mod updates;
 // One key that sends very much, and another.
 mod fairness;
+// More updates than a node keeps.
+mod full_queue;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.
