@@ -145,7 +145,7 @@ fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
             assert_eq!((answer[3] & 0x0F, answer[7]), (0, 1));
         }
         println!(
-            "full after {filled:?}, {} connections; the slowest of {PROBES} refusals {slowest:?}; {:?} without the others",
+            "full after {filled:?}, {} connections; the slowest of {PROBES} refusals {slowest:?}; stopped for {:?}",
             hearing.len(),
             start.elapsed()
         );
