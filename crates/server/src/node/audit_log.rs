@@ -17,12 +17,12 @@
 mod file;
 
 use file::AuditFile;
-pub(crate) use file::{last_index, read_last};
+pub(crate) use file::{begin, last_index, read_last};
 
 use crate::limits::{AUDIT_MARK_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
 use crate::metrics::text::{Kind, Page};
 use crate::metrics::{Counter, Gauge};
-use replica::io::{ActionRecord, AuditRecord};
+use replica::io::AuditRecord;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -149,24 +149,6 @@ impl AuditQueue {
     }
 }
 
-/// Makes the log of a cluster that begins with the state of another: its first line is at the entry with which it
-/// begins, and is on the disk before the first node starts.
-///
-/// # Errors
-/// When it cannot be written.
-pub(crate) fn begin(
-    path: &Path,
-    index: u64,
-    time_ms: u64,
-    action: &'static str,
-    subject: String,
-) -> std::io::Result<()> {
-    let mut file = AuditFile::open(path);
-    let is_written = file.record(&AuditRecord::Action(ActionRecord { index, time_ms, action, subject }));
-    let failed = || std::io::Error::other(format!("{}: the first line cannot be written", path.display()));
-    (is_written && file.sync()).then_some(()).ok_or_else(failed)
-}
-
 /// Writes until the queue is gone. Lines are with the kernel at once, and on the disk a second later at most.
 pub(crate) fn run(path: &Path, work: &Receiver<AuditWork>, counters: &AuditCounters) {
     let mut file = AuditFile::open(path);
@@ -192,8 +174,7 @@ pub(crate) fn run(path: &Path, work: &Receiver<AuditWork>, counters: &AuditCount
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 file.through(counters.through.load(Acquire));
-                file.sync();
-                return;
+                return file.sync();
             }
         }
         if is_dirty && synced_at.elapsed() >= Duration::from_millis(AUDIT_SYNC_MS) {

@@ -3,9 +3,11 @@
 use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::http;
-use crate::support::nodes::cluster_of_nodes;
-use crate::support::tools::{dig, has, nsupdate, transfer};
+use crate::support::nodes::{Nodes, config};
+use crate::support::tools::{dig, has, nsupdate};
+use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// A cluster of one node that `restore` or `recover` made.
@@ -49,16 +51,31 @@ impl Restored {
         });
     }
 
-    /// The audit log begins with where the state comes from, before the first start.
-    fn assert_audited(&self, action: &str, from: &str, old: &Cluster) {
+    /// Its id, as the file beside its authority has it.
+    fn cluster_id(&self) -> String {
+        id_in(Path::new(&self.dir))
+    }
+
+    /// The lines of its audit log.
+    fn audit(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(format!("{}/node-1/data.audit", self.dir)).unwrap();
-        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-        let (subject, index) = (line["subject"].as_str().unwrap(), line["index"].as_u64().unwrap());
-        let id = std::fs::read_to_string(old.dir.join("cluster.id")).unwrap();
-        assert_eq!((&line["action"], text.lines().count()), (&action.into(), 1), "{text}");
-        assert!(index > 1 && line["time_ms"].as_u64() > Some(1_700_000_000_000), "{text}");
-        let parts = ["1 zones", id.trim(), &format!("up to entry {}", index - 1), from];
-        assert!(parts.iter().all(|part| subject.contains(part)), "{parts:?}: {subject}");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Its audit log begins with how it was made: with this action, from `from`, of that cluster.
+    fn assert_audited(&self, action: &str, from: &str, old: &str) {
+        let lines = self.audit();
+        let [gap, made] = [&lines[0], &lines[1]];
+        let (through, index) = (gap["gap_to"].as_u64().unwrap(), made["index"].as_u64().unwrap());
+        assert_eq!((&gap["gap_after"], index, &made["action"]), (&0.into(), through + 1, &action.into()), "{lines:?}");
+        let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+        let subject = made["subject"].as_str().unwrap();
+        let wanted = format!("old={old} new={} through={through} nodes=1,2,3 from={from} uid={uid}", self.cluster_id());
+        assert!(subject.starts_with(&wanted), "{subject}\n{wanted}");
+        assert_ne!(old, self.cluster_id());
+        let now_ms = crate::support::message::now_s() * 1_000;
+        let age_ms = now_ms.abs_diff(made["time_ms"].as_u64().unwrap());
+        assert!(age_ms < 600_000, "{age_ms}");
     }
 
     fn has(&self, owner: &str) -> bool {
@@ -67,16 +84,6 @@ impl Restored {
 
     fn serial(&self) -> u64 {
         serial(self.dns)
-    }
-
-    fn status(&self) -> serde_json::Value {
-        http::get(self.api, "/v1/status").unwrap().json().unwrap()
-    }
-
-    fn metric(&self, series: &str) -> u64 {
-        let text = http::get(self.api, "/metrics").unwrap().text();
-        let line = text.lines().find(|line| line.starts_with(series));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no {series}"))
     }
 }
 
@@ -87,6 +94,11 @@ impl Drop for Restored {
             let _ = child.wait();
         }
     }
+}
+
+/// The id of the cluster whose files lie there.
+fn id_in(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("cluster.id")).unwrap().trim().to_owned()
 }
 
 fn serial(server: SocketAddr) -> u64 {
@@ -138,7 +150,7 @@ fn a_cluster_is_restored_as_another() {
 
     let made = new.make(&["restore", &file, "--data-key", &key]);
     assert!(made.status.success() && text(&made).contains("1 zones"), "{}", text(&made));
-    new.assert_audited("cluster restore", &file, &cluster);
+    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("before.example.test") && new.has("www.example.test") && !new.has("after.example.test"));
     // Secondaries of the old cluster may have seen `after`: what they see now is newer.
@@ -148,98 +160,13 @@ fn a_cluster_is_restored_as_another() {
     assert!(new.has("anew.example.test"));
     let again = new.make(&["restore", &file, "--data-key", &key]);
     assert_eq!(again.status.code(), Some(5), "{}", text(&again));
-    // The new node goes on with the log that `restore` began, and hides nothing behind a gap.
-    let audit = std::fs::read_to_string(format!("{}/node-1/data.audit", new.dir)).unwrap();
-    assert!(audit.lines().count() > 1 && !audit.contains("gap"), "{audit}");
-}
-
-/// The new cluster listens where a node of the old one did, so the others of that call it.
-#[test]
-fn nodes_of_the_old_cluster_cannot_join_the_restored_one() {
-    if !has("nsupdate") {
-        return;
-    }
-    let (cluster, mut nodes) = cluster_of_nodes("strangers");
-    let scratch = Scratch::new("strangers");
-    let file = scratch.path().join("monday").to_str().unwrap().to_owned();
-    let made = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
-    assert!(made.status.success(), "{}", text(&made));
-    let token = cluster.run(&["cluster", "add"]);
-    let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
-    let members = cluster.status(1).unwrap()["members"].clone();
-    let peer = members.as_array().unwrap().iter().find(|member| member["node"] == 1).unwrap()["address"].clone();
-    cluster.ids().for_each(|id| nodes.kill(id));
-    let mut new = Restored::new(&scratch, "new");
-    new.peer = peer.as_str().unwrap().parse().unwrap();
-    let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
-    assert!(made.status.success(), "{}", text(&made));
-    new.start();
-    let term = new.status()["term"].clone();
-
-    // Two of three: a majority of what they believe in, which it must not become part of.
-    nodes.start(&cluster, 2);
-    nodes.start(&cluster, 3);
-    wait_for("the new node to refuse them", || (new.metric("catamaran_peer_refused_total") >= 2).then_some(()));
-    let led = nodes.leader(&cluster);
-    assert_ne!(led, 1);
-    add(new.dns, &cluster, "anew");
-    add(cluster.dns(2), &cluster, "of-old");
-    assert!(new.has("anew.example.test") && !new.has("of-old.example.test"));
-    let knows = |id, owner: &str| dig(cluster.dns(id), &[owner, "A", "+short"]).contains("192.0.2.");
-    assert!(knows(2, "of-old.example.test") && !knows(2, "anew.example.test") && !knows(3, "anew.example.test"));
-    // A token of the old cluster is of no use either.
-    let port = free_ports(3);
-    let [dns, other, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)).to_string());
-    let dir = scratch.path().join("joined");
-    nodes.kill(2);
-    nodes.kill(3);
-    let joined = Command::new(CATAMARAN)
-        .args(["join", "--token", &token, "--dir", dir.to_str().unwrap()])
-        .args(["--dns", &dns, "--peer", &other, "--api", &api])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!joined.status.success(), "{}", text(&joined));
-    let status = new.status();
-    assert_eq!((status["members"].as_array().unwrap().len(), &status["term"]), (1, &term), "{status}");
-    assert!(new.has("anew.example.test"), "it goes on");
-}
-
-/// What any node writes restores to the same: of the leader, of a follower, of a node that has no vote.
-#[test]
-fn every_node_gives_a_backup_of_the_same() {
-    if !has("nsupdate") {
-        return;
-    }
-    let cluster = Cluster::start("backups", 3, &[]);
-    let scratch = Scratch::new("backups");
-    (0..20).for_each(|number| add(cluster.dns(1 + number % 3), &cluster, &format!("n{number}")));
-    let token = cluster.run(&["cluster", "add", "--learner"]);
-    let learner = Joined::start(&cluster, 4, String::from_utf8_lossy(&token.stdout).trim());
-    wait_for("the learner", || learner.answers().then_some(()));
-    cluster.settle();
-    let wanted = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test");
-    let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api]);
-    let mut restored = Vec::new();
-    for (number, api) in apis.enumerate() {
-        let file = scratch.path().join(format!("of-{number}")).to_str().unwrap().to_owned();
-        let made = cluster.run(&["cluster", "backup", &file, "--with-data-key", "--api", &api.to_string()]);
-        assert!(made.status.success() && text(&made).contains("verified"), "{api}: {}", text(&made));
-        let mut new = Restored::new(&scratch, &format!("new-{number}"));
-        let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
-        assert!(made.status.success(), "{api}: {}", text(&made));
-        new.start();
-        restored.push(transfer(new.dns, Some(&cluster.update_key()), "example.test"));
-    }
-    assert_eq!(restored.len(), 4);
-    // The serial jumped ahead, by as much in each.
-    let without_soa = |records: &[String]| records.iter().filter(|record| !record.contains(" SOA ")).cloned().collect();
-    let wanted: Vec<String> = without_soa(&wanted);
-    assert!(wanted.len() > 20, "{wanted:?}");
-    for (number, records) in restored.iter().enumerate() {
-        assert_eq!(without_soa(records), wanted, "of node {}", number + 1);
-        assert_eq!(records, &restored[0], "of node {}", number + 1);
-    }
+    // What comes after stands behind it, and it stands there once, also once the node has started.
+    let last = wait_for("the line of the update", || new.audit().into_iter().rfind(|line| line.get("key").is_some()));
+    let made: Vec<_> = new.audit().into_iter().filter(|line| line["action"] == "cluster restore").collect();
+    assert!(made.len() == 1 && made[0]["index"].as_u64() < last["index"].as_u64(), "{:?}", new.audit());
+    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
+    let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
+    assert_eq!(status["members"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -268,10 +195,116 @@ fn the_last_node_founds_a_new_cluster() {
     }
     let made = new.make(&["recover", &config, "--accept-loss"]);
     assert!(made.status.success() && text(&made).contains("cannot join"), "{}", text(&made));
-    new.assert_audited("cluster recover", "node-3/data", &cluster);
+    new.assert_audited("cluster recover", "node-3", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("kept.example.test"));
     assert_eq!(new.serial(), before + 65_536);
     add(new.dns, &cluster, "anew");
     assert!(new.has("anew.example.test"));
+}
+
+/// All records of the zone, by the API of a node of the cluster that lies there.
+fn exported(dir: &str, api: SocketAddr) -> String {
+    let mut command = Command::new(CATAMARAN);
+    command.args(["zone", "export", "example.test", "--dir", dir, "--api", &api.to_string()]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn each_node_gives_a_backup_of_the_same_and_a_learner_too() {
+    if !has("nsupdate") {
+        return;
+    }
+    let cluster = Cluster::start("backups", 3, &[]);
+    let scratch = Scratch::new("backups");
+    let token = cluster.run(&["cluster", "add", "--learner"]);
+    let learner = Joined::start(&cluster, 4, String::from_utf8_lossy(&token.stdout).trim());
+    wait_for("the learner", || learner.answers().then_some(()));
+    for id in cluster.ids() {
+        add(cluster.dns(id), &cluster, &format!("n{id}"));
+    }
+    let hash = cluster.settle();
+    wait_for("the learner to have all", || learner.status().filter(|status| status["state_hash"] == *hash));
+    let before = serial(cluster.dns(1));
+    let old_serial = |zone: &str| zone.replace(&(before + 65_536).to_string(), &before.to_string());
+    let wanted = exported(cluster.dir.to_str().unwrap(), cluster.api(1));
+    let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api()]);
+    for (number, api) in (1..).zip(apis) {
+        let file = scratch.path().join(format!("of-{number}")).to_str().unwrap().to_owned();
+        let made = cluster.run(&["cluster", "backup", &file, "--api", &api.to_string(), "--with-data-key"]);
+        assert!(made.status.success(), "{}", text(&made));
+        let mut new = Restored::new(&scratch, &format!("new-{number}"));
+        let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+        assert!(made.status.success(), "{}", text(&made));
+        new.start();
+        for id in cluster.ids() {
+            assert!(new.has(&format!("n{id}.example.test")), "n{id} in the backup of node {number}");
+        }
+        assert_eq!(new.serial(), before + 65_536);
+        let zone = exported(&new.dir, new.api);
+        assert_eq!(old_serial(&zone), wanted, "from the backup of node {number}");
+        assert_ne!(zone, wanted);
+    }
+}
+
+#[test]
+fn a_node_of_the_old_cluster_joins_the_restored_one_in_no_way() {
+    if !has("nsupdate") {
+        return;
+    }
+    let mut cluster = Cluster::start("old-nodes", 3, &[]);
+    let scratch = Scratch::new("old-nodes");
+    let token = cluster.run(&["cluster", "add"]);
+    assert!(token.status.success(), "{}", text(&token));
+    let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
+    add(cluster.dns(1), &cluster, "before");
+    let file = scratch.path().join("monday").to_str().unwrap().to_owned();
+    let made = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
+    assert!(made.status.success(), "{}", text(&made));
+    assert_eq!(cluster.end("TERM"), Some(0));
+    // It takes the place of node 1: its address, where the others look for that one.
+    let own = std::fs::read_to_string(config(&cluster, 1)).unwrap();
+    let peer = own.lines().skip_while(|line| line.trim() != "[peer]").find(|line| line.starts_with("listen")).unwrap();
+    let mut new = Restored::new(&scratch, "new");
+    new.peer = peer.split('"').nth(1).unwrap().parse().unwrap();
+    let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+    assert!(made.status.success(), "{}", text(&made));
+    new.start();
+    let state = |new: &Restored| {
+        let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
+        [status["zones"].clone(), status["term"].clone(), Value::from(status["members"].as_array().unwrap().len())]
+    };
+    let before = state(&new);
+    // Node 2 of the old cluster, with its data and its certificate, takes it for its node 1.
+    let mut nodes = Nodes::default();
+    nodes.start(&cluster, 2);
+    wait_for("the old node to run", || cluster.status(2));
+    let refused = wait_for("the restored one to refuse it, and again", || {
+        let page = http::get(new.api, "/metrics").ok()?.text();
+        let refused = page.lines().find_map(|line| line.strip_prefix("catamaran_peer_refused_total "))?;
+        refused.parse::<f64>().ok().filter(|refused| *refused >= 6.0)
+    });
+    println!("{refused} connections of the old node were refused");
+    assert_eq!(cluster.metric(2, "catamaran_peer_dialled_total"), 0, "it takes none of the restored one either");
+    let old = cluster.status(2).unwrap();
+    assert_eq!((&old["leader"], old["zones"].as_array().unwrap().len()), (&Value::Null, 1), "{old}");
+    // A token of the old cluster is none of this one, though its address leads here.
+    let port = free_ports(3);
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let dir = scratch.path().join("joined").to_str().unwrap().to_owned();
+    let joined = Command::new(CATAMARAN)
+        .args(["join", "--token", &token, "--dir", &dir, "--dns", &dns, "--peer", &peer, "--api", &api])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!joined.status.success() && !text(&joined).contains("joined as"), "{}", text(&joined));
+    println!("{}", text(&joined));
+    // The restored one goes on as before, and the old one has nothing of it.
+    assert_eq!(state(&new), before);
+    add(new.dns, &cluster, "anew");
+    assert!(new.has("anew.example.test") && new.has("before.example.test"));
+    assert!(!dig(cluster.dns(2), &["anew.example.test", "A", "+short"]).contains("192.0.2."));
+    nodes.stop(2);
 }

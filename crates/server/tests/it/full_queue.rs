@@ -1,166 +1,176 @@
-//! A node that is sent more updates than it has room for, while it cannot carry out any: it keeps those that it took,
-//! refuses the others at once, and answers queries as if nothing were.
+//! More updates than a node keeps: those beyond are refused at once and never done, those that it took are done, and
+//! queries are answered meanwhile.
 
-use crate::support::cluster::{Cluster, kill, wait_for};
-use crate::support::dns::{Transport, exchange};
-use crate::support::message::{name, now_s};
-use crate::updates::{is_there, socket};
-use replica::update::client::{ClientKey, UpdateBuilder};
-use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::support::cluster::{Cluster, kill};
+use crate::support::dns::{Transport, exchange, read_tcp};
+use crate::support::message::name;
+use crate::updates::{add, rcode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
-use wire::number::Rcode;
 
-/// More than a node keeps at one time, verified or not (`UPDATES_PENDING_MAX`, `UPDATE_QUEUE_MAX`).
-const UPDATES: u16 = 16_000;
-/// So many go out before their answers are read: what a socket holds.
-const BURST: u16 = 64;
-/// A refusal comes at once; this much later on a machine that is busy with other tests.
-const AT_ONCE: Duration = Duration::from_millis(250);
-/// So long an update waits for a leader at the node that took it, before that says that it was certainly not proposed.
-const WAIT: Duration = Duration::from_millis(2_500);
-/// So long the node cannot reach a majority: less than it keeps what it took.
-const STOPPED: Duration = Duration::from_secs(4);
-/// Of what was refused and of what was taken so many are looked up.
-const SAMPLES: usize = 500;
+/// Updates without an outcome that a node keeps.
+const PENDING_MAX: usize = 8_192;
+/// What a node takes of one connection at a time.
+const PIPELINE: usize = 128;
+/// By then it must be full, also where some were refused on their way in.
+const CONNECTIONS_MAX: usize = 120;
+/// Between two of them, so that they wait for their outcome and not for their verification.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Updates and queries while it is full.
+const PROBES: usize = 50;
+/// A refusal that is given at once.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// Those that wait hear within this, elections included.
+const PATIENCE: Duration = Duration::from_secs(20);
 
-fn owner(number: u16) -> String {
-    format!("full-{number}.example.test.")
+const SERVFAIL: u8 = 2;
+
+/// Updates on their way over one connection, and their owners by ID.
+struct Batch {
+    stream: TcpStream,
+    octets: Vec<u8>,
+    owners: BTreeMap<[u8; 2], String>,
 }
 
-fn update(key: &ClientKey, number: u16) -> Vec<u8> {
-    let builder = UpdateBuilder::new(number, name("example.test.").as_ref());
-    let message = builder.add(name(&owner(number)).as_ref(), 60, Rtype::A, &[192, 0, 2, 9]).finish();
-    key.sign(message, now_s()).unwrap()
-}
-
-/// What became of each update.
-#[derive(Default)]
-struct Heard {
-    sent: BTreeMap<u16, Instant>,
-    refused: BTreeMap<u16, Duration>,
-    done: BTreeMap<u16, Duration>,
-}
-
-impl Heard {
-    /// Reads what has come.
-    fn read(&mut self, socket: &UdpSocket) {
-        let mut response = [0; 512];
-        while let Ok(len) = socket.recv(&mut response) {
-            assert!(len >= 12, "{:02x?}", &response[..len]);
-            let number = u16::from_be_bytes([response[0], response[1]]);
-            let took = self.sent[&number].elapsed();
-            let before = match Rcode(u16::from(response[3] & 15)) {
-                Rcode::SERVFAIL => self.refused.insert(number, took),
-                Rcode::NOERROR => self.done.insert(number, took),
-                other => panic!("update {number} hears {other:?}"),
-            };
-            // The same octets may be answered twice, alike.
-            let other = if self.done.contains_key(&number) { &self.refused } else { &self.done };
-            assert!(before.is_some() || !other.contains_key(&number), "update {number} hears two outcomes");
+impl Batch {
+    fn new(cluster: &Cluster, to: SocketAddr, number: usize) -> Self {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (mut octets, mut owners) = (Vec::new(), BTreeMap::new());
+        while owners.len() < PIPELINE {
+            let owner = format!("q{number}-{}.example.test.", owners.len());
+            let message = add(&cluster.client_key(), &owner);
+            // Tests beside this one take from the same IDs.
+            if owners.contains_key(&message[..2]) {
+                continue;
+            }
+            owners.insert([message[0], message[1]], owner);
+            octets.extend((message.len() as u16).to_be_bytes());
+            octets.extend(message);
         }
+        Self { stream, octets, owners }
+    }
+
+    /// Hears all responses; gives the owners of those that were done, and of those that were refused.
+    fn hear(mut self, refused_count: &AtomicUsize) -> (Vec<String>, Vec<String>) {
+        let (mut done, mut refused) = (Vec::new(), Vec::new());
+        while !self.owners.is_empty() {
+            let left = self.owners.len();
+            let response = read_tcp(&mut self.stream).unwrap_or_else(|error| panic!("{left} have no outcome: {error}"));
+            let owner = self.owners.remove(&response[..2]).expect("one response to each");
+            match response[3] & 0x0F {
+                0 => done.push(owner),
+                SERVFAIL => {
+                    refused.push(owner);
+                    refused_count.fetch_add(1, SeqCst);
+                }
+                other => panic!("{owner}: RCODE {other}"),
+            }
+        }
+        (done, refused)
     }
 }
 
-/// Asks one query after the other until it is told to stop; gives how many were answered and the longest wait.
-fn ask(to: SocketAddr, stop: &AtomicBool) -> (u32, Duration) {
-    let socket = socket();
-    let (mut count, mut longest) = (0, Duration::ZERO);
-    while !stop.load(SeqCst) {
-        let start = Instant::now();
-        assert!(is_there(&socket, to, "www.example.test."), "query {count} has no answer");
-        longest = longest.max(start.elapsed());
-        count += 1;
-        std::thread::sleep(Duration::from_millis(1));
+/// Processes that stand still; they go on at the end, however that comes.
+struct Stopped(Vec<u32>);
+
+impl Stopped {
+    fn new(pids: Vec<u32>) -> Self {
+        pids.iter().for_each(|&pid| kill("STOP", pid));
+        Self(pids)
     }
-    (count, longest)
 }
 
-fn serial(cluster: &Cluster, id: u64) -> u32 {
-    let query = MessageBuilder::query(7, name("example.test.").as_ref(), Rtype::SOA).build();
-    let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(5)).expect("an answer");
-    // The fifth number from the end.
-    let at = response.len() - 20;
-    u32::from_be_bytes(response[at..at + 4].try_into().unwrap())
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|&pid| kill("CONT", pid));
+    }
 }
 
-/// For some there was no room; others had room, and were not proposed before the node gave up waiting for a leader.
-fn judge_refusals(heard: &Heard) {
-    let (mut at_once, waited): (Vec<Duration>, Vec<Duration>) =
-        heard.refused.values().copied().partition(|wait| *wait <= AT_ONCE);
-    at_once.sort_unstable();
-    println!("{} refused at once, half of them within {:?}", at_once.len(), at_once.get(at_once.len() / 2));
-    println!("{} refused after they had waited for a leader", waited.len());
-    assert!(at_once.len() >= 1_000, "only {} were refused at once", at_once.len());
-    let early: Vec<_> = waited.iter().filter(|wait| **wait < WAIT).collect();
-    assert!(early.is_empty(), "neither at once nor after {WAIT:?}: {early:?}");
+/// Owners in the zone, as the export of a node has it.
+fn owners(cluster: &Cluster, id: u64) -> BTreeSet<String> {
+    let api = cluster.api(id).to_string();
+    let output = cluster.run(&["zone", "export", "example.test", "--api", &api]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
 #[test]
-fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
+fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
     let cluster = Cluster::start("full-queue", 3, &[]);
     cluster.settle();
-    let (leader, key) = (cluster.leader(), cluster.client_key());
-    let others: Vec<u64> = cluster.ids().filter(|&id| id != leader).collect();
-    let pids: Vec<u32> = others.iter().map(|&id| cluster.pid(id).unwrap()).collect();
-    let messages: Vec<Vec<u8>> = (0..UPDATES).map(|number| update(&key, number)).collect();
-    let before = serial(&cluster, leader);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(cluster.dns(leader)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    let (mut heard, stop) = (Heard::default(), AtomicBool::new(false));
+    let leader = cluster.leader();
+    let to = cluster.dns(leader);
+    let before = cluster.status(leader).unwrap()["zones"][0]["serial"].as_u64().unwrap();
+    let batches: Vec<Batch> = (0..CONNECTIONS_MAX).map(|number| Batch::new(&cluster, to, number)).collect();
+    let probes: Vec<(String, Vec<u8>)> = (0..PROBES)
+        .map(|number| format!("probe{number}.example.test."))
+        .map(|owner| (owner.clone(), add(&cluster.client_key(), &owner)))
+        .collect();
+    let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
+    let others = cluster.ids().filter(|id| *id != leader).map(|id| cluster.pid(id).unwrap()).collect();
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    let counts: Vec<AtomicUsize> = batches.iter().map(|_| AtomicUsize::new(0)).collect();
     std::thread::scope(|scope| {
-        let asking = scope.spawn(|| ask(cluster.dns(leader), &stop));
-        pids.iter().for_each(|&pid| kill("STOP", pid));
-        let stopped = Instant::now();
-        for (number, message) in (0..UPDATES).zip(&messages) {
-            heard.sent.insert(number, Instant::now());
-            socket.send(message).unwrap();
-            if number % BURST == 0 {
-                heard.read(&socket);
+        // Nothing is decided from now on.
+        let (stopped, start) = (Stopped::new(others), Instant::now());
+        let mut hearing = Vec::new();
+        let is_full = || counts.iter().any(|count| count.load(SeqCst) == PIPELINE);
+        for (mut batch, count) in batches.into_iter().zip(&counts) {
+            let octets = std::mem::take(&mut batch.octets);
+            batch.stream.write_all(&octets).unwrap();
+            hearing.push(scope.spawn(move || batch.hear(count)));
+            sleep(PAUSE);
+            if is_full() {
+                break;
             }
         }
-        let offered = stopped.elapsed();
-        while stopped.elapsed() < STOPPED {
-            heard.read(&socket);
+        assert!(is_full(), "it took all of {} updates", CONNECTIONS_MAX * PIPELINE);
+        let filled = start.elapsed();
+        let mut slowest = Duration::ZERO;
+        for (owner, message) in &probes {
+            let asked = Instant::now();
+            let response = exchange(Transport::Tcp, to, message, PATIENCE).expect("a word on the update");
+            slowest = slowest.max(asked.elapsed());
+            assert_eq!(rcode(message, &response), SERVFAIL, "{owner}");
+            let answer = exchange(Transport::Udp, to, &query, Duration::from_secs(1)).expect("an answer");
+            assert_eq!((answer[3] & 0x0F, answer[7]), (0, 1));
         }
-        let (done, refused) = (heard.done.len(), heard.refused.len());
-        println!("{UPDATES} offered in {offered:?}; {refused} refused, {done} done while no majority was there");
-        pids.iter().for_each(|&pid| kill("CONT", pid));
-        assert!(offered < STOPPED, "the machine is too slow to fill the queue: {offered:?}");
-        stop.store(true, SeqCst);
-        let (queries, longest) = asking.join().unwrap();
-        println!("{queries} queries meanwhile, the longest wait {longest:?}");
-        assert!(queries > 100 && longest < Duration::from_secs(1), "{queries} queries, {longest:?}");
-    });
-    assert!(heard.done.is_empty(), "{} were done without a majority", heard.done.len());
-    judge_refusals(&heard);
-    // Those that were not refused are told their outcome: the same octets again, as clients send them.
-    wait_for("the outcome of all others", || {
-        let waiting: Vec<u16> = (0..UPDATES)
-            .filter(|number| !heard.done.contains_key(number) && !heard.refused.contains_key(number))
-            .collect();
-        for number in waiting.iter().take(512) {
-            socket.send(&messages[usize::from(*number)]).unwrap();
+        println!(
+            "full after {filled:?}, {} connections; the slowest of {PROBES} refusals {slowest:?}; stopped for {:?}",
+            hearing.len(),
+            start.elapsed()
+        );
+        let waiting = hearing.len() * PIPELINE - counts.iter().map(|count| count.load(SeqCst)).sum::<usize>();
+        drop(stopped);
+        for (theirs, not) in hearing.into_iter().map(|thread| thread.join().unwrap()) {
+            done.extend(theirs);
+            refused.extend(not);
         }
-        heard.read(&socket);
-        waiting.is_empty().then_some(())
+        println!("{waiting} waited, {} done, {} refused", done.len(), refused.len());
+        assert!((PENDING_MAX / 2..=PENDING_MAX).contains(&waiting), "{waiting}");
+        assert_eq!(done.len(), waiting, "the oldest promise is kept");
+        assert!(slowest <= AT_ONCE, "{slowest:?}");
     });
     cluster.settle();
-    assert_eq!(heard.done.len() + heard.refused.len(), usize::from(UPDATES));
-    let plain = crate::updates::socket();
     for id in cluster.ids() {
-        let step = |of: &BTreeMap<u16, Duration>| (of.len() / SAMPLES).max(1);
-        for number in heard.refused.keys().step_by(step(&heard.refused)) {
-            assert!(!is_there(&plain, cluster.dns(id), &owner(*number)), "node {id} has {number}, which was refused");
-        }
-        for number in heard.done.keys().step_by(step(&heard.done)) {
-            assert!(is_there(&plain, cluster.dns(id), &owner(*number)), "node {id} lacks {number}");
-        }
-        // Each that was done is one step, and nothing else is.
-        assert_eq!(serial(&cluster, id), before.wrapping_add(heard.done.len() as u32), "node {id}");
+        let there = owners(&cluster, id);
+        assert!(there.len() > done.len(), "{}", there.len());
+        let is_there =
+            |owner: &&String| there.contains(*owner) || there.contains(owner.trim_end_matches(".example.test."));
+        assert_eq!(done.iter().filter(is_there).count(), done.len(), "node {id}");
+        let probed = probes.iter().map(|(owner, _)| owner);
+        let alive: Vec<_> = refused.iter().chain(probed).filter(is_there).collect();
+        assert!(alive.is_empty(), "refused, and done all the same on node {id}: {alive:?}");
+        let serial = cluster.status(id).unwrap()["zones"][0]["serial"].as_u64().unwrap();
+        assert_eq!(serial, before + done.len() as u64);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Joined {
     child: Child,
     config: PathBuf,
     pub(crate) dns: SocketAddr,
-    pub(crate) api: SocketAddr,
+    api: SocketAddr,
 }
 
 impl Drop for Joined {
@@ -64,6 +64,10 @@ impl Joined {
         let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build();
         let response = exchange(Transport::Udp, self.dns, &query, Duration::from_secs(2));
         response.is_some_and(|response| describe(&query, &response) == "NOERROR, question, answer 1")
+    }
+
+    pub(crate) const fn api(&self) -> SocketAddr {
+        self.api
     }
 
     pub(crate) fn status(&self) -> Option<serde_json::Value> {
