@@ -60,10 +60,10 @@ impl Contradiction {
 
 /// Rdata as zone files have it.
 fn texts(rtype: Rtype, held: &Held) -> Vec<String> {
-    let text = |rdata: &Box<[u8]>| {
+    let text = |rdata: &[u8]| {
         let mut text = String::new();
         zone::text::print_rdata(rtype, rdata, &mut text);
         text
     };
-    held.rdatas.iter().map(text).collect()
+    held.rdatas.iter().map(|rdata| text(rdata)).collect()
 }
