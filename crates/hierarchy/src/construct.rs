@@ -20,6 +20,7 @@ pub use map::Map;
 pub use survey::Survey;
 // What they hold.
 mod assembly;
+mod contradiction;
 mod draft;
 pub use assembly::Assembly;
 // How their servers answer.
@@ -37,7 +38,7 @@ mod finish;
 mod repair;
 // What is to be known of it.
 mod report;
-pub use report::{Conflict, Dropped, Findings, Made, Report, ZoneReport};
+pub use report::{Conflict, Dropped, Findings, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
 
 use crate::Manner;
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Built {
     pub manners: BTreeMap<IpAddr, Manner>,
     /// What was made, left out, and contradicts itself.
     pub report: Report,
+    /// Every RRset that was sent in two ways, of which the report has the first.
+    pub conflicts: Vec<Conflict>,
 }
 
 /// One zone that servers load.

@@ -50,6 +50,9 @@ pub const DENIED_NAMES_MAX: usize = 2_000_000;
 /// Findings of one kind that a report lists; beyond it only their number grows.
 pub const FINDINGS_LISTED_MAX: usize = 1_000;
 
+/// Answers to one question that are listed beside the one that is kept; beyond it only their number grows.
+pub const OTHER_ANSWERS_MAX: usize = 16;
+
 /// Aliases of one response that are followed.
 pub const ALIASES_MAX: usize = 32;
 

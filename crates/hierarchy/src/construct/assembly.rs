@@ -1,6 +1,7 @@
 //! The second look at traffic: every record into the zone that it belongs to.
 
-use super::draft::{Differs, Draft, Rank, wildcard};
+use super::contradiction::Contradiction;
+use super::draft::{Draft, Rank, octets_of, wildcard};
 use super::manners::Manners;
 use super::map::Map;
 use super::report::Report;
@@ -20,8 +21,8 @@ pub struct Assembly {
     pub(super) dnssec: Dnssec,
     pub(super) drafts: BTreeMap<Name, Draft>,
     pub(super) report: Report,
-    /// How often an RRset was sent in another way than it is kept: zone, owner, type.
-    pub(super) conflicts: BTreeMap<(Name, Name, Kind), (Differs, u64)>,
+    /// RRsets that were sent in another way than they are kept: zone, owner, type.
+    pub(super) conflicts: BTreeMap<(Name, Name, Kind), Contradiction>,
     pub(super) manners: Manners,
     /// Octets that all drafts take.
     octets: usize,
@@ -192,10 +193,15 @@ impl Assembly {
         let before = draft.octets();
         let differs = draft.put(owner, rrset, rank);
         self.octets = self.octets + draft.octets() - before;
-        if let Some(differs) = differs.filter(|_| self.conflicts.len() < SURVEYED_NAMES_MAX) {
-            let (what, count) = self.conflicts.entry((apex.clone(), owner.clone(), rrset.kind)).or_insert((differs, 0));
-            *what = differs.min(*what);
-            *count += 1;
+        let Some((differs, other)) = differs else { return };
+        if self.conflicts.len() >= SURVEYED_NAMES_MAX {
+            self.report.over_bound += 1;
+            return;
+        }
+        let octets = octets_of(owner, &other);
+        let contradiction = self.conflicts.entry((apex.clone(), owner.clone(), rrset.kind)).or_default();
+        if contradiction.add(rrset.kind.rtype, differs, other) {
+            self.octets += octets;
         }
     }
 

@@ -55,8 +55,8 @@ const RRSET_OCTETS: usize = 160;
 const RDATA_OCTETS: usize = 32;
 
 impl Draft {
-    /// Keeps an RRset unless there is as good a one; says how a good one differs.
-    pub(super) fn put(&mut self, owner: &Name, rrset: &Rrset, rank: Rank) -> Option<Differs> {
+    /// Keeps an RRset unless there is as good a one; says how good ones differ, and gives the one that is not kept.
+    pub(super) fn put(&mut self, owner: &Name, rrset: &Rrset, rank: Rank) -> Option<(Differs, Held)> {
         let held = Held { rank, ttl: rrset.ttl, rdatas: rrset.rdatas.clone(), made: None };
         let key = (owner.clone(), rrset.kind);
         let Some(kept) = self.rrsets.get_mut(&key) else {
@@ -71,11 +71,13 @@ impl Draft {
         };
         let is_usual = differs == Some(Differs::Ttl) && is_of_denial(rrset.kind, rank, kept.rank);
         let is_worth_telling = rank.min(kept.rank) > Rank::Elsewhere && !is_usual;
-        if rank > kept.rank {
+        let other = if rank > kept.rank {
             self.octets = self.octets + octets_of(&key.0, &held) - octets_of(&key.0, kept);
-            *kept = held;
-        }
-        differs.filter(|_| is_worth_telling)
+            std::mem::replace(kept, held)
+        } else {
+            held
+        };
+        differs.filter(|_| is_worth_telling).map(|differs| (differs, other))
     }
 
     /// Keeps an RRset that nobody sent.
@@ -159,7 +161,8 @@ fn is_of_denial(kind: Kind, a: Rank, b: Rank) -> bool {
     is_soa && (a == Rank::Authority) != (b == Rank::Authority)
 }
 
-fn octets_of(owner: &Name, held: &Held) -> usize {
+/// Octets that an RRset takes.
+pub(super) fn octets_of(owner: &Name, held: &Held) -> usize {
     let rdatas: usize = held.rdatas.iter().map(|rdata| rdata.len() + RDATA_OCTETS).sum();
     RRSET_OCTETS + owner.octets().len() + rdatas
 }

@@ -1,10 +1,10 @@
 //! From what was put together to zones that servers load.
 
 use super::assembly::Assembly;
-use super::draft::{Differs, Draft, Rank};
+use super::draft::{Draft, Rank};
 use super::map::{Map, Place};
 use super::repair::{Repair, name_of};
-use super::report::{Conflict, Made, Report, ZoneReport};
+use super::report::{Conflict, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
 use super::{Built, BuiltRecord, BuiltZone};
@@ -28,11 +28,11 @@ pub(super) fn finish(assembly: Assembly) -> Built {
     // Glue that nobody asked for is not worth a zone.
     let (mut drafts, mut glue): (Drafts, Drafts) = drafts.into_iter().partition(|(_, draft)| draft.is_zone());
     complete_ancestors(&mut drafts, &mut glue, &mut map);
-    for ((zone, owner, kind), (differs, messages)) in conflicts {
-        if drafts.contains_key(&zone) {
-            let what = if differs == Differs::Records { "records" } else { "ttl" };
-            let rrset = name_of(&owner, kind);
-            report.conflicts.add(Conflict { zone: zone.to_string(), rrset, what, messages });
+    let mut all_conflicts = Vec::new();
+    for ((zone, owner, kind), contradiction) in conflicts {
+        if let Some(draft) = drafts.get(&zone) {
+            let (kept, rrset) = (draft.rrsets.get(&(owner.clone(), kind)), name_of(&owner, kind));
+            all_conflicts.push(contradiction.told(zone.to_string(), rrset, kind, kept));
         }
     }
     for held in drafts.values_mut().flat_map(|draft| draft.rrsets.values_mut()) {
@@ -53,7 +53,7 @@ pub(super) fn finish(assembly: Assembly) -> Built {
         repair.complete_addresses(&map);
         repair.complete_nsec3();
         repair.complete_nsec();
-        tell_contradictions(&mut repair);
+        tell_contradictions(&mut repair, &mut all_conflicts);
         repair.complete_denied();
     });
     let zones = drafts.into_iter().map(|(apex, draft)| close(apex, draft, &map, &mut report)).collect();
@@ -61,7 +61,8 @@ pub(super) fn finish(assembly: Assembly) -> Built {
     let mut manners = manners.finish();
     let servers: BTreeSet<IpAddr> = report.zones.iter().flat_map(|zone| &zone.servers).copied().collect();
     manners.retain(|server, _| servers.contains(server));
-    Built { zones, manners, report }
+    all_conflicts.iter().for_each(|conflict| report.conflicts.add(conflict.clone()));
+    Built { zones, manners, report, conflicts: all_conflicts }
 }
 
 fn each(drafts: &mut Drafts, report: &mut Report, mut work: impl FnMut(Repair<'_>)) {
@@ -146,13 +147,25 @@ fn connect(drafts: &mut Drafts, map: &Map, report: &mut Report) {
 }
 
 /// Names that were said not to exist, and have records.
-fn tell_contradictions(repair: &mut Repair<'_>) {
+fn tell_contradictions(repair: &mut Repair<'_>, conflicts: &mut Vec<Conflict>) {
     let denied = std::mem::take(&mut repair.draft.nxdomain);
     for name in denied {
-        if repair.draft.exists(&name) {
-            let rrset = format!("{name} NXDOMAIN");
-            repair.report.conflicts.add(Conflict { zone: repair.apex.to_string(), rrset, what: "exists", messages: 1 });
+        if !repair.draft.exists(&name) {
+            continue;
         }
+        let first = (name.clone(), Kind::of(Rtype(0)));
+        let here = repair.draft.rrsets.range(first..).take_while(|((owner, _), _)| *owner == name);
+        // A name may exist because of those below it alone.
+        let records = here.map(|((owner, kind), _)| name_of(owner, *kind)).collect();
+        conflicts.push(Conflict {
+            zone: repair.apex.to_string(),
+            rrset: format!("{name} NXDOMAIN"),
+            what: "exists",
+            messages: 1,
+            kept: KeptAnswer { ttl: None, records },
+            others: vec![OtherAnswer { ttl: None, records: vec!["NXDOMAIN".to_owned()], messages: 1 }],
+            others_unlisted: 0,
+        });
     }
 }
 

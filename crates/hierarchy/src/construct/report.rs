@@ -86,6 +86,32 @@ pub struct Conflict {
     pub what: &'static str,
     /// How many messages said other than what is kept.
     pub messages: u64,
+    /// What is kept.
+    pub kept: KeptAnswer,
+    /// What was said besides, in the order in which it was.
+    pub others: Vec<OtherAnswer>,
+    /// Messages whose answers are not among `others`: those are at most [`crate::limits::OTHER_ANSWERS_MAX`].
+    pub others_unlisted: u64,
+}
+
+/// The answer that a zone has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct KeptAnswer {
+    /// Its TTL; `None` of a name that has several RRsets.
+    pub ttl: Option<u32>,
+    /// Rdata as zone files have it; of a name that was also said not to exist the types that it has.
+    pub records: Vec<String>,
+}
+
+/// An answer that a zone does not have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct OtherAnswer {
+    /// Its TTL; `None` of a denial.
+    pub ttl: Option<u32>,
+    /// Rdata as zone files have it; `NXDOMAIN` of a denial.
+    pub records: Vec<String>,
+    /// How many messages said so when something else was kept, or had what is kept in a better place.
+    pub messages: u64,
 }
 
 /// The first ones, and how many there are.

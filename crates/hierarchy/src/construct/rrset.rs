@@ -57,8 +57,7 @@ impl Rrset {
 
     /// Whether another one has the same records; TTLs do not count.
     pub(super) fn has_same_records(&self, rdatas: &[Box<[u8]>]) -> bool {
-        let mut pairs = self.rdatas.iter().zip(rdatas);
-        self.rdatas.len() == rdatas.len() && pairs.all(|(a, b)| rdata_eq(self.kind.rtype, a, b))
+        has_same_records(self.kind.rtype, &self.rdatas, rdatas)
     }
 
     /// The names that NS records point to, in lower case.
@@ -66,6 +65,11 @@ impl Rrset {
         let rtype = self.kind.rtype;
         self.rdatas.iter().filter_map(move |rdata| target_of(rtype, rdata))
     }
+}
+
+/// Whether two RRsets of a type have the same records.
+pub(super) fn has_same_records(rtype: Rtype, one: &[Box<[u8]>], other: &[Box<[u8]>]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| rdata_eq(rtype, a, b))
 }
 
 /// The first name in rdata, in lower case.

@@ -2,7 +2,9 @@
 
 use crate::recorded::{Served, build, read};
 use hierarchy::construct::{Built, Dnssec};
+use hierarchy::limits::{FINDINGS_LISTED_MAX, OTHER_ANSWERS_MAX};
 use hierarchy::serve::Transport;
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
@@ -179,6 +181,46 @@ fn the_first_of_two_answers_is_kept_and_the_other_is_told() {
     let told: Vec<_> =
         built.report.conflicts.first.iter().map(|conflict| (conflict.rrset.as_str(), conflict.what)).collect();
     assert_eq!(told, [("example. NS", "ttl"), ("www.example. A", "records")]);
+    let [ns, www] = &built.conflicts[..] else { panic!("{:?}", built.conflicts) };
+    // The answer for NS replaced what stood in authority sections, where it had another TTL.
+    assert_eq!((ns.kept.ttl, ns.others.len(), ns.others[0].ttl), (Some(30), 1, Some(60)));
+    assert_eq!((www.kept.ttl, &www.kept.records[..]), (Some(60), &["192.0.2.80".to_owned()][..]));
+    let others: Vec<_> = www.others.iter().map(|other| (&other.records[..], other.messages)).collect();
+    assert_eq!(others, [(&["192.0.2.81".to_owned()][..], 1)]);
+}
+
+#[test]
+fn every_other_answer_is_listed_and_beyond_the_bound_counted() {
+    let answers = OTHER_ANSWERS_MAX + 4;
+    let mut script = String::new();
+    // The second one twice.
+    for number in [0, 1].into_iter().chain(1..answers) {
+        writeln!(script, "AA NOERROR\n    www.example. IN A\n    AN www.example. 60 IN A 192.0.2.{number}").unwrap();
+        writeln!(script, "    AU example. 60 IN NS ns.example.\n").unwrap();
+    }
+    let built = scenario(&[("192.0.2.1", script.trim_end())], Dnssec::Keep);
+    let [www] = &built.conflicts[..] else { panic!("{:?}", built.conflicts) };
+    assert_eq!(www.kept.records, ["192.0.2.0"]);
+    assert_eq!((www.messages, www.others.len()), (answers as u64, OTHER_ANSWERS_MAX));
+    assert_eq!((&www.others[0].records[0][..], www.others[0].messages), ("192.0.2.1", 2));
+    assert_eq!(www.others_unlisted, (answers - 1 - OTHER_ANSWERS_MAX) as u64);
+}
+
+/// The report has the first of them, and nothing is left out of the list.
+#[test]
+fn more_conflicts_than_the_report_lists_are_all_there() {
+    let mut script = String::new();
+    for number in 0..FINDINGS_LISTED_MAX + 7 {
+        for address in 1..3 {
+            writeln!(script, "AA NOERROR\n    n{number}.example. IN A").unwrap();
+            writeln!(script, "    AN n{number}.example. 60 IN A 192.0.2.{address}").unwrap();
+            writeln!(script, "    AU example. 60 IN NS ns.example.\n").unwrap();
+        }
+    }
+    let built = scenario(&[("192.0.2.1", script.trim_end())], Dnssec::Keep);
+    let count = (FINDINGS_LISTED_MAX + 7) as u64;
+    assert_eq!((built.conflicts.len() as u64, built.report.conflicts.count), (count, count));
+    assert_eq!(built.report.conflicts.first[..], built.conflicts[..FINDINGS_LISTED_MAX]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
+use std::io::{BufWriter, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use zone::Record;
@@ -22,8 +23,9 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones build upstream.pcap --out zones --resign --key lab.key
   catlab zones build root-server.pcap.xz --out zones && named-checkzone . zones/zones/root.zone
 
-The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones) and report.json (what
-was made up, left out, or answered in two ways). What nobody sent and a zone needs is made, and marked in its file.
+The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones), report.json (what
+was made up, left out, or answered in two ways) and conflicts.jsonl (all that was answered in two ways: what is kept,
+and every other answer). What nobody sent and a zone needs is made, and marked in its file.
 Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/zones.md says how
 zones are told apart, and what a rebuilt zone cannot know.
 Exit code 0: all was read; 1: a trace is damaged, and what came before that is used; 2: nothing was built.";
@@ -157,7 +159,10 @@ fn each_message(
     Ok(are_whole)
 }
 
-/// Writes zone files and report, and the index when they are there.
+/// Every RRset that was sent in two ways, an object on each line.
+const CONFLICTS: &str = "conflicts.jsonl";
+
+/// Writes zone files, report and conflicts, and the index when they are there.
 pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Error>> {
     let named = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(out).map_err(|error| named(out, error))?;
@@ -172,8 +177,19 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
         write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made)))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
     }
+    let conflicts = out.join(CONFLICTS);
+    write_conflicts(&conflicts, built).map_err(|error| named(&conflicts, error))?;
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";
     fs::write(&report, text).map_err(|error| named(&report, error))?;
     Ok(Folder::new(entries).with_manners(built.manners.clone()).write(out).map_err(|error| named(out, error))?)
+}
+
+fn write_conflicts(path: &Path, built: &Built) -> std::io::Result<()> {
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    for conflict in &built.conflicts {
+        serde_json::to_writer(&mut file, conflict)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
 }

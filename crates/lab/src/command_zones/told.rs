@@ -1,6 +1,6 @@
 //! The report of a build, for people.
 
-use hierarchy::construct::{Findings, Report, ZoneReport};
+use hierarchy::construct::{Conflict, Findings, Report, ZoneReport};
 use std::collections::BTreeMap;
 
 /// Lines of each kind that are shown; `report.json` has more.
@@ -24,7 +24,9 @@ pub(super) fn print(report: &Report, has_messages: bool) {
             "exists" => "said not to exist, and has records; they are kept",
             _ => "the records differ; the first are kept",
         };
-        (what, format!("{} (zone {}), {} times", conflict.rrset, conflict.zone, conflict.messages))
+        let other = conflict.others.first().map(|other| format!(", first {}", other.records.join(", ")));
+        let Conflict { rrset, zone, messages, .. } = conflict;
+        (what, format!("{rrset} (zone {zone}), {messages} times{}", other.unwrap_or_default()))
     });
 }
 

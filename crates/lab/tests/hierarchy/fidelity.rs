@@ -3,7 +3,7 @@
 //!
 //! And what it answers, where zones were rebuilt from real traffic, is what the servers in that answered.
 
-use crate::support::{Folder, data};
+use crate::support::{Folder, data, is_full};
 use crate::{CATLAB, can_make_namespaces, catlab, ended, has_program, synthesized, until};
 use hierarchy::Folder as Hierarchy;
 use hierarchy::roots::{addresses, is_root_server};
@@ -25,7 +25,7 @@ use wire::parse::{Message, Parsed, parse_request};
 /// How the names of the servers of the root end.
 const LETTERS: &str = ".root-servers.net.";
 
-/// A query of the resolver: name, type, and the zone of the server.
+/// A query of the resolver: name, type, and the server: its address, or its zone where a zone has several.
 type Seen = BTreeMap<(String, Rtype, String), usize>;
 
 /// A program that ends with this.
@@ -167,7 +167,12 @@ fn walk(folder: &Folder, tree: &Path, families: Families, resolver: &str, is_emu
     std::thread::sleep(Duration::from_secs(1));
     dumpcap.end();
     drop(servers);
-    seen(&capture, &addresses)
+    let is_alone = |address: &IpAddr| addresses.values().filter(|zone| **zone == addresses[address]).count() == 1;
+    let servers = addresses.keys().map(|address| {
+        let server = if is_alone(address) { address.to_string() } else { addresses[address].clone() };
+        (*address, server)
+    });
+    seen(&capture, &servers.collect())
 }
 
 /// Captures what comes to the servers; it has begun.
@@ -185,9 +190,9 @@ fn capturing(all: &Namespace, file: &PathBuf) -> Started {
     started
 }
 
-/// The queries of a capture, by name, type and zone of the server. The letters of the root are one server, with one
-/// name: which of them a resolver takes, and wants to know more of, is chance.
-fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
+/// The queries of a capture, by name, type and server. The letters of the root are one server, with one name: which of
+/// them a resolver takes, and wants to know more of, is chance.
+fn seen(capture: &Path, servers: &BTreeMap<IpAddr, String>) -> Seen {
     let mut reader = trace::open(capture, &trace::Options::default()).unwrap();
     let mut seen = Seen::new();
     while let Some(message) = reader.next().unwrap() {
@@ -197,13 +202,14 @@ fn seen(capture: &Path, addresses: &BTreeMap<IpAddr, String>) -> Seen {
         let Parsed::Request(request) = parse_request(message.octets) else { panic!("{message:?}") };
         let question = request.question.unwrap();
         let server = message.destination.ip();
-        let zone = match is_root_server(server) {
+        let server = match is_root_server(server) {
             true => ".".to_owned(),
-            false => addresses.get(&server).cloned().unwrap_or_else(|| server.to_string()),
+            // What no zone names stands for itself.
+            false => servers.get(&server).cloned().unwrap_or_else(|| server.to_string()),
         };
         let name = question.qname.to_string().to_lowercase();
         let name = if name.ends_with(LETTERS) { LETTERS.to_owned() } else { name };
-        *seen.entry((name, question.qtype, zone)).or_default() += 1;
+        *seen.entry((name, question.qtype, server)).or_default() += 1;
     }
     seen
 }
@@ -222,6 +228,11 @@ fn same_from_one_process_as_from_twelve(resolver: &str, program: &str, server_co
     let (emulated, apart) = (keys(&emulated), keys(&apart));
     let only = |one: &BTreeSet<_>, other: &BTreeSet<_>| one.difference(other).cloned().collect::<Vec<_>>();
     assert!(emulated.len() > 12, "{emulated:?}");
+    let by_address = |seen: &BTreeSet<(String, Rtype, String)>| {
+        seen.iter().filter_map(|(_, _, server)| server.parse::<IpAddr>().ok()).collect::<BTreeSet<_>>().len()
+    };
+    // Each of the twelve but the root has one address, and is asked at it.
+    assert!(server_count > 1 || families == Families::Both || by_address(&emulated) == 11, "{emulated:?}");
     let differences = (only(&emulated, &apart), only(&apart, &emulated));
     assert_eq!(differences, (vec![], vec![]), "{resolver}: only to the one, only to the twelve");
 }
@@ -283,6 +294,36 @@ fn answers_as_the_servers_did(resolver: &str, program: &str) {
         assert_eq!(counts, [questions, questions - several, several, 0, 0, 0], "{file}: {compared:#}");
         assert_eq!((code, compared["several"].as_array().unwrap().len() as u64), (0, several), "{file}");
     }
+}
+
+/// Names of localhost are the resolver's own (RFC 6761 6.3), and of what is left one question is answered otherwise: DS
+/// of co.uk, which that server denied instead of referring to uk.
+#[test]
+fn unbound_answers_as_the_root_server_of_recorded_traffic_did() {
+    // Five thousand questions, one after the other, take minutes.
+    if !is_full() || !can_make_namespaces() || !has_program("unbound") {
+        return;
+    }
+    let Some(trace) = data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
+    let folder = Folder::new("hierarchy-recorded-root");
+    let (zones, trace) = (folder.path().join("zones"), trace.to_str().unwrap());
+    let (code, _, error) = ended(&catlab(&["zones", "build", trace, "--out"]).arg(&zones).output().unwrap());
+    assert_eq!(code, 0, "{error}");
+    let run = ["hierarchy", "run", zones.to_str().unwrap(), "--resolver", "unbound", "--compare", trace, "--json", "-"];
+    let (_, text, error) = ended(&catlab(&run).output().unwrap());
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{error}"));
+    let compared = &report["compared"];
+    let count = |name: &str| compared[name].as_u64().unwrap();
+    let others = compared["others"].as_array().unwrap();
+    let is_known = |other: &&serde_json::Value| {
+        let question = other["question"].as_str().unwrap().to_lowercase();
+        question.contains("localhost. ") || question == "co.uk. ds"
+    };
+    let unknown: Vec<_> = others.iter().filter(|other| !is_known(other)).collect();
+    println!("{} questions, {} the same, {} otherwise", count("questions"), count("same"), count("other"));
+    assert!(unknown.is_empty(), "{unknown:#?}");
+    assert_eq!((count("other"), others.len()), (24, 24), "{compared:#}");
+    assert_eq!((count("questions"), count("same")), (5_069, 5_045));
 }
 
 #[test]

@@ -5,8 +5,10 @@ mod fidelity;
 #[path = "../support/namespaces.rs"]
 mod machine;
 mod namespaces;
+mod options;
 mod resolvers;
 mod servers;
+mod size;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;

@@ -149,7 +149,14 @@ fn several_traces_make_one_hierarchy() {
         assert!(names(&zones).contains(&name), "{name}: {:?}", names(&zones));
     }
     // Both have the root and cz, a month apart.
-    assert!(report["conflicts"]["count"].as_u64().unwrap() > 0, "{report}");
+    let conflicts = std::fs::read_to_string(out.join("conflicts.jsonl")).unwrap();
+    let conflicts: Vec<Value> = conflicts.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!conflicts.is_empty(), "{report}");
+    assert_eq!(report["conflicts"]["count"], conflicts.len());
+    for conflict in &conflicts {
+        let of = |name: &str| conflict[name].as_array().map_or(0, Vec::len);
+        assert!(of("others") > 0 && conflict["kept"]["records"].is_array(), "{conflict}");
+    }
     // The same out of folders that were built apart.
     let [first, second, merged] = ["first", "second", "merged"].map(|name| folder.path().join(name));
     build(&one, &first, &[]);

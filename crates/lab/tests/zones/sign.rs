@@ -74,7 +74,8 @@ fn resolvers_validate_what_it_signed_and_nothing_that_was_changed_since() {
     let [_, out] = signed(&folder, "25");
     let files = zone_files(&out);
     let leaf = files.keys().find(|zone| zone.starts_with('z')).unwrap().clone();
-    for (program, resolver) in [("unbound", "unbound"), ("named", "bind")] {
+    let resolvers = [("unbound", "unbound"), ("named", "bind"), ("pdns_recursor", "pdns"), ("kresd", "knot")];
+    for (program, resolver) in resolvers {
         if !are_here(&[program, "dig"]) {
             continue;
         }

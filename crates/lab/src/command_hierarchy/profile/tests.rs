@@ -70,7 +70,11 @@ fn signatures_out_of_time_are_taken_by_those_that_can_be_told_so() {
         fs::remove_dir_all(&folder).unwrap();
     }
     let folder = std::env::temp_dir().join("catlab-profile-never");
-    assert!(Profile::new(Resolver::Knot, &Settings { expired: true, ..settings() }, &folder).is_err());
+    for resolver in [Resolver::Pdns, Resolver::Knot] {
+        let error = Profile::new(resolver, &Settings { expired: true, ..settings() }, &folder).err().unwrap();
+        assert!(error.to_string().contains("--expired"), "{error}");
+        assert!(!folder.exists(), "nothing is written for a profile that is refused");
+    }
 }
 
 #[test]
