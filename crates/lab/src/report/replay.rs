@@ -48,7 +48,8 @@ pub struct Shares {
 }
 
 /// A rate this near to the planned one counts as near: a thousandth, as in Figure 8 of LDplayer (IMC 2018).
-const NEAR: f64 = 0.001;
+/// One query of a thousand is near, whatever binary fractions make of it.
+const NEAR: f64 = 0.001 + 1e-9;
 
 impl Shares {
     fn of(mut shares: Vec<f64>) -> Self {
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn seconds_within_a_thousandth_are_counted() {
-        let shares = Shares::of(vec![0.0, 0.002, 0.001, 0.0005]);
+        let shares = Shares::of(vec![0.0, 0.002, (999.0_f64 / 1_000.0 - 1.0).abs(), 0.0005]);
         assert_eq!((shares.n, shares.near, shares.p50, shares.max), (4, Some(0.75), 0.0005, 0.002));
         assert_eq!(Shares::of(Vec::new()).near, None);
     }
