@@ -74,6 +74,9 @@ impl Spread {
     }
 }
 
+/// Of two queries that follow each other something between them; each has when it arrived and was planned.
+type Step = fn((i64, i64), (i64, i64)) -> i64;
+
 impl Judged {
     /// Of queries by their number: when each was planned, from the first on, and when it arrived, from the start of the
     /// run on, if it did; nanoseconds. What was planned before `skip_ns` is left out.
@@ -106,10 +109,9 @@ impl Judged {
             return Err(format!("fewer than two queries after {} s", skip_ns / SECOND_NS));
         }
         let us = |ns: i64| ns as f64 / 1e3;
-        let steps =
-            |step: &dyn Fn(&[(i64, i64)]) -> i64| -> Vec<f64> { kept.windows(2).map(|pair| us(step(pair))).collect() };
-        let planned_step = |pair: &[(i64, i64)]| pair[1].1 - pair[0].1;
-        let seen_step = |pair: &[(i64, i64)]| pair[1].0 - pair[0].0;
+        let steps = |step: Step| -> Vec<f64> { kept.windows(2).map(|pair| us(step(pair[0], pair[1]))).collect() };
+        let planned_step: Step = |one, next| next.1 - one.1;
+        let seen_step: Step = |one, next| next.0 - one.0;
         let span = |[first, last]: [i64; 2]| (last - first) as f64;
         let (first, last) = (kept[0], kept[kept.len() - 1]);
         let planned_seconds = seconds.iter().filter(|[planned, _]| *planned > 0);
@@ -119,8 +121,8 @@ impl Judged {
             queries: kept.len(),
             lost,
             distance: Spread::of(kept.iter().map(|&(arrived, planned)| us(arrived - planned)).collect()),
-            interval: Spread::of(steps(&|pair| seen_step(pair) - planned_step(pair))),
-            intervals: [Spread::of(steps(&planned_step)), Spread::of(steps(&seen_step))],
+            interval: Spread::of(steps(|one, next| (next.0 - one.0) - (next.1 - one.1))),
+            intervals: [Spread::of(steps(planned_step)), Spread::of(steps(seen_step))],
             rate_error: (span([first.1, last.1]) / span([first.0, last.0]) - 1.0).abs(),
             seconds: Spread::of(errors),
             near,
