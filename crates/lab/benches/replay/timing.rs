@@ -84,11 +84,7 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
     let budget = |text: String| if shape.has_budget { text } else { String::new() };
     let invalid = runs.iter().filter(|seen| !seen.is_valid).count();
     let lost = runs.iter().map(|seen| seen.judged.lost).sum::<usize>();
-    // The run in the middle, whole.
-    let mut order: Vec<&Seen> = runs.iter().collect();
-    let hundredth = |seen: &Seen| seen.judged.distance.farther_hundredth();
-    order.sort_by(|one, other| hundredth(one).total_cmp(&hundredth(other)));
-    let Seen { judged: middle, own, .. } = order[order.len() / 2];
+    let Seen { judged: middle, own, .. } = middle_of(runs);
     let (quartile, least, most) = median(&|run| run.distance.farther_quartile());
     let (hundredth, hundredth_least, hundredth_most) = median(&|run| run.distance.farther_hundredth());
     let (rate, rate_least, rate_most) = median(&|run| run.rate_error * 1e6);
@@ -147,6 +143,14 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
             ),
         },
     ]
+}
+
+/// The run in the middle, whole.
+fn middle_of(runs: &[Seen]) -> &Seen {
+    let mut order: Vec<&Seen> = runs.iter().collect();
+    let hundredth = |seen: &Seen| seen.judged.distance.farther_hundredth();
+    order.sort_by(|one, other| hundredth(one).total_cmp(&hundredth(other)));
+    order[order.len() / 2]
 }
 
 /// Of the run in the middle.

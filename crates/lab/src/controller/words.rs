@@ -196,8 +196,8 @@ mod tests {
         sorted.sort();
         assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
         // What is changed in a trace is so before it is divided.
-        let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 --edns \
-                    none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
+        let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
+                    --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
         assert_eq!(told(Kind::Replay, line).unwrap(), ["--server=10.0.0.1"]);
     }
 
