@@ -70,7 +70,7 @@ impl Hosts {
         std::fs::write(&hosts.key, key).map_err(|error| format!("{}: {error}", hosts.key.display()))?;
         hosts.command(&["zone", "add", &format!("{APEX}={}", zone.display())])?;
         for id in 2..=count {
-            let token = hosts.command(&["join", "--make-token"])?;
+            let token = hosts.command(&["cluster", "add"])?;
             hosts.make(id, &["join", "--token", token.trim()])?;
             hosts.serve(id)?;
             hosts.settle_of(id)?;

@@ -1,8 +1,6 @@
 //! `join`: a token on the one side, the files of a new node on the other.
 
 use super::JoinArgs;
-use super::client::Client;
-use crate::api::types::TokenJson;
 use crate::config::Member;
 use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeys};
@@ -19,25 +17,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
-    match (&args.token, args.peer) {
-        (Some(token), Some(peer)) => join(args, token, peer),
-        _ => make_token(&super::Target { dir: args.dir.clone(), api: args.api, token_file: None }, false),
-    }
-}
-
-pub(super) fn make_token(target: &super::Target, is_learner: bool) -> Result<(), Problem> {
-    let path = if is_learner { "/v1/tokens?learner=true" } else { "/v1/tokens" };
-    let answer = Client::find(target)?.change("POST", path, &[])?;
-    let token: TokenJson = serde_json::from_slice(&answer.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
-    println!("{}", token.token);
-    Ok(())
-}
-
-fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
-    let token = JoinToken::from_text(token).ok_or_else(|| {
+    let peer = args.peer;
+    let token = JoinToken::from_text(&args.token).ok_or_else(|| {
         Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
-            .hint("copy the whole line that `catamaran join --make-token` printed")
+            .hint("copy the whole line that `catamaran cluster add` printed")
     })?;
     let layout = Layout::new(&args.dir);
     if layout.ca_cert().exists() {
@@ -49,8 +32,10 @@ fn join(args: &JoinArgs, token: &str, peer: SocketAddr) -> Result<(), Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let wait = Duration::from_millis(2 * ADMIN_WAIT_MS);
     let grant = runtime.block_on(ask(&token, peer, wait)).map_err(|why| {
-        Problem::new(Exit::Refused, "the cluster did not let this node in", why)
-            .hint("make a new token with `catamaran join --make-token`; each is good for one node and one hour")
+        Problem::new(Exit::Refused, "the cluster did not let this node in", why).hint(
+            "make a new token with `catamaran cluster add`: each is good for one node and one hour, and for the \
+                 cluster that made it and no other",
+        )
     })?;
     let config = save(args, &layout, &grant, peer)
         .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;

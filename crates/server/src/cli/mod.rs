@@ -226,7 +226,7 @@ pub(crate) struct InitArgs {
 const JOIN_EXAMPLES: &str = "\
 Examples:
   on a node of the cluster, for one new node:
-    catamaran join --make-token --dir /var/lib/catamaran
+    catamaran cluster add --dir /var/lib/catamaran
   on the new machine, with the text that it printed:
     catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
     catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
@@ -239,25 +239,22 @@ A token is good for one node and for one hour.";
 #[derive(Args, Debug)]
 #[command(after_help = JOIN_EXAMPLES)]
 pub(crate) struct JoinArgs {
-    /// Directory of the cluster (with --make-token), or to make (with --token).
+    /// Directory to make.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Print a token with which one node may join.
-    #[arg(long, conflicts_with_all = ["token", "dns", "no_dns", "peer"])]
-    pub(crate) make_token: bool,
-    /// The token.
-    #[arg(long, required_unless_present = "make_token", requires = "peer")]
-    pub(crate) token: Option<String>,
+    /// The token that `catamaran cluster add` printed.
+    #[arg(long)]
+    pub(crate) token: String,
     /// Address for DNS; may be given several times.
-    #[arg(long = "dns", required_unless_present_any = ["no_dns", "make_token"], value_name = "ADDRESS:PORT")]
+    #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
     /// Answer no queries: vote and store only, as the third of two sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
     /// Address for the other nodes.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) peer: Option<SocketAddr>,
-    /// Address of the API: of the new node, or with --make-token of the node that is asked.
+    pub(crate) peer: SocketAddr,
+    /// Address of its API.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,
 }

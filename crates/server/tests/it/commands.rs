@@ -339,7 +339,7 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     let added = run(&["zone", "add", &zone, "--dir", first]);
     assert!(added.status.success(), "{}", text(&added));
 
-    let token = run(&["join", "--make-token", "--dir", first]);
+    let token = run(&["cluster", "add", "--dir", first]);
     assert!(token.status.success(), "{}", text(&token));
     let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
     let join = |dir: &str| {

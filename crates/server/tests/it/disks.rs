@@ -219,7 +219,7 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
     let again = cluster.run(&["cluster", "remove", "3"]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("no such node"));
-    let token = cluster.run(&["join", "--make-token"]);
+    let token = cluster.run(&["cluster", "add"]);
     let token = String::from_utf8(token.stdout).unwrap();
     let scratch = Scratch::new("anew");
     let address = |place: u16| format!("127.0.0.1:{}", cluster.port + 30 + place);

@@ -2,7 +2,7 @@
 
 use super::super::Target;
 use super::super::client::Client;
-use crate::api::types::DoneJson;
+use crate::api::types::{DoneJson, TokenJson};
 use crate::problem::{Exit, Problem};
 use std::io::Write;
 use std::time::Duration;
@@ -23,6 +23,16 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
     let what = format!("node {node} was not replaced");
     change("PUT", &format!("/v1/nodes?node={node}&by={by}"), target, &what)?;
     say(&format!("node {by} votes in the place of node {node}; what is in the directory of that is of no more use"))
+}
+
+/// Prints a token with which one node may join.
+pub(super) fn add(target: &Target, is_learner: bool) -> Result<(), Problem> {
+    let path = if is_learner { "/v1/tokens?learner=true" } else { "/v1/tokens" };
+    let answer = Client::find(target)?.change("POST", path, &[])?;
+    let token: TokenJson = serde_json::from_slice(&answer.body)
+        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
+    println!("{}", token.token);
+    Ok(())
 }
 
 pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {

@@ -241,7 +241,7 @@ pub(crate) enum ClusterCommand {
 pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
     match command {
         ClusterCommand::Status { json, target } => status::run(*json, target),
-        ClusterCommand::Add { learner, target } => super::join::make_token(target, *learner),
+        ClusterCommand::Add { learner, target } => members::add(target, *learner),
         ClusterCommand::Promote { node, target } => members::set_vote(*node, true, target),
         ClusterCommand::Demote { node, target } => members::set_vote(*node, false, target),
         ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),
