@@ -1,39 +1,13 @@
-//! Any octets on a connection, in pieces: the messages that come out are those that a look at all of them finds, and
-//! what is sent is what was pushed.
+//! The target `tcp_framing` of `crates/server/examples/fuzz`.
 #![no_main]
 
 #[expect(dead_code, reason = "the server uses more of it")]
-#[path = "../../crates/server/src/listen/framing.rs"]
-mod framing;
-#[expect(dead_code, reason = "the server uses more of it")]
 #[path = "../../crates/server/src/limits.rs"]
 mod limits;
+#[expect(dead_code, reason = "the server uses more of it")]
+#[path = "../../crates/server/src/listen/framing.rs"]
+mod framing;
+#[path = "../../crates/server/examples/fuzz/tcp_framing.rs"]
+mod target;
 
-use framing::{Inbound, Outbound};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: (u8, &[u8])| {
-    let (piece, octets) = input;
-    let (mut wanted, mut rest) = (Vec::new(), octets);
-    while let Some((prefix, after)) = rest.split_first_chunk::<2>() {
-        let Some(message) = after.get(..usize::from(u16::from_be_bytes(*prefix))) else { break };
-        wanted.push(message);
-        rest = &after[message.len()..];
-    }
-    let (mut inbound, mut outbound) = (Inbound::default(), Outbound::default());
-    let (mut seen, mut sent) = (0, Vec::new());
-    for chunk in octets.chunks(usize::from(piece).max(1)) {
-        inbound.extend(chunk);
-        while let Some(message) = inbound.next() {
-            assert_eq!(message, wanted[seen]);
-            outbound.push(message);
-            seen += 1;
-        }
-        let some = outbound.waiting().len().min(usize::from(piece));
-        sent.extend_from_slice(&outbound.waiting()[..some]);
-        outbound.sent(some);
-    }
-    assert_eq!(seen, wanted.len());
-    sent.extend_from_slice(outbound.waiting());
-    assert_eq!(sent, octets[..octets.len() - rest.len()]);
-});
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));

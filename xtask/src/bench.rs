@@ -10,6 +10,7 @@ use crate::verify::with_tools;
 pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
     match what {
         "instructions" => instructions(),
+        "store" => store(),
         _ => laboratory(what, options),
     }
 }
@@ -33,6 +34,12 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
     arguments.extend(options);
     cargo(&arguments)
+}
+
+/// What the store and a replica need for one change in a zone of a million names.
+fn store() -> Result<(), String> {
+    cargo(&["run", "--quiet", "--release", "-p", "catamaran-store", "--example", "store_figures"])?;
+    cargo(&["run", "--quiet", "--release", "-p", "catamaran-replica", "--example", "replica_figures"])
 }
 
 /// Instructions of each step of an answer, held to limits: what `gungraun` counts under callgrind.

@@ -18,10 +18,11 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
-                  (installed when run as root; otherwise named and skipped in plain sight; with CI=true a
-                  missing peer is a failure), and 300 simulated clusters, each counted as a test.
+                  (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
+                  with --full a missing one is a failure that says how to get it), and 300 simulated
+                  clusters, each counted as a test.
                   --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
-                  take long to fetch (certbot with Pebble, external-dns), and builds the software of an older
+                  take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
                   commit, beside which this one must run.
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
                   over the store, the instructions of each step of an answer (`bench instructions`; without
@@ -37,6 +38,7 @@ cargo xtask COMMAND
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
                   (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
   bench replay    how near to a trace its queries arrive, by the kernel's stamps, and how fast they can be sent
+  bench store     what the store and a replica need for one change in a zone of a million names
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   fuzz [--seconds N] [TARGET]
@@ -59,7 +61,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
-            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "instructions"),
+            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "store"
+            | "instructions"),
             options @ ..,
         ] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {

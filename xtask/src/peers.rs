@@ -23,6 +23,8 @@ const PEERS: &[(&str, &str)] = &[
     // Namespaces, and what a thread asks of the kernel.
     ("ip", "iproute2"),
     ("strace", "strace"),
+    // Reads the units that we ship.
+    ("systemd-analyze", "systemd"),
     // A real lease, and who writes it down in DNS.
     ("kea-dhcp4", "kea-dhcp4-server"),
     ("kea-dhcp-ddns", "kea-dhcp-ddns-server"),
@@ -64,8 +66,8 @@ struct Fetched {
     check: &'static [&'static str],
     install: fn() -> Result<(), String>,
     by_hand: &'static str,
-    /// Whether it is fetched only for `--full`, because it takes long to fetch or to build; without it a test is
-    /// skipped, under `CI=true` too.
+    /// Whether it is fetched only for `--full`, because it takes long to fetch or to build; without `--full` the test
+    /// of it is skipped, under `CI=true` too.
     is_heavy: bool,
 }
 
@@ -194,9 +196,9 @@ pub(crate) fn tell(tests: &mut Command) {
     }
 }
 
-/// Fetches what Debian does not have. A test that misses it all the same says so, and fails under `CI=true` unless it
-/// is heavy.
-fn fetch(extent: Extent) {
+/// Fetches what Debian does not have; says how to get by hand what did not come.
+fn fetch(extent: Extent) -> Vec<&'static str> {
+    let mut missing = Vec::new();
     let is_wanted = |fetched: &&Fetched| !fetched.is_heavy || extent == Extent::Full;
     for fetched in FETCHED
         .iter()
@@ -204,31 +206,48 @@ fn fetch(extent: Extent) {
         .filter(|fetched| !fetched.is_there() && std::env::var_os(fetched.variable).is_none())
     {
         if let Err(reason) = (fetched.install)() {
-            println!("xtask: {reason}; a test that needs it will be skipped: {}", fetched.by_hand);
+            println!("xtask: {reason}");
+            missing.push(fetched.by_hand);
         }
     }
+    missing
 }
 
 /// Installs what is missing, Debian's when run as root; otherwise names it.
 ///
 /// # Errors
-/// Under `CI=true`, when a peer of Debian is missing after all.
+/// When something is missing after all, and everything is demanded.
 pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
-    fetch(extent);
+    let mut by_hand: Vec<String> = fetch(extent).into_iter().map(str::to_owned).collect();
     let mut missing = missing();
     if !missing.is_empty() && is_root() && has("apt-get") {
         install(&missing);
         missing = self::missing();
     }
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        by_hand.push(format!("apt-get install {}", missing.join(" ")));
     }
-    let packages = missing.join(" ");
-    if must_be_there() {
-        return Err(format!("missing peers under CI=true: install {packages}"));
-    }
-    println!("xtask: tests against these peers will be skipped; install them with: apt-get install {packages}");
+    let notice = judge(&by_hand, is_all_demanded(extent))?;
+    notice.into_iter().for_each(|notice| println!("xtask: {notice}"));
     Ok(())
+}
+
+/// What is said of peers that are missing, which these commands would install.
+///
+/// # Errors
+/// When all of them are demanded.
+fn judge(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
+    let commands = by_hand.join("; ");
+    match (by_hand.is_empty(), is_demanded) {
+        (true, _) => Ok(None),
+        (false, false) => Ok(Some(format!("tests against missing peers will be skipped; get them with: {commands}"))),
+        (false, true) => Err(format!("with --full or CI=true no peer may be missing; get them with: {commands}")),
+    }
+}
+
+/// Whether nothing may be skipped for the machine's sake: with `--full`, and under `CI=true`.
+pub(crate) fn is_all_demanded(extent: Extent) -> bool {
+    extent == Extent::Full || must_be_there()
 }
 
 /// Whether a missing peer is a failure: under `CI=true`.
@@ -259,4 +278,21 @@ fn install(packages: &[&str]) {
     let mut arguments = vec!["install", "-q", "-y", "--no-install-recommends"];
     arguments.extend(packages);
     apt(&arguments);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_fails_only_where_it_is_demanded_and_is_named_there() {
+        let missing = ["pip install certbot".to_owned(), "apt-get install nsd".to_owned()];
+        let refused = judge(&missing, true).unwrap_err();
+        let told = judge(&missing, false).unwrap().unwrap();
+        for said in [refused, told] {
+            assert!(missing.iter().all(|command| said.contains(command)), "{said}");
+        }
+        assert_eq!(judge(&[], true), Ok(None));
+        assert!(is_all_demanded(Extent::Full));
+    }
 }

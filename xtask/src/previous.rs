@@ -26,13 +26,18 @@ pub(crate) fn tell(tests: &mut Command) {
     }
 }
 
-/// Builds it, from what this repository has of that commit. Without it the test says that it is skipped.
-pub(crate) fn ensure() {
-    if !program().exists()
-        && let Err(reason) = build()
-    {
-        println!("xtask: the build before this one cannot be made: {reason}; the test of two builds will be skipped");
+/// Builds it, from what this repository has of that commit.
+///
+/// # Errors
+/// When it cannot be built: then two builds cannot be tried together.
+pub(crate) fn ensure() -> Result<(), String> {
+    if program().exists() {
+        return Ok(());
     }
+    let missing = |reason| {
+        format!("the build before this one cannot be made: {reason}; it takes a clone with commit {}", &COMMIT[..12])
+    };
+    build().map_err(missing)
 }
 
 fn build() -> Result<(), String> {

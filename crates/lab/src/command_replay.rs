@@ -18,14 +18,16 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay root.pcap --server 127.0.0.1 --ports tcp=5300 --transport tcp --idle-timeout 10s
   catlab replay root.pcap --server 127.0.0.1:5300 --fast
   catlab replay day.pcap --server 127.0.0.1:5300 --through \"awk '\\$13 == \\\"AAAA\\\"'\"
+  catlab replay day.pcap --server 127.0.0.1:5300 --unique --transport tcp=0.2,dot=0.05 --do 1
   catlab replay week.pcap.xz --server 127.0.0.1:5300 --live --through \"python3 change.py\"
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 
 Each query goes out with the octets that it had, but for its ID, at its time from the first query on, whatever the
-server does; a source keeps to one address, port or connection for the whole run. The summary has send_error_us,
-interval_error_us, rate_error and second_rate_error, and all that a run of `catlab load` leaves behind
-(docs/replay.md). Connections are closed after --idle-timeout, 20 s if none is said.
+server does; options and --rules change it on the way as `catlab trace mutate` would. A source keeps to one address,
+port or connection for the whole run. The summary has send_error_us, interval_error_us, rate_error and
+second_rate_error, and all that a run of `catlab load` leaves behind (docs/replay.md). Connections are closed after
+--idle-timeout, 20 s if none is said.
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
 
 #[derive(Args)]

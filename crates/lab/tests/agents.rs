@@ -189,16 +189,19 @@ fn a_load_is_divided_to_the_last_query() {
     assert_eq!(left, [0, 0]);
 }
 
-/// A run of 8 s at 500 a second of which one agent is killed once enough has arrived.
-fn with_one_killed(folder: &Folder, url: &str, controller: Command, echo: &Echo, mut agents: Vec<(&str, Agent)>) {
+/// A run of 8 s at 500 a second of which one agent is killed once enough has arrived: what it had not sent is told.
+fn with_one_killed(
+    folder: &Folder,
+    url: &str,
+    mut controller: Command,
+    words: &str,
+    echo: &Echo,
+    mut agents: Vec<(&str, Agent)>,
+) -> serde_json::Value {
     let out = folder.path().join("run");
-    let mut command = controller;
-    let words = format!(
-        "load --server {} --name q{{n}}.example --rate 500 --duration 8s --workers 1 --quiet --nats {url}",
-        echo.address(Transport::Udp)
-    );
-    command.args(words.split(' ')).args(["--agents", &agents.len().to_string(), "--out"]).arg(&out);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let more = format!("--server {} --workers 1 --quiet --nats {url}", echo.address(Transport::Udp));
+    controller.args(words.split(' ')).args(more.split(' ')).args(["--agents", &agents.len().to_string(), "--out"]);
+    let child = controller.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut controller = Process(child);
     until("queries", || {
         // It would be told below.
@@ -219,8 +222,10 @@ fn with_one_killed(folder: &Folder, url: &str, controller: Command, echo: &Echo,
     let rows = summary["agents"].as_array().unwrap();
     let lost: Vec<_> = rows.iter().filter(|row| row.get("lost").is_some()).collect();
     assert!(rows.len() == count && lost.len() == 1 && lost[0]["name"] == name, "{summary}");
-    let (planned, sent) = (lost[0]["planned"].as_u64().unwrap(), lost[0]["sent"].as_u64().unwrap());
-    assert!(planned == 4_000 / count as u64 && sent < planned, "{lost:?}");
+    let planned_of = |row: &serde_json::Value| row["planned"].as_u64().unwrap();
+    assert_eq!(rows.iter().map(planned_of).sum::<u64>(), 4_000, "{summary}");
+    let (planned, sent) = (planned_of(lost[0]), lost[0]["sent"].as_u64().unwrap());
+    assert!(sent < planned, "{lost:?}");
     let told = format!("of its {planned} queries it had sent {sent}, {} were not sent", planned - sent);
     assert!(summary["validity"]["reasons"].to_string().contains(&told), "{summary}");
     assert!(text.contains("LOST") && text.contains("INVALID"), "{text}");
@@ -229,6 +234,40 @@ fn with_one_killed(folder: &Folder, url: &str, controller: Command, echo: &Echo,
     let own = own_runs(&out, &names);
     assert_sum(&Run::read(&out).unwrap(), &own);
     assert_eq!(summary["sent"], 4_000 - planned);
+    // What the killed one had sent by its last sign of life, and what it sent after that.
+    let arrived = echo.counts().queries_of(Transport::Udp);
+    assert!((4_000 - planned + sent..4_000).contains(&arrived), "{arrived}: {lost:?}");
+    summary
+}
+
+/// 4,000 queries of names of their own.
+const LOAD: &str = "load --name q{n}.example --rate 500 --duration 8s";
+
+/// The same of a trace that has 200 sources.
+fn replay_words(folder: &Folder) -> String {
+    format!("replay {} --speed 0.5", trace(folder, 4_000, 200).display())
+}
+
+/// Of a load each agent has as much as any other.
+fn assert_even(summary: &serde_json::Value) {
+    let rows = summary["agents"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["planned"] == 4_000 / rows.len()), "{summary}");
+}
+
+/// Of a replay each agent has what its sources ask, as they are shared out by its name.
+fn assert_shared(summary: &serde_json::Value, names: &[&str]) {
+    let sharing = Sharing::new(names);
+    let owners: Vec<usize> = (0..4_000).map(|number| sharing.owner(source(number, 200).into())).collect();
+    for (index, name) in names.iter().enumerate() {
+        let planned = owners.iter().filter(|owner| **owner == index).count();
+        let row = summary["agents"].as_array().unwrap().iter().find(|row| row["name"] == *name).unwrap();
+        assert!(planned > 0 && row["planned"] == planned, "{planned}: {row}");
+    }
+    assert_eq!(
+        (&summary["replay"]["timing"], &summary["replay"]["speed"]),
+        (&"trace".into(), &0.5.into()),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -238,7 +277,19 @@ fn an_agent_that_dies_makes_the_run_partial() {
     let url = format!("nats://127.0.0.1:{}", server.port);
     let agents = ["a", "b"].map(|name| (name, Agent::start(&here, &url, name, folder.path(), &[])));
     let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
-    with_one_killed(&folder, &url, Command::new(CATLAB), &echo, agents.into());
+    assert_even(&with_one_killed(&folder, &url, Command::new(CATLAB), LOAD, &echo, agents.into()));
+}
+
+#[test]
+fn an_agent_that_dies_makes_a_replay_partial() {
+    let folder = Folder::new("agents-replay-killed");
+    let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &[]) else { return };
+    let url = format!("nats://127.0.0.1:{}", server.port);
+    let agents = ["a", "b"].map(|name| (name, Agent::start(&here, &url, name, folder.path(), &[])));
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let words = replay_words(&folder);
+    let summary = with_one_killed(&folder, &url, Command::new(CATLAB), &words, &echo, agents.into());
+    assert_shared(&summary, &["a", "b"]);
 }
 
 #[test]
@@ -303,8 +354,8 @@ fn a_file_that_is_larger_than_the_stream_arrives() {
 }
 
 /// A namespace in the middle, with one for each agent around it: all reach 10.77.255.1.
-fn star(names: &[&str]) -> io::Result<(Namespace, Vec<Namespace>)> {
-    let id = std::process::id() % 100_000;
+fn star(letter: char, names: &[&str]) -> io::Result<(Namespace, Vec<Namespace>)> {
+    let id = format!("{}{letter}", std::process::id() % 100_000);
     let hub = Namespace::make(&format!("cg{id}"))?;
     hub.ip("addr add 10.77.255.1/32 dev lo")?;
     let mut around = Vec::new();
@@ -322,10 +373,10 @@ fn star(names: &[&str]) -> io::Result<(Namespace, Vec<Namespace>)> {
     Ok((hub, around))
 }
 
-#[test]
-fn four_hosts_of_which_one_dies() {
+/// Four agents around a server of NATS and an echo, each in a namespace of its own, one of which is killed.
+fn four_hosts(letter: char, words: impl Fn(&Folder) -> String, judge: impl Fn(&serde_json::Value, &[&str])) {
     let names = ["n", "e", "s", "w"];
-    let (hub, around) = match star(&names) {
+    let (hub, around) = match star(letter, &names) {
         Ok(made) => made,
         Err(error) => {
             println!("skipped: no namespaces can be made here: {error}");
@@ -333,7 +384,7 @@ fn four_hosts_of_which_one_dies() {
             return;
         }
     };
-    let folder = Folder::new("agents-hosts");
+    let folder = Folder::new(&format!("agents-hosts-{letter}"));
     let at_hub = |program: &str| hub.command(program);
     let Some(server) = Nats::start(&at_hub, "10.77.255.1", folder.path(), &[]) else { return };
     let url = format!("nats://10.77.255.1:{}", server.port);
@@ -344,7 +395,18 @@ fn four_hosts_of_which_one_dies() {
     let agents: Vec<_> = agents.collect();
     let plan = EchoPlan { address: Ipv4Addr::new(10, 77, 255, 1).into(), ..EchoPlan::new(&[Transport::Udp]).unwrap() };
     let echo = hub.inside(|| Echo::start(&plan)).unwrap();
-    with_one_killed(&folder, &url, hub.command(CATLAB), &echo, agents);
+    let summary = with_one_killed(&folder, &url, hub.command(CATLAB), &words(&folder), &echo, agents);
+    judge(&summary, &names);
+}
+
+#[test]
+fn four_hosts_of_which_one_dies_in_a_load() {
+    four_hosts('l', |_| LOAD.to_owned(), |summary, _| assert_even(summary));
+}
+
+#[test]
+fn four_hosts_of_which_one_dies_in_a_replay() {
+    four_hosts('r', replay_words, assert_shared);
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #[path = "../benches/calm/every_second.rs"]
 mod every_second;
+#[path = "../benches/replay/judged.rs"]
+#[expect(dead_code, reason = "what only the bench tells")]
+mod judged;
 #[path = "../benches/support/line.rs"]
 mod line;
 #[path = "../benches/read/load_time.rs"]
@@ -9,7 +12,10 @@ mod load_time;
 #[path = "../benches/support/table.rs"]
 #[expect(dead_code, reason = "what only benches want")]
 mod table;
+#[path = "../benches/write/unanswered.rs"]
+mod unanswered;
 
+use judged::Judged;
 use lab::report::{Distribution, Recording, Run};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -31,6 +37,18 @@ fn a_budget_that_nobody_measured_is_not_met() {
     assert_eq!(unmeasured.to_string(), "0 budgets not met, 1 not measured");
     let all = [Verdict::Missed, Verdict::Undecided, Verdict::Absent, Verdict::Met].map(|verdict| row(">= 1", verdict));
     assert_eq!(Budgets::of(&all).to_string(), "2 budgets not met, 1 not measured");
+}
+
+#[test]
+fn one_query_without_an_answer_misses_the_budget_of_full_updates() {
+    let are_met = |still, disturbed, lost| {
+        let rows = [unanswered::without_an_answer([still, disturbed]), unanswered::lost_updates(lost)];
+        Budgets::of(&rows).are_met()
+    };
+    assert!(are_met(0, 0, 0));
+    assert!(!are_met(0, 1, 0));
+    assert!(!are_met(1, 0, 0));
+    assert!(!are_met(0, 0, 1));
 }
 
 #[test]
@@ -108,4 +126,49 @@ fn every_second_of_a_side_has_a_row_with_its_quantiles() {
         let is_near = rows[at][4..].iter().zip(want).all(|(got, want)| (got - want).abs() <= want / 100.0);
         assert!(is_near, "{:?}", rows[at]);
     }
+}
+
+const MS: u64 = 1_000_000;
+
+/// A query each 100 ms for so many seconds, and when each arrives: so long after its time, in nanoseconds.
+fn arrivals(seconds: u64, late_ns: impl Fn(u64) -> Option<i64>) -> (Vec<u64>, Vec<Option<i64>>) {
+    let planned: Vec<u64> = (0..seconds * 10).map(|number| number * 100 * MS).collect();
+    let arrived = (0..).zip(&planned).map(|(number, &at)| late_ns(number).map(|late| at as i64 + late)).collect();
+    (planned, arrived)
+}
+
+#[test]
+fn a_replay_is_judged_after_what_is_left_out() {
+    // Late by a second as long as it is left out, by 3 us then, and once by 2 ms.
+    let (planned, arrived) = arrivals(6, |number| match number {
+        0..20 => Some(1_000 * MS as i64),
+        30 => Some(2 * MS as i64),
+        _ => Some(3_000),
+    });
+    let judged = Judged::of(&planned, &arrived, 2_000 * MS).unwrap();
+    assert_eq!((judged.queries, judged.lost, judged.near), (40, 0, 1.0));
+    assert_eq!((judged.distance.quartiles, judged.distance.ends), ([3.0; 3], [3.0, 2_000.0]));
+    assert_eq!((judged.interval.quartiles, judged.interval.ends), ([0.0; 3], [-1_997.0, 1_997.0]));
+    assert_eq!(judged.intervals.map(|intervals| intervals.quartiles), [[100_000.0; 3]; 2]);
+    assert!(judged.rate_error < 1e-9, "{}", judged.rate_error);
+    assert!(Judged::of(&planned, &arrived, 6_000 * MS).is_err());
+}
+
+#[test]
+fn a_second_that_lost_a_query_is_not_near() {
+    // The last query of the third second goes over its edge, one of the fifth never comes: three of eight seconds have
+    // a rate that is a tenth off.
+    let (planned, arrived) = arrivals(8, |number| match number {
+        29 => Some(150 * MS as i64),
+        44 => None,
+        _ => Some(0),
+    });
+    let judged = Judged::of(&planned, &arrived, 0).unwrap();
+    assert_eq!((judged.queries, judged.lost, judged.seconds.count), (79, 1, 8));
+    assert_eq!(judged.near, 0.625);
+    let [least, most] = judged.seconds.ends;
+    assert!((least + 0.1).abs() < 1e-9 && (most - 0.1).abs() < 1e-9, "{least} {most}");
+    // At half the speed the rate is half of what was wanted.
+    let arrived: Vec<_> = planned.iter().map(|&at| Some(2 * at as i64)).collect();
+    assert!((Judged::of(&planned, &arrived, 0).unwrap().rate_error - 0.5).abs() < 1e-9);
 }

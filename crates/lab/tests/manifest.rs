@@ -63,7 +63,8 @@ fn the_job_is_indexed_and_its_pods_run_what_catlab_takes() {
         assert!(help.lines().any(is_told), "{option} is not in:\n{help}");
     }
 
-    // Its agents find the server: the name of the service, which leads to the pods of the deployment, where they may go.
+    // Its agents find the server: by the name of the service, which leads to the pods of the deployment, where they may
+    // go.
     let (service, server, policy) = (find("Service"), find("Deployment"), find("NetworkPolicy"));
     let port = &service["spec"]["ports"][0]["port"];
     let address = format!("@{}:{port}", service["metadata"]["name"].as_str().unwrap());

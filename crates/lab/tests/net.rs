@@ -3,10 +3,15 @@
 mod support;
 
 use serde_json::Value;
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::Folder;
+use trace::{Format, Message, Transport, Writer};
+use wire::Name;
+use wire::builder::MessageBuilder;
+use wire::number::Rtype;
 
 const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 /// What a busy machine may take.
@@ -101,6 +106,64 @@ fn dns_goes_through_a_link_and_takes_its_time() {
     assert!(link["up"]["packets"].as_u64().unwrap() >= answered, "{told}");
     assert_eq!(link["down"]["lost"], 0);
     assert!(told["checked"][0]["udp_rtt_us"]["q1"].as_f64().unwrap() >= 20_000.0, "{told}");
+}
+
+/// Sources of a trace keep their addresses where the group has them, and their queries go through the link.
+#[test]
+fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
+    if !can_make() {
+        return;
+    }
+    let folder = Folder::new("net-replay");
+    let (trace, run) = (trace(&folder, 600, 300), folder.path().join("run"));
+    let json = folder.path().join("net.json");
+    let server = format!("{CATLAB} echo --address 10.53.0.1 --ports udp=5300,tcp=5300");
+    let replayed = |network: &[&str]| {
+        let output = net(&["run", "--rtt", "20ms", "--mechanism", "relay", "--no-check", "--server", &server])
+            .args(network)
+            .args(["--json", json.to_str().unwrap(), "--", CATLAB, "replay", trace.to_str().unwrap()])
+            .args(["--server", "10.53.0.1:5300", "--quiet", "--lag-limit", "10s", "--out", run.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let (code, text, error) = ended(&output);
+        assert_eq!(code, 0, "{text}{error}");
+        let read = |path: &Path| -> Value { serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() };
+        std::fs::rename(run.join("summary.json"), folder.path().join("summary.json")).unwrap();
+        std::fs::remove_dir_all(&run).unwrap();
+        (read(&folder.path().join("summary.json")), read(&json))
+    };
+    let (summary, told) = replayed(&["--network", "198.18.0.0/15"]);
+    let (answered, shortest) = answered_and_shortest(&summary);
+    assert_eq!((answered, &summary["sent"]), (600, &600.into()), "{summary}");
+    let replay = &summary["replay"];
+    assert_eq!((&replay["source_mode"], &replay["sources"]), (&"addresses".into(), &300.into()), "{summary}");
+    assert!(shortest >= 15_000.0, "{shortest}: {summary}");
+    assert!(told["links"][0]["up"]["packets"].as_u64().unwrap() >= 600, "{told}");
+    // A third of the sources goes over TCP.
+    let over_tcp = &summary["transports"]["tcp"];
+    assert_eq!((&over_tcp["sent"], &over_tcp["answered"]), (&200.into(), &200.into()), "{summary}");
+    // Addresses that the group does not have are none to send from: each source is a socket then.
+    let (summary, _) = replayed(&[]);
+    assert_eq!(summary["replay"]["source_mode"], "sockets", "{summary}");
+    assert_eq!(summary["answered"], 600, "{summary}");
+}
+
+/// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15, a third of them over TCP.
+fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
+    let path = folder.path().join("trace.txt");
+    let mut writer = Writer::create(&path, Format::Text).unwrap();
+    for number in 0..count {
+        let qname: Name = format!("q{number}.example").parse().unwrap();
+        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let source = number % sources;
+        let transport = if source.is_multiple_of(3) { Transport::Tcp } else { Transport::Udp };
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 255, 0)) + source as u32);
+        let (source, destination) = (SocketAddr::from((source, 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
+        let at_ns = 1_700_000_000_000_000_000 + 2_000_000 * number;
+        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+    }
+    writer.finish().unwrap();
+    path
 }
 
 #[test]

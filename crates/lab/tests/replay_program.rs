@@ -64,6 +64,7 @@ fn a_run_leaves_its_send_errors_and_how_it_was_sent() {
         ("send error", "worst"),
         ("intervals", "than in the trace"),
         ("rate error", "over the run; of 2 seconds"),
+        ("rate error", "% of them within 0.1 %"),
         ("replay", "1500 queries of 300 sources (prefix=127.0.0.0/8) at speed 1; late: slip"),
     ] {
         assert!(text.lines().any(|line| line.starts_with(label) && line.contains(what)), "{label}: {text}");
@@ -75,6 +76,8 @@ fn a_run_leaves_its_send_errors_and_how_it_was_sent() {
         assert!(summary["interval_error_us"][figure].is_f64(), "{figure}: {summary}");
         assert!(summary["second_rate_error"][figure].is_f64(), "{figure}: {summary}");
     }
+    let near = summary["second_rate_error"]["near"].as_f64();
+    assert!(near.is_some_and(|near| (0.0..=1.0).contains(&near)), "{summary}");
     assert!(summary["rate_error"].is_f64() && summary["sent"] == 1_500 && summary["answered"] == 1_500, "{summary}");
     assert_eq!((&summary["replay"]["late"], &summary["replay"]["timing"]), (&"slip".into(), &"trace".into()));
     assert_eq!(summary["per_query"]["rows"], 1_500);

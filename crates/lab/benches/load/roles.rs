@@ -54,6 +54,11 @@ pub(crate) fn far_end(notes: &Path, is_busy: bool) {
         }
         batch.answer(&socket, count, true);
     }
+    write_arrivals(notes, &arrivals);
+}
+
+/// For [`read_arrivals`].
+pub(crate) fn write_arrivals(notes: &Path, arrivals: &[Arrival]) {
     let mut out = BufWriter::new(std::fs::File::create(notes).expect("a file for the arrivals"));
     for Arrival { number, at_ns } in arrivals {
         out.write_all(&number.to_le_bytes()).and_then(|()| out.write_all(&at_ns.to_le_bytes())).expect("a disk");
@@ -61,7 +66,7 @@ pub(crate) fn far_end(notes: &Path, is_busy: bool) {
     out.flush().expect("a disk with room");
 }
 
-/// What [`far_end`] wrote.
+/// What [`write_arrivals`] wrote.
 pub(crate) fn read_arrivals(notes: &Path) -> Vec<Arrival> {
     let octets = std::fs::read(notes).expect("the file of the arrivals");
     let word = |octets: &[u8]| u64::from_le_bytes(octets.try_into().expect("eight octets"));
@@ -69,7 +74,7 @@ pub(crate) fn read_arrivals(notes: &Path) -> Vec<Arrival> {
 }
 
 /// The digits of `q123.example.`.
-fn number(message: &[u8]) -> Option<u64> {
+pub(crate) fn number(message: &[u8]) -> Option<u64> {
     let label = message.get(14..13 + usize::from(*message.get(12)?))?;
     std::str::from_utf8(label).ok()?.parse().ok()
 }

@@ -2,7 +2,8 @@
 //! (docs/experiments/replay.md).
 //!
 //! ```text
-//!   core 0: catlab replay                     --queries-->  core 1: far end, which notes the kernel's stamps
+//!   core 0: catlab replay                     --queries-->  core 1: far end, which notes the kernel's stamps, and for
+//!                                                                   connections a server that notes what it reads
 //!   core 0: bare loops | catlab replay --fast --queries-->  a socket that nobody reads
 //! ```
 
@@ -17,6 +18,8 @@ mod document;
 #[expect(dead_code, reason = "what only the other benches want")]
 mod echo;
 mod fast;
+// How far from its plan a trace arrived.
+mod judged;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
@@ -32,6 +35,8 @@ mod sourced;
 mod table;
 mod timing;
 mod traces;
+// The far end of connections.
+mod witness;
 
 use conclusion::Beginning;
 use std::path::{Path, PathBuf};
@@ -39,12 +44,13 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask bench replay [--repeats N] [--seconds N] [--skip N] [--only timing,fast]
-                         [--rounds N] [--catlab PROGRAM] [--write DOCUMENT]
+                         [--traces NAMES] [--rounds N] [--catlab PROGRAM] [--write DOCUMENT]
 
   --repeats N    runs of each trace; the medians count (5)
-  --seconds N    how long the traces are (26)
+  --seconds N    how long the traces are (60)
   --skip N       so many seconds at the beginning are left out (20)
   --only PARTS   not everything
+  --traces NAMES of timing only these: syn-0 to syn-4, 20us, b-root, tcp, dot, doh, doq
   --rounds N     turns of each tool as fast as it can (7)
   --catlab FILE  another build of catlab
   --write FILE   put the table between the marks of this document
@@ -58,6 +64,7 @@ pub(crate) struct Options {
     seconds: u64,
     skip: u64,
     parts: Vec<String>,
+    traces: Vec<String>,
     document: Option<PathBuf>,
     /// For what programs leave behind.
     folder: PathBuf,
@@ -69,9 +76,10 @@ impl Options {
         let mut options = Self {
             repeats: 5,
             rounds: 7,
-            seconds: 26,
+            seconds: 60,
             skip: 20,
             parts: ["timing", "fast"].map(str::to_owned).into(),
+            traces: traces::words().into_iter().map(str::to_owned).collect(),
             document: None,
             folder: command::folder("replay"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
@@ -83,6 +91,7 @@ impl Options {
                 "--seconds" => options.seconds = given.number()?.max(2),
                 "--skip" => options.skip = given.number()?,
                 "--only" => options.parts = given.some_of(&["timing", "fast"])?,
+                "--traces" => options.traces = given.some_of(&traces::words())?,
                 "--catlab" => options.catlab = given.value.into(),
                 "--write" => options.document = Some(given.value.into()),
                 _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
@@ -117,6 +126,7 @@ fn bench(options: &Options) -> Result<bool, String> {
 fn role(words: &[String]) {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["far-end", notes] => roles::far_end(Path::new(notes), false),
+        ["witness", notes] => witness::witness(Path::new(notes)),
         ["silent"] => fast::silent(),
         ["bare", server, seconds] => fast::bare(server, seconds),
         ["sourced", server, seconds] => fast::sourced(server, seconds, false),

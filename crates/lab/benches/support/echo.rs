@@ -1,11 +1,14 @@
 //! A server that answers without a look at the question: no server over UDP sockets can do less.
 
+#[path = "input.rs"]
+mod input;
+
+pub(crate) use input::until_input_ends;
+
 use super::sockets::{Batch, wait};
 use socket2::{Domain, Socket, Type};
-use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Send and receive buffer asked for each socket.
 const BUFFER_OCTETS: usize = 8 << 20;
@@ -34,15 +37,4 @@ pub(crate) fn listen() -> UdpSocket {
     let socket = UdpSocket::from(socket);
     println!("{}", socket.local_addr().expect("an address"));
     socket
-}
-
-/// Set when standard input ends, so that nothing outlives who started it.
-pub(crate) fn until_input_ends() -> Arc<AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ended);
-    std::thread::spawn(move || {
-        let _octets = std::io::stdin().read_to_end(&mut Vec::new());
-        flag.store(true, Ordering::Relaxed);
-    });
-    ended
 }

@@ -3,7 +3,7 @@
 use super::answers;
 use super::load;
 use super::machine::{TOOL_CORE, Used, pinned};
-use super::servers::{NAMES, Server};
+use super::servers::{ECHO, NAMES, OURS, Server};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
 use super::{Cell, Options};
@@ -16,6 +16,9 @@ const UDP_IN_FLIGHT: usize = 512;
 const SOURCES: usize = 8;
 /// Connections from which on the budgets hold.
 const MANY: usize = 1_000;
+
+/// Share of the connections that may be missing: of 15,000 handshakes in a row one may take longer than it has.
+const MISSING_MAX: f64 = 0.001;
 
 struct Turn {
     name: &'static str,
@@ -49,7 +52,9 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         }
     }
     for server in &servers {
-        answers::check(server.name, server.address(Transport::Udp).ok_or("every server has UDP")?, &zone)?;
+        if let Some(udp) = server.address(Transport::Udp) {
+            answers::check(server.name, udp, &zone)?;
+        }
     }
     let mut turns = Vec::new();
     for round in 0..options.rounds {
@@ -59,8 +64,8 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 for server in servers.iter().filter(|server| server.address(transport).is_some()) {
                     match run(options, &zone, server, transport, cell, round) {
                         Ok(turn) => turns.push(turn),
-                        Err(error) if server.name == NAMES[0] => return Err(error),
-                        // Another server that cannot do this is a figure, too.
+                        // A server that cannot do this is a figure, too; of ours, one that fails the bench.
+                        Err(error) if server.name == OURS => rows.push(failed(&label(transport, cell), error)),
                         Err(error) if round == 0 => rows.push(absent(&label(transport, cell), server.name, error)),
                         Err(error) => eprintln!("{error}"),
                     }
@@ -72,7 +77,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         rows.extend(figures(&turns, Transport::Udp, cell));
         for &transport in &options.transports {
             rows.extend(figures(&turns, transport, cell));
-            rows.extend(ratio(&turns, transport, cell));
+            rows.extend(ratios(&turns, transport, cell));
         }
     }
     Ok(rows)
@@ -81,6 +86,12 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
 pub(crate) fn absent(what: &str, name: &str, note: String) -> Row {
     let (figure, budget) = (String::new(), String::new());
     Row { what: format!("{what}: {name}"), figure, budget, verdict: Verdict::Absent, note }
+}
+
+/// What ours could not do.
+pub(crate) fn failed(what: &str, note: String) -> Row {
+    eprintln!("{note}");
+    Row { verdict: Verdict::Missed, budget: "all of it".to_owned(), ..absent(what, OURS, note) }
 }
 
 /// One turn: the answers that arrived in the whole seconds after all connections were open.
@@ -104,22 +115,21 @@ fn run(
         command.args(["--connections", &cell.connections.to_string(), "--pipeline", &cell.depth.to_string()]);
         command.args(["--insecure", "--handshake-timeout", "30s", "--source", &sources.join(",")]);
     }
-    let pids: Vec<String> = server.pids().iter().map(|pid| format!("pid:{pid}")).collect();
-    command.args(["--monitor", &pids.join(","), "--monitor-interval", "500ms"]);
+    command.args(["--monitor", &server.monitored(), "--monitor-interval", "500ms"]);
     command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
     let out = options.folder.join("run");
-    let udp = server.address(Transport::Udp).ok_or("every server has UDP")?;
-    let measure = || load::run(&mut command, &out, server.pids());
-    let (measured, _right) = answers::check_meanwhile(server.name, udp, zone, measure)?;
-    let (run, used) = measured?;
+    let mut measure = || load::run(&mut command, &out, server.pids());
+    let (run, used) = match server.address(Transport::Udp) {
+        Some(udp) => answers::check_meanwhile(server.name, udp, zone, measure)?.0?,
+        None => measure()?,
+    };
     let wrong = format!("{} over {transport}, {} x {}", server.name, cell.connections, cell.depth);
     check(&wrong, &run, cell, transport)?;
     let rate = load::answers_a_second(&run);
     // While the connections were being opened time went by, too: the samples are on the clock of the run.
     let of_run = run.recording.samples.iter().filter(|sample| sample.at > 0.6 && sample.at <= options.seconds as f64);
     let of_run: Vec<_> = of_run.filter_map(|sample| sample.cpu_cores).collect();
-    let times = of_run.len() as f64 / pids.len() as f64;
-    let cores = of_run.iter().sum::<f64>() / times.max(1.0);
+    let cores = of_run.iter().sum::<f64>() / (of_run.len() as f64).max(1.0);
     let turn = Turn { name: server.name, transport, cell, round, rate, cost_us: 1e6 * cores / rate, used };
     eprintln!(
         "round {} {transport} {} x {}: {} {rate:.0} answers/s, {:.2} us of its processor each",
@@ -132,7 +142,7 @@ fn run(
     Ok(turn)
 }
 
-/// All connections were there, and what came was right.
+/// All connections were there, or nearly, and what came was right.
 pub(crate) fn check(what: &str, run: &Run, cell: Cell, transport: Transport) -> Result<(), String> {
     let figures = run.figures();
     if figures.unexpected + figures.mismatched > 0 {
@@ -141,7 +151,8 @@ pub(crate) fn check(what: &str, run: &Run, cell: Cell, transport: Transport) -> 
     }
     let summary = run.summary.as_ref().and_then(|summary| summary.transports.get(&transport));
     let connections = summary.and_then(|summary| summary.connections.clone()).unwrap_or_default();
-    if transport != Transport::Udp && (connections.open_max as usize) < cell.connections {
+    let enough = cell.connections - (cell.connections as f64 * MISSING_MAX) as usize;
+    if transport != Transport::Udp && (connections.open_max as usize) < enough {
         let (open, failed) = (connections.open_max, connections.failed);
         return Err(format!("{what}: only {open} of {} connections were open, {failed} failed", cell.connections));
     }
@@ -187,18 +198,32 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
     rows
 }
 
-/// How ours over a transport stands to ours over UDP in the same round.
-fn ratio(turns: &[Turn], transport: Transport, cell: Cell) -> Option<Row> {
-    let of = |transport| {
-        turns.iter().filter(move |turn| (turn.name, turn.transport, turn.cell) == ("catamaran", transport, cell))
-    };
-    let pairs = of(transport).filter_map(|turn| Some((turn, of(Transport::Udp).find(|udp| udp.round == turn.round)?)));
-    let (rates, costs): (Vec<f64>, Vec<f64>) =
-        pairs.map(|(turn, udp)| (turn.rate / udp.rate, udp.cost_us / turn.cost_us)).unzip();
-    let (ratio, least, most) = spread(&rates);
+/// How ours over a transport stands to ours over UDP, and over TCP to the echo, in the same rounds.
+fn ratios(turns: &[Turn], transport: Transport, cell: Cell) -> impl Iterator<Item = Row> {
     let wanted = budget(transport).filter(|_| cell.connections >= MANY);
+    let to_udp = ratio(turns, transport, cell, (OURS, Transport::Udp), wanted);
+    [to_udp, ratio(turns, transport, cell, (ECHO, transport), None)].into_iter().flatten()
+}
+
+/// How ours stands to another server and its transport.
+fn ratio(
+    turns: &[Turn],
+    transport: Transport,
+    cell: Cell,
+    other: (&'static str, Transport),
+    wanted: Option<f64>,
+) -> Option<Row> {
+    let of = |name: &'static str, transport| {
+        turns.iter().filter(move |turn| (turn.name, turn.transport, turn.cell) == (name, transport, cell))
+    };
+    let pairs = of(OURS, transport)
+        .filter_map(|turn| Some((turn, of(other.0, other.1).find(|other| other.round == turn.round)?)));
+    let (rates, costs): (Vec<f64>, Vec<f64>) =
+        pairs.map(|(turn, other)| (turn.rate / other.rate, other.cost_us / turn.cost_us)).unzip();
+    let (ratio, least, most) = spread(&rates);
+    let other = if other.0 == OURS { "its own UDP".to_owned() } else { format!("the {}", other.0) };
     (!rates.is_empty()).then(|| Row {
-        what: format!("{}: catamaran to its own UDP", label(transport, cell)),
+        what: format!("{}: {OURS} to {other}", label(transport, cell)),
         figure: format!("{ratio:.2} ({least:.2} to {most:.2})"),
         budget: wanted.map_or_else(String::new, |wanted| format!(">= {wanted:.2}")),
         verdict: wanted.map_or(Verdict::Informs, |wanted| Verdict::of(ratio >= wanted)),

@@ -2,7 +2,7 @@
 //! own UDP (docs/experiments/transports.md).
 //!
 //! ```text
-//!   core 0: catlab load --transport T --connections C  --queries-->  core 1: catamaran | knot | nsd | bind | unbound
+//!   core 0: catlab load --transport T --connections C  --queries-->  core 1: catamaran | echo | knot | nsd | ...
 //! ```
 
 #[path = "../read/answers.rs"]
@@ -15,6 +15,7 @@ mod conclusion;
 mod contest;
 #[path = "../support/document.rs"]
 mod document;
+mod echo;
 #[path = "../support/load.rs"]
 mod load;
 #[path = "../support/machine.rs"]
@@ -45,7 +46,7 @@ cargo xtask bench transports [--rounds N] [--seconds N] [--transports tcp,dot,do
   --seconds N     length of a turn, after its connections are open (4)
   --transports L  not all of tcp, dot, doh, doq
   --cells LIST    connections, and queries in flight on each (10x1,10x50,1000x1,1000x16,15000x1)
-  --servers LIST  not all of catamaran, knot, nsd, bind, unbound
+  --servers LIST  not all of catamaran, echo (over TCP: what no server can do faster), knot, nsd, bind, unbound
   --names N       how many names the zone has (100000)
   --write FILE    put the table between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
@@ -119,7 +120,15 @@ fn cells(text: &str) -> Result<Vec<Cell>, String> {
 }
 
 fn main() -> ExitCode {
-    command::run("transports", Options::parse(std::env::args().skip(1)), |options| &options.folder, bench)
+    let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == "role").is_some() {
+        match words.next().as_deref() {
+            Some("echo") => echo::echo(),
+            other => panic!("no such role: {other:?}"),
+        }
+        return ExitCode::SUCCESS;
+    }
+    command::run("transports", Options::parse(words), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.

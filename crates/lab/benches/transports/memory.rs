@@ -1,15 +1,14 @@
 //! Resident memory for each connection: each server anew for each transport, so that no memory of other connections is
 //! there to be used again.
 
-use super::contest::{absent, check};
+use super::contest::{absent, check, failed};
 use super::machine::{TOOL_CORE, pinned, resident_bytes};
-use super::servers::{Certificate, NAMES, Server};
+use super::servers::{Certificate, ECHO, NAMES, OURS, Server};
 use super::table::{Row, Verdict, thousands};
 use super::zones::{Lengths, Zone};
 use super::{Cell, Options, load};
 use lab::engine::Transport;
 use lab::report::Run;
-use std::collections::BTreeMap;
 
 /// Queries a second over all connections: each is idle most of the time.
 const RATE: usize = 2_000;
@@ -24,8 +23,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let (ours, certificate) = Server::ours(&zone, &options.folder.join("memory"))?;
     drop(ours);
     for &transport in &options.transports {
-        for name in NAMES.into_iter().filter(|name| *name == NAMES[0] || options.servers.iter().any(|one| one == name))
-        {
+        for name in NAMES.into_iter().filter(|&name| is_measured(name, options)) {
             let Some(server) = start(name, &zone, options, transport, &certificate)? else { continue };
             if server.address(transport).is_none() {
                 continue;
@@ -38,12 +36,17 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                     let (budget, verdict) = judge(name, transport, octets);
                     rows.push(Row { what: format!("{what}: {name}"), figure, budget, verdict, note });
                 }
-                Err(error) if name == NAMES[0] => return Err(error),
+                Err(error) if name == OURS => rows.push(failed(&what, error)),
                 Err(error) => rows.push(absent(&what, name, error)),
             }
         }
     }
     Ok(rows)
+}
+
+/// Ours always; the echo keeps nothing that a server would.
+fn is_measured(name: &str, options: &Options) -> bool {
+    name == OURS || name != ECHO && options.servers.iter().any(|one| one == name)
 }
 
 /// Ours is held to its budget (docs/experiments/budgets.md).
@@ -53,7 +56,7 @@ fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
         Transport::Dot => 16.0 * 1024.0,
         _ => return (String::new(), Verdict::Informs),
     };
-    if name != NAMES[0] {
+    if name != OURS {
         return (String::new(), Verdict::Informs);
     }
     (format!("<= {}", thousands(budget)), Verdict::of(octets <= budget))
@@ -67,7 +70,7 @@ fn start(
     certificate: &Certificate,
 ) -> Result<Option<Server>, String> {
     let folder = options.folder.join("memory").join(transport.label());
-    if name == NAMES[0] {
+    if name == OURS {
         return Server::ours(zone, &folder).map(|(server, _)| Some(server));
     }
     Server::peer(name, zone, &folder, certificate)
@@ -91,8 +94,7 @@ fn of_one(
     command.args(["--transport", transport.label(), "--duration", &format!("{seconds}s"), "--rate", &RATE.to_string()]);
     command.args(["--connections", &connections.to_string(), "--pipeline", "1", "--expect-rcode", "NOERROR"]);
     command.args(["--insecure", "--handshake-timeout", "30s", "--source", &sources.join(",")]);
-    let pids: Vec<String> = server.pids().iter().map(|pid| format!("pid:{pid}")).collect();
-    command.args(["--monitor", &pids.join(","), "--monitor-interval", "500ms"]);
+    command.args(["--monitor", &server.monitored(), "--monitor-interval", "500ms"]);
     command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
     let before = resident();
     let (run, _used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
@@ -103,12 +105,7 @@ fn of_one(
     Ok(((most - before) / connections as f64, note))
 }
 
-/// The most of all processes together, each at its own time.
+/// The most of all processes together.
 fn most_resident(run: &Run) -> f64 {
-    let mut most: BTreeMap<&str, f64> = BTreeMap::new();
-    for sample in &run.recording.samples {
-        let most = most.entry(&sample.source).or_default();
-        *most = most.max(sample.rss_bytes.unwrap_or(0.0));
-    }
-    most.into_values().sum()
+    run.recording.samples.iter().filter_map(|sample| sample.rss_bytes).fold(0.0, f64::max)
 }

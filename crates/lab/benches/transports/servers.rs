@@ -1,6 +1,6 @@
 //! The servers that take turns, each with one thread on one core, and the transports that each has.
 
-use super::machine::{self, SERVER_CORE, bind_process, family, on_cores};
+use super::machine::{self, SERVER_CORE, bind_process, family, on_cores, role};
 use super::own::Own;
 use super::zones::{APEX, Zone};
 use lab::engine::Transport;
@@ -11,7 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Every server, in the order of their turns; ours is first, since the others take its certificate.
-pub(crate) const NAMES: [&str; 5] = ["catamaran", "knot", "nsd", "bind", "unbound"];
+pub(crate) const NAMES: [&str; 6] = [OURS, ECHO, "knot", "nsd", "bind", "unbound"];
+/// Ours.
+pub(crate) const OURS: &str = "catamaran";
+/// The limit of any server over TCP.
+pub(crate) const ECHO: &str = "echo";
 /// How long one may take to answer, and to end.
 const READY_MAX: Duration = Duration::from_secs(120);
 /// Connections that each lets in, which is more than any cell has.
@@ -28,13 +32,16 @@ pub(crate) struct Server {
 
 enum Process {
     Own(Own),
+    Echo(machine::Server),
     Peer(Child),
 }
 
-/// Where it answers: over UDP and TCP, and over what else it has.
+/// Where it answers: over TCP, and over what else it has.
 #[derive(Clone, Copy)]
 struct Ports {
     dns: SocketAddr,
+    /// At the same address.
+    has_udp: bool,
     dot: Option<SocketAddr>,
     doh: Option<SocketAddr>,
     doq: Option<SocketAddr>,
@@ -63,8 +70,8 @@ impl Server {
         let node = own.cluster().join("node-1");
         let certificate = Certificate { chain: node.join("dns.pem"), key: node.join("dns.key") };
         let (dot, doh) = (own.dot(), own.doh());
-        let ports = Ports { dns: own.dns(), dot: Some(dot), doh: Some(doh), doq: Some(dot) };
-        Ok((Self { name: "catamaran", process: Process::Own(own), ports }, certificate))
+        let ports = Ports { dns: own.dns(), has_udp: true, dot: Some(dot), doh: Some(doh), doq: Some(dot) };
+        Ok((Self { name: OURS, process: Process::Own(own), ports }, certificate))
     }
 
     /// One of the others; `None`, said plainly, when it is not installed.
@@ -74,6 +81,9 @@ impl Server {
         folder: &Path,
         certificate: &Certificate,
     ) -> Result<Option<Self>, String> {
+        if name == ECHO {
+            return Self::echo().map(Some);
+        }
         let (program, arguments): (&str, &[&str]) = match name {
             "knot" => ("knotd", &["-c"]),
             "nsd" => ("nsd", &["-d", "-c"]),
@@ -91,10 +101,10 @@ impl Server {
         let [dns, dot, doh] = free_addresses()?;
         let here = Here { folder: &folder, zone, certificate, dns, dot, doh };
         let (text, ports) = match name {
-            "knot" => (here.knot(), Ports { dns, dot: None, doh: None, doq: None }),
-            "nsd" => (here.nsd(), Ports { dns, dot: Some(dot), doh: None, doq: None }),
-            "bind" => (here.bind(), Ports { dns, dot: Some(dot), doh: Some(doh), doq: None }),
-            _ => (here.unbound(), Ports { dns, dot: Some(dot), doh: Some(doh), doq: None }),
+            "knot" => (here.knot(), Ports { dns, has_udp: true, dot: None, doh: None, doq: None }),
+            "nsd" => (here.nsd(), Ports { dns, has_udp: true, dot: Some(dot), doh: None, doq: None }),
+            "bind" => (here.bind(), Ports { dns, has_udp: true, dot: Some(dot), doh: Some(doh), doq: None }),
+            _ => (here.unbound(), Ports { dns, has_udp: true, dot: Some(dot), doh: Some(doh), doq: None }),
         };
         let config = folder.join("config");
         std::fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
@@ -113,22 +123,38 @@ impl Server {
         Ok(Some(server))
     }
 
+    /// The limit over TCP, on the same core.
+    fn echo() -> Result<Self, String> {
+        let server = machine::Server::start(role(Some(SERVER_CORE), &["echo"]))?;
+        let dns = server.address.parse().map_err(|_| format!("the echo printed {}", server.address))?;
+        let ports = Ports { dns, has_udp: false, dot: None, doh: None, doq: None };
+        Ok(Self { name: ECHO, process: Process::Echo(server), ports })
+    }
+
     /// Where it answers over this; `None` when it does not.
     pub(crate) fn address(&self, transport: Transport) -> Option<SocketAddr> {
         match transport {
-            Transport::Udp | Transport::Tcp => Some(self.ports.dns),
+            Transport::Udp => self.ports.has_udp.then_some(self.ports.dns),
+            Transport::Tcp => Some(self.ports.dns),
             Transport::Dot => self.ports.dot,
             Transport::Doh => self.ports.doh,
             Transport::Doq => self.ports.doq,
         }
     }
 
-    /// Its processes.
+    /// Its processes, the first being the one that started the others.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
             Process::Own(own) => own.pids(),
+            Process::Echo(server) => family(server.pid()),
             Process::Peer(child) => family(child.id()),
         }
+    }
+
+    /// What `--monitor` is told: it counts a process with all that descend from it.
+    pub(crate) fn monitored(&self) -> String {
+        let first = self.pids().first().copied().unwrap_or_default();
+        format!("pid:{first}")
     }
 
     /// Until it listens on each of its ports, and answers.
@@ -140,7 +166,7 @@ impl Server {
         while !(listens() && answers(ports.dns)) {
             let has_ended = match &mut self.process {
                 Process::Peer(child) => !matches!(child.try_wait(), Ok(None)),
-                Process::Own(_) => false,
+                Process::Own(_) | Process::Echo(_) => false,
             };
             if has_ended || Instant::now() > until {
                 let said = std::fs::read_to_string(output).unwrap_or_default();

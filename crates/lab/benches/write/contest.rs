@@ -6,9 +6,11 @@ use super::lost::count_lost;
 use super::machine::Used;
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
-use lab::report::Run;
+use lab::report::pictures::latencies;
 use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use lab::report::{Distribution, Run};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 /// Updates of a turn have names that begin so.
@@ -81,6 +83,9 @@ pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
         let what = format!("{rate} updates/s: {}", side.name());
         rows.push(Row { what, figure, budget: String::new(), verdict: turns.informs(), note: turns.note() });
     }
+    if let Some(folder) = &options.pictures {
+        draw(folder, rate, &all)?;
+    }
     let ratios = if rate >= RATE_FULL { RATIOS_AT_128 } else { RATIOS_BELOW };
     for side in [1, 3, 5].map(Side::Catamaran) {
         let (Some(bind), Some(ours)) = (all.get(&Side::Bind), all.get(&side)) else { continue };
@@ -107,6 +112,16 @@ pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
         }
     }
     Ok(rows)
+}
+
+/// The latencies of all turns of each side.
+fn draw(folder: &Path, rate: u64, sides: &BTreeMap<Side, Turns>) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let all = |turns: &Turns| Distribution::sum(turns.runs.iter().map(|run| &run.total.latency));
+    let lines: Vec<_> = sides.iter().map(|(side, turns)| (side.name(), all(turns))).collect();
+    let lines: Vec<_> = lines.iter().map(|(name, latency)| (*name, latency)).collect();
+    let title = format!("Latency of {rate} updates a second");
+    latencies(&folder.join(format!("updates-{rate}.svg")), &title, &lines)
 }
 
 /// All sides in turn, in one order and in the other, so that what else the machine does falls on all alike.

@@ -46,6 +46,7 @@ mod sockets;
 #[path = "../support/table.rs"]
 mod table;
 mod tally;
+mod unanswered;
 
 use command::Given;
 use conclusion::Beginning;
@@ -67,6 +68,8 @@ cargo xtask bench write [--only PARTS] [--rounds N] [--seconds N] [--names N] [-
   --seconds N     length of a turn of the closed loop (10)
   --names N       names that the zone has before (10000)
   --write FILE    put the tables between the marks of this document
+  --pictures DIR  draw the latencies of the open loop, and what happened around faults; a relative path counts from the
+                  root of the workspace
 of closed and open:
   --in-flight N   updates that wait at one time in the closed loop (512)
   --rates LIST    updates a second of the open loop, each a contest of its own (16,32,64,128)
@@ -77,7 +80,6 @@ of queries:
 of kills, partitions and one-way:
   --faults N      of each kind, of the leader and of a follower (10); each takes 8 seconds
   --update-rate N updates a second at each node (200), and 500 queries
-  --pictures DIR  draw what happened around the faults; a relative path counts from the root of the workspace
 of away and quiet:
   --minutes N     how long (1)
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.
@@ -85,14 +87,19 @@ Exit code 1: a budget is not met or was not measured, or an acknowledged update 
 ";
 
 /// Parts of the bench, by the marks in the document between which their figures stand.
-const GROUPS: [(&str, &[&str]); 6] = [
-    ("cargo xtask bench write", &["closed", "open"]),
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("cargo xtask bench write --only closed", &["closed"]),
+    // Followed by the rate: each has marks of its own.
+    (OPEN, &["open"]),
     ("cargo xtask bench write --only queries", &["queries"]),
     ("cargo xtask bench write --only kills,partitions", &["kills", "partitions"]),
     ("cargo xtask bench write --only one-way", &["one-way"]),
     ("cargo xtask bench write --only away", &["away"]),
     ("cargo xtask bench write --only quiet", &["quiet"]),
 ];
+
+/// Marks of the open loop, before the rate.
+const OPEN: &str = "cargo xtask bench write --only open --rates";
 
 /// What the command line says.
 pub(crate) struct Options {
@@ -186,9 +193,13 @@ fn bench(options: &Options) -> Result<bool, String> {
         if !parts.iter().any(|part| options.has(part)) {
             continue;
         }
+        if marks == OPEN {
+            is_met &= open(options)?;
+            continue;
+        }
         let beginning = Beginning::now();
         let rows: Vec<Row> = match parts[0] {
-            "closed" => contests(options)?,
+            "closed" => contest::closed(options)?,
             "queries" => queries::during_updates(options)?,
             "kills" | "one-way" => faults::of_parts(options)?,
             "away" => away::away(options)?,
@@ -200,15 +211,13 @@ fn bench(options: &Options) -> Result<bool, String> {
     Ok(is_met)
 }
 
-fn contests(options: &Options) -> Result<Vec<Row>, String> {
-    let mut rows = Vec::new();
-    if options.has("closed") {
-        rows.extend(contest::closed(options)?);
+/// A contest for each rate, with marks of its own: so one can be measured anew without the others.
+fn open(options: &Options) -> Result<bool, String> {
+    let mut is_met = true;
+    for &rate in &options.rates {
+        let beginning = Beginning::now();
+        let rows = contest::open(options, rate)?;
+        is_met &= beginning.conclude(&format!("{OPEN} {rate}"), &rows, options.document.as_deref())?;
     }
-    if options.has("open") {
-        for &rate in &options.rates {
-            rows.extend(contest::open(options, rate)?);
-        }
-    }
-    Ok(rows)
+    Ok(is_met)
 }

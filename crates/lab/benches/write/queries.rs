@@ -5,6 +5,7 @@ use super::load;
 use super::lost::count_lost;
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
+use super::unanswered::{lost_updates, without_an_answer};
 use lab::report::Run;
 use lab::report::regression::{QuantileRatio, Since, compare_quantile};
 use std::path::Path;
@@ -29,6 +30,13 @@ struct Turns {
     lost: u64,
     /// Share of both cores that was idle, of each turn.
     idle: Vec<f64>,
+}
+
+impl Turns {
+    /// Queries without an answer.
+    fn timed_out(&self) -> u64 {
+        self.runs.iter().map(|run| run.figures().timed_out).sum()
+    }
 }
 
 /// Both by turns, each pair on a cluster of its own.
@@ -59,17 +67,18 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
                 "{a_us:.0} us, {b_us:.0} us with updates: {ratio:.2} (95 % interval {low:.2} to {high:.2})"
             ),
             budget: String::new(),
-            verdict: if disturbed.lost == 0 { Verdict::Informs } else { Verdict::Missed },
+            verdict: Verdict::Informs,
             note: if is_first { note(&still, &disturbed, queries) } else { String::new() },
         });
     }
+    rows.push(without_an_answer([&still, &disturbed].map(Turns::timed_out)));
+    rows.push(lost_updates(disturbed.lost));
     Ok(rows)
 }
 
 /// What the figures rest on.
 fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
     let (updates, low, high) = spread(&disturbed.updates);
-    let unanswered = |turns: &Turns| turns.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
     let lag = |turns: &Turns| {
         let of = turns.runs.iter().map(|run| run.total.send_lag.quantile(0.999) as f64 / 1e3);
         spread(&of.collect::<Vec<_>>()).0
@@ -79,8 +88,8 @@ fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
          {} unanswered; send lag p99.9 {:.0} and {:.0} us; cores idle {:.2} and {:.2} of {}",
         thousands(queries[0] as f64),
         thousands(queries[1] as f64),
-        unanswered(still),
-        unanswered(disturbed),
+        still.timed_out(),
+        disturbed.timed_out(),
         thousands(updates),
         thousands(low),
         thousands(high),

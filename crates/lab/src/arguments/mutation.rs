@@ -26,9 +26,6 @@ const CLIENTS: &str = "10.0.0.0/8";
 #[derive(Args)]
 #[command(next_help_heading = "Which messages stay")]
 struct Filters {
-    /// Queries only.
-    #[arg(long)]
-    queries: bool,
     /// Only those of these types.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = parse_type)]
     only_type: Vec<Rtype>,
@@ -44,15 +41,6 @@ struct Filters {
     /// Only those over this transport.
     #[arg(long, value_name = "TRANSPORT", value_delimiter = ',', value_parser = parse_transport)]
     only_transport: Vec<Transport>,
-    /// Only responses that end so.
-    #[arg(long, value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode)]
-    only_rcode: Vec<Rcode>,
-    /// Leave out what was seen earlier than so many seconds after the first message.
-    #[arg(long, value_name = "SECONDS")]
-    from: Option<f64>,
-    /// Leave out what was seen so many seconds after the first message, or later.
-    #[arg(long, value_name = "SECONDS")]
-    until: Option<f64>,
     /// Only this share of the rest, 0 to 1, of clients or of queries as --by says.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     sample: Option<f64>,
@@ -61,18 +49,12 @@ struct Filters {
 #[derive(Args)]
 #[command(next_help_heading = "What becomes of them")]
 struct Changing {
-    /// Over what: tcp, or shares as tcp=0.3,dot=0.2, the others as they were.
-    #[arg(long, value_name = "SHARES", value_parser = parse_transports)]
-    transport: Option<TransportShares>,
     /// No more clients than this; several become one.
     #[arg(long, value_name = "N")]
     clients: Option<u64>,
     /// Clients in this prefix [with --clients: 10.0.0.0/8].
     #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
     client_prefix: Option<Prefix>,
-    /// Another server; as OLD=NEW only for those in the prefix OLD. May be given several times.
-    #[arg(long, value_name = "[OLD=]NEW", value_parser = parse_server_change)]
-    server: Vec<ServerChange>,
     /// Replace the labels at the end of names.
     #[arg(long, value_name = "FROM=TO", value_parser = parse_suffix)]
     suffix: Vec<(Name, Name)>,
@@ -108,12 +90,9 @@ struct Changing {
     /// Put an EDNS option in: nsid, cookie[=BASE16], ecs=client, ecs=PREFIX, padding=OCTETS, CODE=BASE16.
     #[arg(long, value_name = "OPTION")]
     add_option: Vec<OptionToAdd>,
-    /// IDs: random, count, or one for all.
-    #[arg(long, value_name = "ID", value_parser = parse_id)]
-    id: Option<IdChange>,
 }
 
-/// What is changed in a trace.
+/// What is changed in a trace, whether it is written or sent.
 #[derive(Args)]
 pub(crate) struct MutationArguments {
     /// Rules as TOML (docs/mutate.md); what the options say comes after them.
@@ -126,15 +105,55 @@ pub(crate) struct MutationArguments {
     /// What shares are shares of.
     #[arg(long, value_name = "WHAT", default_value = "client")]
     by: ByArgument,
+    /// The same seed draws the same [default: that of the rules, or 1].
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// The same, and what only a trace that is written can have changed.
+#[derive(Args)]
+pub(crate) struct WrittenArguments {
+    #[command(flatten)]
+    mutation: MutationArguments,
+    /// Queries only.
+    #[arg(long, help_heading = "Which messages stay")]
+    queries: bool,
+    /// Only responses that end so.
+    #[arg(long, value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode,
+          help_heading = "Which messages stay")]
+    only_rcode: Vec<Rcode>,
+    /// Leave out what was seen earlier than so many seconds after the first message.
+    #[arg(long, value_name = "SECONDS", help_heading = "Which messages stay")]
+    from: Option<f64>,
+    /// Leave out what was seen so many seconds after the first message, or later.
+    #[arg(long, value_name = "SECONDS", help_heading = "Which messages stay")]
+    until: Option<f64>,
+    /// Over what: tcp, or shares as tcp=0.3,dot=0.2, the others as they were.
+    #[arg(long, value_name = "SHARES", value_parser = parse_transports, help_heading = "What becomes of them")]
+    transport: Option<TransportShares>,
+    /// Another server; as OLD=NEW only for those in the prefix OLD. May be given several times.
+    #[arg(long, value_name = "[OLD=]NEW", value_parser = parse_server_change, help_heading = "What becomes of them")]
+    server: Vec<ServerChange>,
+    /// IDs: random, count, or one for all.
+    #[arg(long, value_name = "ID", value_parser = parse_id, help_heading = "What becomes of them")]
+    id: Option<IdChange>,
     /// So many times as fast, counted from the first message.
     #[arg(long, value_name = "FACTOR")]
     speed: Option<f64>,
     /// So many seconds later; negative ones are earlier.
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     shift: Option<f64>,
-    /// The same seed draws the same [default: that of the rules, or 1].
-    #[arg(long)]
-    seed: Option<u64>,
+}
+
+/// What a command has options of its own for.
+#[derive(Default)]
+pub(crate) struct Also {
+    /// Which messages stay.
+    pub(crate) when: When,
+    /// Which servers become others.
+    pub(crate) servers: Vec<ServerChange>,
+    /// What else becomes of those that stay.
+    pub(crate) changes: Changes,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -182,26 +201,45 @@ fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
     Ok((parse_name(from)?, parse_name(to)?))
 }
 
-impl MutationArguments {
+impl WrittenArguments {
     /// What carries all of it out.
     ///
     /// # Errors
     /// When the file of rules cannot be read, or the plan cannot be carried out.
     pub(crate) fn mutator(&self) -> Result<Mutator, String> {
-        Mutator::new(self.plan()?).map_err(|error| error.to_string())
-    }
-
-    /// The rules of the file, then the messages that stay, then what becomes of them.
-    fn plan(&self) -> Result<Plan, String> {
-        let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
-        plan.seed = self.seed.unwrap_or(plan.seed);
+        let time = |seconds: Option<f64>| {
+            let ns = seconds.map(seconds_to_ns).transpose()?;
+            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
+        };
+        let when = When {
+            responses: self.queries.then_some(false),
+            rcodes: self.only_rcode.clone(),
+            from_ns: time(self.from)?.unwrap_or_default(),
+            until_ns: time(self.until)?,
+            ..When::default()
+        };
+        let transports = self.transport.clone().unwrap_or_default();
+        let changes = Changes { transports, id: self.id, ..Changes::default() };
+        let mut plan = self.mutation.plan(Also { when, servers: self.server.clone(), changes })?;
         plan.speed = self.speed.unwrap_or(plan.speed);
         plan.shift_ns = self.shift.map(seconds_to_ns).transpose()?.unwrap_or(plan.shift_ns);
+        Mutator::new(plan).map_err(|error| error.to_string())
+    }
+}
+
+impl MutationArguments {
+    /// The rules of the file, then the messages that stay, then what becomes of them.
+    ///
+    /// # Errors
+    /// When the file of rules cannot be read.
+    pub(crate) fn plan(&self, also: Also) -> Result<Plan, String> {
+        let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
+        plan.seed = self.seed.unwrap_or(plan.seed);
         let by = match self.by {
             ByArgument::Client => By::Client,
             ByArgument::Query => By::Query,
         };
-        let when = self.filters.when()?;
+        let when = self.filters.when(also.when);
         if when != When::default() {
             plan.rules.push(Rule { when, action: Action::Keep, ..Rule::default() });
         }
@@ -212,7 +250,7 @@ impl MutationArguments {
             let action = Action::Change(Box::new(changes));
             Rule { when, by, action, ..Rule::default() }
         };
-        for &(old, server) in &self.changing.server {
+        for (old, server) in also.servers {
             let when = When { servers: old.into_iter().collect(), ..When::default() };
             plan.rules.push(change(when, Changes { server: Some(server), ..Changes::default() }));
         }
@@ -220,7 +258,7 @@ impl MutationArguments {
             let name = Some(NameChange::Suffix { from, to });
             plan.rules.push(change(When::default(), Changes { name, ..Changes::default() }));
         }
-        let changes = self.changing.changes();
+        let changes = self.changing.changes(also.changes);
         if changes != Changes::default() {
             plan.rules.push(change(When::default(), changes));
         }
@@ -229,38 +267,28 @@ impl MutationArguments {
 }
 
 impl Filters {
-    fn when(&self) -> Result<When, String> {
-        let time = |seconds: Option<f64>| {
-            let ns = seconds.map(seconds_to_ns).transpose()?;
-            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
-        };
-        Ok(When {
-            responses: self.queries.then_some(false),
+    fn when(&self, also: When) -> When {
+        When {
             transports: self.only_transport.clone(),
             clients: self.only_client.clone(),
             servers: self.only_server.clone(),
             names: self.only_name.clone(),
             qtypes: self.only_type.clone(),
-            rcodes: self.only_rcode.clone(),
-            from_ns: time(self.from)?.unwrap_or_default(),
-            until_ns: time(self.until)?,
-            ..When::default()
-        })
+            ..also
+        }
     }
 }
 
 impl Changing {
-    /// All but servers and suffixes, of which there may be several.
-    fn changes(&self) -> Changes {
+    /// All but suffixes, of which there may be several.
+    fn changes(&self, also: Changes) -> Changes {
         let template = self.name.clone().or_else(|| self.unique.then(|| UNIQUE.parse().expect("a pattern")));
         let client = (self.clients.is_some() || self.client_prefix.is_some()).then(|| ClientChange {
             prefix: self.client_prefix.unwrap_or_else(|| CLIENTS.parse().expect("a prefix")),
             count: self.clients,
         });
         Changes {
-            transports: self.transport.clone().unwrap_or_default(),
             client,
-            server: None,
             name: template.map(NameChange::Template),
             qtype: self.qtype,
             qclass: self.qclass,
@@ -271,7 +299,7 @@ impl Changing {
             edns: self.edns,
             remove_options: self.remove_option.clone(),
             add_options: self.add_option.clone(),
-            id: self.id,
+            ..also
         }
     }
 }

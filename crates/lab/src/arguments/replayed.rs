@@ -1,19 +1,21 @@
 //! A trace that is sent again: which part, how, to whom and from where.
 
 use super::connections::Usage;
+use super::mutation::{Also, MutationArguments};
 use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
 use super::target::Ownership;
 use crate::command_trace::Named;
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
-use lab::mutation::{Spool, read_rules};
+use lab::mutation::{Spool, TransportShares, parse_transports};
 use lab::population::Server;
 use lab::replay::{Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide};
 use lab::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use trace::mutate::{Changes, Mutator};
 
 /// After so long without a query a source closes its connection, if nothing else is said.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -28,9 +30,10 @@ pub(crate) struct Replayed {
     /// Ports by transport, as udp=5300,dot=8530.
     #[arg(long, value_name = "TRANSPORT=PORT", value_delimiter = ',', value_parser = parse_port)]
     ports: Vec<(Transport, u16)>,
-    /// All queries over this transport: udp, tcp, dot, doh or doq. Otherwise each over its own.
-    #[arg(long)]
-    transport: Option<Transport>,
+    /// All queries over this transport: udp, tcp, dot, doh or doq; or shares, as tcp=0.3,dot=0.2. All others each over
+    /// its own.
+    #[arg(long, value_name = "TRANSPORT|SHARES", value_parser = parse_transports)]
+    transport: Option<TransportShares>,
     /// How sources are told apart: addresses (each has the one that it had), prefix or prefix=NETWORK (each has one of
     /// that network, 127.0.0.0/8 if none is said), sockets (each has a port). Otherwise addresses where this machine
     /// has them all, prefix towards a server on loopback, or else sockets.
@@ -52,9 +55,6 @@ pub(crate) struct Replayed {
     /// Each query of a source only after the answer to the one before it, or its time-out.
     #[arg(long)]
     dependent: bool,
-    /// Change messages first by the rules of this file (docs/mutate.md).
-    #[arg(long, value_name = "FILE")]
-    rules: Option<PathBuf>,
     /// A command of the shell through which all messages go then, as lines of our text (docs/mutate.md), before the
     /// run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
     #[arg(long, value_name = "COMMAND")]
@@ -94,6 +94,8 @@ pub(crate) struct Replayed {
     ownership: Ownership,
     #[command(flatten)]
     connections: Usage,
+    #[command(flatten)]
+    mutation: MutationArguments,
     /// Where the trace is the share of one agent of several.
     #[arg(skip)]
     pub(crate) share: Option<Share>,
@@ -120,7 +122,7 @@ impl Replayed {
         let workers = self.workers.unwrap_or(cores.div_ceil(2)).min(replay.survey().source_count());
         let habits = self.connections.habits();
         Ok(Plan {
-            transport: self.transport.unwrap_or(Transport::Udp),
+            transport: self.only_transport().unwrap_or(Transport::Udp),
             timeout: self.timeout,
             worker_count: workers.max(1),
             socket_count: self.sockets,
@@ -166,19 +168,36 @@ impl Replayed {
         Ok(division)
     }
 
-    const fn selection(&self) -> Selection {
+    fn selection(&self) -> Selection {
         Selection {
             from: self.from,
             until: self.until,
             limit: self.limit,
             speed: self.speed,
-            transport: self.transport,
+            transport: self.only_transport(),
             share: self.share,
         }
     }
 
+    /// The one that all queries go over, if one was said and no shares.
+    fn only_transport(&self) -> Option<Transport> {
+        match self.transport.as_deref() {
+            Some([(transport, 1.0)]) => Some(sent_over(*transport)),
+            _ => None,
+        }
+    }
+
+    /// What messages are changed by, if there is anything to change. A share of a trace was changed before it was cut.
     fn rules(&self) -> Result<Option<trace::mutate::Plan>, Box<dyn std::error::Error>> {
-        Ok(self.rules.as_deref().map(read_rules).transpose()?)
+        if self.share.is_some() {
+            return Ok(None);
+        }
+        let transports = self.transport.clone().filter(|_| self.only_transport().is_none()).unwrap_or_default();
+        let changes = Changes { transports, ..Changes::default() };
+        let plan = self.mutation.plan(Also { changes, ..Also::default() })?;
+        // A plan that cannot be carried out is refused before anything is read.
+        Mutator::new(plan.clone()).map_err(|error| error.to_string())?;
+        Ok((plan != trace::mutate::Plan { seed: plan.seed, ..Default::default() }).then_some(plan))
     }
 
     /// What a program has made of the trace, if there is one; then the rules are in it.
@@ -222,6 +241,17 @@ impl Replayed {
             Some(spool) => replay.out_of(spool, &self.trace),
             None => replay,
         })
+    }
+}
+
+/// The engine's word for it.
+const fn sent_over(transport: trace::Transport) -> Transport {
+    match transport {
+        trace::Transport::Udp => Transport::Udp,
+        trace::Transport::Tcp => Transport::Tcp,
+        trace::Transport::Dot => Transport::Dot,
+        trace::Transport::Doh => Transport::Doh,
+        trace::Transport::Doq => Transport::Doq,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `catlab trace mutate`: a trace with other transports, names, flags, clients or times.
 
 use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
-use crate::arguments::MutationArguments;
+use crate::arguments::WrittenArguments;
 use clap::Args;
 use lab::mutation::{Ended, Pipe, Through, ThroughError};
 use std::error::Error;
@@ -31,7 +31,7 @@ pub(crate) struct MutateArguments {
     #[command(flatten)]
     write: WriteArguments,
     #[command(flatten)]
-    mutation: MutationArguments,
+    mutation: WrittenArguments,
     /// A command of the shell through which all messages go at last, as lines of our text.
     #[arg(long, value_name = "COMMAND")]
     through: Option<String>,

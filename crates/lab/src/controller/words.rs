@@ -67,8 +67,39 @@ const KEPT: &[&str] = &[
 /// The same of a load.
 const KEPT_OF_LOAD: &[&str] = &["queries", "updates", "population", "tsig", "dnsperf-text"];
 /// The same of a replay: it is done before the trace is divided.
-const KEPT_OF_REPLAY: &[&str] =
-    &["trace", "speed", "rules", "through", "limit", "from", "until", "format", "trace-port"];
+const KEPT_OF_REPLAY: &[&str] = &[
+    "trace",
+    "speed",
+    "rules",
+    "through",
+    "limit",
+    "from",
+    "until",
+    "format",
+    "trace-port",
+    "only-type",
+    "only-client",
+    "only-server",
+    "only-name",
+    "only-transport",
+    "sample",
+    "clients",
+    "client-prefix",
+    "suffix",
+    "name",
+    "unique",
+    "type",
+    "class",
+    "rd",
+    "ad",
+    "cd",
+    "do",
+    "edns",
+    "remove-option",
+    "add-option",
+    "by",
+    "seed",
+];
 
 fn is_for_agents(kind: Kind, option: &str) -> bool {
     let own = if kind == Kind::Load { LOAD } else { REPLAY };
@@ -164,6 +195,10 @@ mod tests {
         let mut sorted = words.clone();
         sorted.sort();
         assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
+        // What is changed in a trace is so before it is divided.
+        let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
+                    --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
+        assert_eq!(told(Kind::Replay, line).unwrap(), ["--server=10.0.0.1"]);
     }
 
     #[test]

@@ -42,6 +42,47 @@ pub struct Shares {
     pub max: f64,
     /// How many.
     pub n: u64,
+    /// Which part of them is no more than [`NEAR`]; none in runs of before it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<f64>,
+}
+
+/// A rate this near to the planned one counts as near: a thousandth, as in Figure 8 of LDplayer (IMC 2018).
+/// One query of a thousand is near, whatever binary fractions make of it.
+const NEAR: f64 = 0.001 + 1e-9;
+
+impl Shares {
+    fn of(mut shares: Vec<f64>) -> Self {
+        shares.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let rank = ((share * shares.len() as f64).ceil() as usize).max(1);
+            shares.get(rank - 1).copied().unwrap_or_default()
+        };
+        let near = shares.partition_point(|share| *share <= NEAR);
+        Self {
+            q1: at(0.25),
+            p50: at(0.5),
+            q3: at(0.75),
+            p99: at(0.99),
+            max: at(1.0),
+            n: shares.len() as u64,
+            near: (!shares.is_empty()).then(|| near as f64 / shares.len() as f64),
+        }
+    }
+
+    /// Of two processes of whose seconds no more is kept: none of the figures is better than that of both.
+    fn joined(self, other: Self) -> Self {
+        Self {
+            q1: self.q1.max(other.q1),
+            p50: self.p50.max(other.p50),
+            q3: self.q3.max(other.q3),
+            p99: self.p99.max(other.p99),
+            max: self.max.max(other.max),
+            n: self.n.max(other.n),
+            // A second in which both are near is near in their sum.
+            near: self.near.zip(other.near).map(|(one, other)| (one + other - 1.0).max(0.0)),
+        }
+    }
 }
 
 /// What was sent, and how.
@@ -126,14 +167,10 @@ impl ReplayFigures {
             send_error_us: bound_of(self.send_error_us, other.send_error_us),
             interval_error_us: bound_of(self.interval_error_us, other.interval_error_us),
             rate_error: larger(self.rate_error, other.rate_error),
-            second_rate_error: self.second_rate_error.zip(other.second_rate_error).map(|(one, other)| Shares {
-                q1: one.q1.max(other.q1),
-                p50: one.p50.max(other.p50),
-                q3: one.q3.max(other.q3),
-                p99: one.p99.max(other.p99),
-                max: one.max.max(other.max),
-                n: one.n.max(other.n),
-            }),
+            second_rate_error: self
+                .second_rate_error
+                .zip(other.second_rate_error)
+                .map(|(one, other)| one.joined(other)),
             replay: self.replay.joined(other.replay),
         }
     }
@@ -155,11 +192,12 @@ impl ReplayFigures {
             line("intervals", format!("{} longer or shorter than in the trace", five(error)));
         }
         let percent = |share: f64| format!("{:.4} %", 100.0 * share);
-        if let Some(Shares { q1, p50, q3, p99, max, n }) = self.second_rate_error {
+        if let Some(Shares { q1, p50, q3, p99, max, n, near }) = self.second_rate_error {
             let run = self.rate_error.map_or_else(|| "-".to_owned(), percent);
             let [q1, p50, q3, p99, max] = [q1, p50, q3, p99, max].map(percent);
             let seconds = format!("q1 {q1}  median {p50}  q3 {q3}  p99 {p99}  worst {max}");
-            line("rate error", format!("{run} over the run; of {n} seconds {seconds}"));
+            let near = near.map_or_else(String::new, |near| format!("; {:.2} % of them within 0.1 %", 100.0 * near));
+            line("rate error", format!("{run} over the run; of {n} seconds {seconds}{near}"));
         }
         let ReplayOf { queries, sources, source_mode, timing, speed, late, .. } = &self.replay;
         let speed = if timing == "fast" { "as fast as can be".to_owned() } else { format!("at speed {speed}") };
@@ -281,12 +319,35 @@ fn second_rate_error(replay: &Replay, outcome: &Outcome) -> Shares {
         rows.map(|row| row.sent).sum::<u64>() as f64
     };
     let planned = replay.survey().by_second.iter().enumerate().filter(|&(_, &planned)| planned > 0);
-    let mut errors: Vec<f64> =
-        planned.map(|(second, &planned)| (sent(second) / f64::from(planned) - 1.0).abs()).collect();
-    errors.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let rank = ((share * errors.len() as f64).ceil() as usize).max(1);
-        errors.get(rank - 1).copied().unwrap_or_default()
-    };
-    Shares { q1: at(0.25), p50: at(0.5), q3: at(0.75), p99: at(0.99), max: at(1.0), n: errors.len() as u64 }
+    Shares::of(planned.map(|(second, &planned)| (sent(second) / f64::from(planned) - 1.0).abs()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_within_a_thousandth_are_counted() {
+        let shares = Shares::of(vec![0.0, 0.002, (999.0_f64 / 1_000.0 - 1.0).abs(), 0.0005]);
+        assert_eq!((shares.n, shares.near, shares.p50, shares.max), (4, Some(0.75), 0.0005, 0.002));
+        assert_eq!(Shares::of(Vec::new()).near, None);
+    }
+
+    #[test]
+    fn of_two_processes_no_more_seconds_are_near_than_of_both() {
+        // Of four seconds each has another one that is far off.
+        let (one, other) = (vec![0.5, 0.0, 0.0, 0.0], vec![0.0, 0.5, 0.0, 0.0]);
+        let joined = Shares::of(one).joined(Shares::of(other));
+        assert_eq!((joined.n, joined.near, joined.max), (4, Some(0.5), 0.5));
+        let none = Shares { near: None, ..joined };
+        assert_eq!(none.joined(joined).near, None);
+        let bad = Shares { near: Some(0.2), ..joined };
+        assert_eq!(bad.joined(bad).near, Some(0.0));
+    }
+
+    #[test]
+    fn a_run_of_before_can_be_read() {
+        let text = r#"{"q1":0.0,"p50":0.0,"q3":0.0,"p99":0.0,"max":0.0,"n":2}"#;
+        assert_eq!(serde_json::from_str::<Shares>(text).unwrap().near, None);
+    }
 }

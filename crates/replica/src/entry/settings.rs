@@ -212,11 +212,13 @@ impl SettingsChange {
             Self::Grant { key, zone, right } => ("grant", format!("{key} {right:?} {}", place(zone))),
             Self::Revoke { key, zone, right } => ("revoke", format!("{key} {right:?} {}", place(zone))),
             Self::PolicySet { zone, .. } => ("policy set", place(zone)),
-            Self::MemberAdd { id, address, .. } => ("node add", format!("{} {address}", node_of(*id))),
-            Self::MemberRemove { id } => ("node remove", node_of(*id)),
-            Self::MemberRole { id, votes: true } => ("node promote", node_of(*id)),
-            Self::MemberRole { id, votes: false } => ("node demote", node_of(*id)),
-            Self::MemberReplace { gone, new } => ("node replace", format!("{} by {}", node_of(*gone), node_of(*new))),
+            Self::MemberAdd { id, address, .. } => ("cluster add", format!("{} {address}", node_of(*id))),
+            Self::MemberRemove { id } => ("cluster remove", node_of(*id)),
+            Self::MemberRole { id, votes: true } => ("cluster promote", node_of(*id)),
+            Self::MemberRole { id, votes: false } => ("cluster demote", node_of(*id)),
+            Self::MemberReplace { gone, new } => {
+                ("cluster replace", format!("{} by {}", node_of(*gone), node_of(*new)))
+            }
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),

@@ -10,7 +10,7 @@ use super::open::{OpenError, replay, restore};
 use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::ReplicaConfig;
 use crate::disk::DiskRead;
-use crate::io::Member;
+use crate::io::{Member, NodeId};
 use crate::limits::RESTORE_SERIAL_GAP;
 use crate::log::Log;
 use crate::machine::Machine;
@@ -52,12 +52,16 @@ impl From<OpenError> for RestoreFailure {
 }
 
 /// What a new cluster begins with, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The cluster that it comes from.
     pub cluster_id: [u8; 16],
+    /// Who belonged to that cluster, as far as its state says.
+    pub members: Vec<NodeId>,
     /// Index and term of the last entry that is in it.
     pub applied: (u64, u64),
+    /// Index of the entry that the new cluster begins with.
+    pub founded: u64,
     /// Zones.
     pub zone_count: usize,
     /// TSIG keys.
@@ -135,7 +139,7 @@ impl Replica {
         let mut machine = restore(disk, &reader, founder.config)?;
         let mut members = reader.manifest().header.members.clone();
         // What a majority acknowledged may be here without this member having heard so.
-        // The audit log of the old cluster stays with it.
+        // The audit log of the old cluster stays with it; that of the new one begins with this.
         replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
         found(machine, founder)
     }
@@ -147,9 +151,12 @@ fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Fo
     if cluster > known {
         return Err(OpenError::Level { cluster, known }.into());
     }
+    let (index, term) = machine.applied;
     let restored = Restored {
         cluster_id: machine.settings.cluster_id(),
-        applied: machine.applied,
+        members: machine.settings.members().into_iter().map(|member| member.id).collect(),
+        applied: (index, term),
+        founded: index + 1,
         zone_count: machine.settings.zones().len(),
         key_count: machine.settings.keys().len(),
     };
@@ -164,9 +171,8 @@ fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Fo
         .settings
         .move_to(config.cluster_id, config.data_key.newest(), member, reseal)
         .map_err(RestoreFailure::DataKey)?;
-    let (index, term) = machine.applied;
     // An entry that nobody has: the old cluster's logs and this one's have none in common.
-    machine.apply_empty(index + 1, term + 1);
+    machine.apply_empty(restored.founded, term + 1);
     let founding = Founding::new(config, &mut machine, vec![config.id]);
     Ok((restored, founding))
 }

@@ -77,6 +77,8 @@ fn a_backup_becomes_another_cluster() {
     let disk = backup(&mut cluster, 3);
     let (mut new, told) = restored(&cluster, &disk);
     assert_eq!((told.cluster_id, told.zone_count, told.key_count), ([7; 16], 1, 1));
+    // What is written down of it, and the entry that it is written down as: the first of the new cluster.
+    assert_eq!((&told.members[..], told.founded), (&[1, 2, 3][..], told.applied.0 + 1));
     assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
@@ -181,6 +183,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce));
     let (mut new, told) = founded(&cluster, result);
     assert_eq!(told.applied.0, status.last_index);
+    assert_eq!((told.cluster_id, &told.members[..], told.founded), ([7; 16], &[1, 2, 3][..], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);

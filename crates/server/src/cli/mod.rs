@@ -12,7 +12,6 @@ pub(crate) mod cluster;
 pub(crate) mod difference;
 pub(crate) mod key;
 pub(crate) mod named_conf;
-pub(crate) mod node;
 pub(crate) mod policy;
 pub(crate) mod status;
 pub(crate) mod zone;
@@ -67,9 +66,6 @@ pub(crate) enum Command {
     /// Say which key may write what, and ask what is said.
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(PolicyCommand),
-    /// Remove nodes; `join` adds them.
-    #[command(subcommand, after_help = NODE_EXAMPLES)]
-    Node(NodeCommand),
     /// Who belongs to the cluster, who votes, who leads.
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
@@ -139,10 +135,6 @@ Examples:
 
 Takes over `update-policy`, and `allow-update` with keys, of the primary zones that this cluster serves. What cannot be
 taken over is named with file, line and column, and then nothing is changed.";
-
-const NODE_EXAMPLES: &str = "\
-Examples:
-  catamaran node remove 3";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -363,13 +355,6 @@ Examples:
 const KEY_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran key remove dhcp";
-
-const NODE_REMOVE_EXAMPLES: &str = "\
-Examples:
-  catamaran node remove 3
-
-For a node that will not come back, or not with its data: damaged or lost. The others must be more than half of all.
-A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
 
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
@@ -612,19 +597,6 @@ pub(crate) enum PolicyCommand {
         /// Print the rules and change nothing; needs no cluster.
         #[arg(long)]
         dry_run: bool,
-        #[command(flatten)]
-        target: Target,
-    },
-}
-
-/// `node ...`
-#[derive(Subcommand, Debug)]
-pub(crate) enum NodeCommand {
-    /// Remove a node from the cluster, for good.
-    #[command(after_help = NODE_REMOVE_EXAMPLES)]
-    Remove {
-        /// Its number, as in `catamaran status`.
-        node: u64,
         #[command(flatten)]
         target: Target,
     },

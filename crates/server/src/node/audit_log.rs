@@ -17,7 +17,7 @@
 mod file;
 
 use file::AuditFile;
-pub(crate) use file::{last_index, read_last};
+pub(crate) use file::{begin, last_index, read_last};
 
 use crate::limits::{AUDIT_MARK_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
 use crate::metrics::text::{Kind, Page};

@@ -13,8 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What to do about data that must not be voted on.
-pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran node remove`) and \
-                                  let a new one join; the other nodes have all that was acknowledged";
+pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran cluster remove`) \
+                                  and let a new one join; the other nodes have all that was acknowledged";
 /// What to do about what this software does not know.
 pub(super) const NEWER: &str =
     "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
@@ -167,7 +167,7 @@ mod tests {
                 assert!(said.contains(part), "{reason:?}: {said}");
             }
             let is_quarantined = exit == Some(Exit::Quarantined);
-            assert_eq!(said.contains("catamaran node remove"), is_quarantined, "{reason:?}: {said}");
+            assert_eq!(said.contains("catamaran cluster remove"), is_quarantined, "{reason:?}: {said}");
             let why = quarantined(&data).unwrap();
             assert_eq!(why.is_some(), is_quarantined, "{reason:?}");
             assert!(why.is_none_or(|why| said.contains(&why)), "{reason:?}");

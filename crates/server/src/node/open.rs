@@ -30,8 +30,9 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     let files = disk.list().map_err(|error| failed(error.to_string()))?;
     match (booted.exists(), files.is_empty()) {
         (true, true) => {
-            return Err(failed("it is gone: the node has had data before, and voted on it".into())
-                .hint("restore the directory; or remove the node (`catamaran node remove`), and let a new one join"));
+            return Err(failed("it is gone: the node has had data before, and voted on it".into()).hint(
+                "restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join",
+            ));
         }
         (true, false) => {}
         // What a crash left of a first start is written again; nobody has seen it.
@@ -73,14 +74,14 @@ fn told(error: &OpenError) -> (Exit, Option<String>) {
 
 /// What to do where the zones do not fit.
 const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \
-                         the node can be removed (`catamaran node remove`) and a new one join: it gets their state";
+                         the node can be removed (`catamaran cluster remove`) and a new one join: it gets their state";
 
 /// What to do where an entry makes this software panic. Whoever left it out would hold another state than the others.
 fn unappliable(index: u64) -> String {
     format!(
         "this is a bug: please report it with the panic above and the number {index}. Nothing is damaged: keep the \
          directory. Start the node with software that has it mended; if the other nodes run, they have applied the \
-         entry, and the node can also be removed (`catamaran node remove`) and a new one join: it gets their state"
+         entry, and the node can also be removed (`catamaran cluster remove`) and a new one join: it gets their state"
     )
 }
 

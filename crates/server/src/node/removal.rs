@@ -54,7 +54,7 @@ impl Removal {
         Err(Problem::new(
             Exit::Removed,
             format!("node {node} was removed from the cluster"),
-            "`catamaran node remove` took it out; it answers nobody any more, and its directory is of no more use",
+            "`catamaran cluster remove` took it out; it answers nobody any more, and its directory is of no more use",
         )
         .hint("to have the machine back in the cluster, `catamaran join` it in a new directory"))
     }

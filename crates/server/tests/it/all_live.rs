@@ -6,6 +6,9 @@ use crate::support::http;
 use crate::support::message::name;
 use crate::updates::{add, rcode, socket};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
@@ -168,4 +171,87 @@ fn a_serial_is_waited_for_on_every_node() {
     let shown = get(&cluster, leader, "?at=22&everywhere=1");
     kill("CONT", pid);
     assert_eq!(shown.status, 200, "{}", shown.text());
+}
+
+/// Rounds of a client that looks its record up everywhere as soon as it hears that it is there.
+const ROUNDS: usize = 120;
+/// A node stands still for so long, and runs for as long: less than the rotation takes to go on without it.
+const STANDSTILL: Duration = Duration::from_millis(60);
+
+/// A process that stands still again and again.
+struct Stutter {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stutter {
+    fn start(pid: u32) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let theirs = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !theirs.load(Ordering::Relaxed) {
+                kill("STOP", pid);
+                std::thread::sleep(STANDSTILL);
+                kill("CONT", pid);
+                std::thread::sleep(STANDSTILL);
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Stutter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A thread that panicked has said so.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// What all nodes say about each record as soon as its update was acknowledged: how many have it, are not ready, have
+/// it not.
+fn looked_up_at_once(cluster: &Cluster, label: &str) -> [usize; 3] {
+    let leader = cluster.leader();
+    let slow = leader % 3 + 1;
+    let through = 6 - leader - slow;
+    let _stutter = Stutter::start(cluster.pid(slow).unwrap());
+    let (socket, mut says) = (socket(), [0; 3]);
+    for round in 0..ROUNDS {
+        let owner = format!("{label}{round}.example.test.");
+        update(cluster, if round % 2 == 0 { leader } else { through }, &owner);
+        // All are asked before one is heard: none has longer for it than another.
+        let number = |id: u64| (round as u16) << 2 | id as u16;
+        for id in cluster.ids() {
+            socket.send_to(&query(&owner, number(id)), cluster.dns(id)).unwrap();
+        }
+        let mut response = [0; 1232];
+        for _ in cluster.ids() {
+            let (len, by) = socket.recv_from(&mut response).unwrap();
+            let id = cluster.ids().find(|id| cluster.dns(*id) == by).unwrap();
+            assert_eq!(response[..2], number(id).to_be_bytes(), "{owner} on node {id}");
+            let at = match (response[3] & 0x0F, response[7]) {
+                (0, 1) => 0,
+                (2, _) if response[..len].windows(6).any(|window| window == NOT_READY) => 1,
+                (0 | 3, 0) => 2,
+                _ => panic!("{:02x?}", &response[..len]),
+            };
+            says[at] += 1;
+        }
+    }
+    println!("{label}: {ROUNDS} rounds, node {slow} slow: [there, not ready, not there] {says:?}");
+    says
+}
+
+/// What a client of ACME needs: no time between its update and the question of whoever validates, who may ask any node.
+#[test]
+fn a_record_is_on_every_node_as_soon_as_its_update_is_acknowledged() {
+    let cluster = Cluster::start("at-once", 3, &[]);
+    cluster.settle();
+    // The slow node is slow enough to be seen.
+    let [_, _, stale] = looked_up_at_once(&cluster, "majority");
+    assert!(stale > 0, "a majority is enough, and all had it");
+    set_all_live(&cluster);
+    let [there, not_ready, stale] = looked_up_at_once(&cluster, "all-live");
+    assert_eq!((stale, there + not_ready), (0, 3 * ROUNDS));
+    assert!(not_ready <= ROUNDS / 2, "{not_ready} answers that the node is not ready");
 }

@@ -1,9 +1,13 @@
 //! Backup, restore, and a new cluster from the last node of an old one, by the commands of an operator.
 
+use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::http;
+use crate::support::nodes::{Nodes, config};
 use crate::support::tools::{dig, has, nsupdate};
+use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// A cluster of one node that `restore` or `recover` made.
@@ -47,6 +51,33 @@ impl Restored {
         });
     }
 
+    /// Its id, as the file beside its authority has it.
+    fn cluster_id(&self) -> String {
+        id_in(Path::new(&self.dir))
+    }
+
+    /// The lines of its audit log.
+    fn audit(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(format!("{}/node-1/data.audit", self.dir)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Its audit log begins with how it was made: with this action, from `from`, of that cluster.
+    fn assert_audited(&self, action: &str, from: &str, old: &str) {
+        let lines = self.audit();
+        let [gap, made] = [&lines[0], &lines[1]];
+        let (through, index) = (gap["gap_to"].as_u64().unwrap(), made["index"].as_u64().unwrap());
+        assert_eq!((&gap["gap_after"], index, &made["action"]), (&0.into(), through + 1, &action.into()), "{lines:?}");
+        let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+        let subject = made["subject"].as_str().unwrap();
+        let wanted = format!("old={old} new={} through={through} nodes=1,2,3 from={from} uid={uid}", self.cluster_id());
+        assert!(subject.starts_with(&wanted), "{subject}\n{wanted}");
+        assert_ne!(old, self.cluster_id());
+        let now_ms = crate::support::message::now_s() * 1_000;
+        let age_ms = now_ms.abs_diff(made["time_ms"].as_u64().unwrap());
+        assert!(age_ms < 600_000, "{age_ms}");
+    }
+
     fn has(&self, owner: &str) -> bool {
         dig(self.dns, &[owner, "A", "+short"]).contains("192.0.2.")
     }
@@ -63,6 +94,11 @@ impl Drop for Restored {
             let _ = child.wait();
         }
     }
+}
+
+/// The id of the cluster whose files lie there.
+fn id_in(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("cluster.id")).unwrap().trim().to_owned()
 }
 
 fn serial(server: SocketAddr) -> u64 {
@@ -114,6 +150,7 @@ fn a_cluster_is_restored_as_another() {
 
     let made = new.make(&["restore", &file, "--data-key", &key]);
     assert!(made.status.success() && text(&made).contains("1 zones"), "{}", text(&made));
+    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("before.example.test") && new.has("www.example.test") && !new.has("after.example.test"));
     // Secondaries of the old cluster may have seen `after`: what they see now is newer.
@@ -123,7 +160,11 @@ fn a_cluster_is_restored_as_another() {
     assert!(new.has("anew.example.test"));
     let again = new.make(&["restore", &file, "--data-key", &key]);
     assert_eq!(again.status.code(), Some(5), "{}", text(&again));
-    // A node of the old cluster is told by its certificate that it is none of this one.
+    // What comes after stands behind it, and it stands there once, also once the node has started.
+    let last = wait_for("the line of the update", || new.audit().into_iter().rfind(|line| line.get("key").is_some()));
+    let made: Vec<_> = new.audit().into_iter().filter(|line| line["action"] == "cluster restore").collect();
+    assert!(made.len() == 1 && made[0]["index"].as_u64() < last["index"].as_u64(), "{:?}", new.audit());
+    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
     let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
     assert_eq!(status["members"].as_array().unwrap().len(), 1);
 }
@@ -154,9 +195,116 @@ fn the_last_node_founds_a_new_cluster() {
     }
     let made = new.make(&["recover", &config, "--accept-loss"]);
     assert!(made.status.success() && text(&made).contains("cannot join"), "{}", text(&made));
+    new.assert_audited("cluster recover", "node-3", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("kept.example.test"));
     assert_eq!(new.serial(), before + 65_536);
     add(new.dns, &cluster, "anew");
     assert!(new.has("anew.example.test"));
+}
+
+/// All records of the zone, by the API of a node of the cluster that lies there.
+fn exported(dir: &str, api: SocketAddr) -> String {
+    let mut command = Command::new(CATAMARAN);
+    command.args(["zone", "export", "example.test", "--dir", dir, "--api", &api.to_string()]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn each_node_gives_a_backup_of_the_same_and_a_learner_too() {
+    if !has("nsupdate") {
+        return;
+    }
+    let cluster = Cluster::start("backups", 3, &[]);
+    let scratch = Scratch::new("backups");
+    let token = cluster.run(&["cluster", "add", "--learner"]);
+    let learner = Joined::start(&cluster, 4, String::from_utf8_lossy(&token.stdout).trim());
+    wait_for("the learner", || learner.answers().then_some(()));
+    for id in cluster.ids() {
+        add(cluster.dns(id), &cluster, &format!("n{id}"));
+    }
+    let hash = cluster.settle();
+    wait_for("the learner to have all", || learner.status().filter(|status| status["state_hash"] == *hash));
+    let before = serial(cluster.dns(1));
+    let old_serial = |zone: &str| zone.replace(&(before + 65_536).to_string(), &before.to_string());
+    let wanted = exported(cluster.dir.to_str().unwrap(), cluster.api(1));
+    let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api()]);
+    for (number, api) in (1..).zip(apis) {
+        let file = scratch.path().join(format!("of-{number}")).to_str().unwrap().to_owned();
+        let made = cluster.run(&["cluster", "backup", &file, "--api", &api.to_string(), "--with-data-key"]);
+        assert!(made.status.success(), "{}", text(&made));
+        let mut new = Restored::new(&scratch, &format!("new-{number}"));
+        let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+        assert!(made.status.success(), "{}", text(&made));
+        new.start();
+        for id in cluster.ids() {
+            assert!(new.has(&format!("n{id}.example.test")), "n{id} in the backup of node {number}");
+        }
+        assert_eq!(new.serial(), before + 65_536);
+        let zone = exported(&new.dir, new.api);
+        assert_eq!(old_serial(&zone), wanted, "from the backup of node {number}");
+        assert_ne!(zone, wanted);
+    }
+}
+
+#[test]
+fn a_node_of_the_old_cluster_joins_the_restored_one_in_no_way() {
+    if !has("nsupdate") {
+        return;
+    }
+    let mut cluster = Cluster::start("old-nodes", 3, &[]);
+    let scratch = Scratch::new("old-nodes");
+    let token = cluster.run(&["cluster", "add"]);
+    assert!(token.status.success(), "{}", text(&token));
+    let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
+    add(cluster.dns(1), &cluster, "before");
+    let file = scratch.path().join("monday").to_str().unwrap().to_owned();
+    let made = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
+    assert!(made.status.success(), "{}", text(&made));
+    assert_eq!(cluster.end("TERM"), Some(0));
+    // It takes the place of node 1: its address, where the others look for that one.
+    let own = std::fs::read_to_string(config(&cluster, 1)).unwrap();
+    let peer = own.lines().skip_while(|line| line.trim() != "[peer]").find(|line| line.starts_with("listen")).unwrap();
+    let mut new = Restored::new(&scratch, "new");
+    new.peer = peer.split('"').nth(1).unwrap().parse().unwrap();
+    let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
+    assert!(made.status.success(), "{}", text(&made));
+    new.start();
+    let state = |new: &Restored| {
+        let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
+        [status["zones"].clone(), status["term"].clone(), Value::from(status["members"].as_array().unwrap().len())]
+    };
+    let before = state(&new);
+    // Node 2 of the old cluster, with its data and its certificate, takes it for its node 1.
+    let mut nodes = Nodes::default();
+    nodes.start(&cluster, 2);
+    wait_for("the old node to run", || cluster.status(2));
+    let refused = wait_for("the restored one to refuse it, and again", || {
+        let page = http::get(new.api, "/metrics").ok()?.text();
+        let refused = page.lines().find_map(|line| line.strip_prefix("catamaran_peer_refused_total "))?;
+        refused.parse::<f64>().ok().filter(|refused| *refused >= 6.0)
+    });
+    println!("{refused} connections of the old node were refused");
+    assert_eq!(cluster.metric(2, "catamaran_peer_dialled_total"), 0, "it takes none of the restored one either");
+    let old = cluster.status(2).unwrap();
+    assert_eq!((&old["leader"], old["zones"].as_array().unwrap().len()), (&Value::Null, 1), "{old}");
+    // A token of the old cluster is none of this one, though its address leads here.
+    let port = free_ports(3);
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let dir = scratch.path().join("joined").to_str().unwrap().to_owned();
+    let joined = Command::new(CATAMARAN)
+        .args(["join", "--token", &token, "--dir", &dir, "--dns", &dns, "--peer", &peer, "--api", &api])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!joined.status.success() && !text(&joined).contains("joined as"), "{}", text(&joined));
+    println!("{}", text(&joined));
+    // The restored one goes on as before, and the old one has nothing of it.
+    assert_eq!(state(&new), before);
+    add(new.dns, &cluster, "anew");
+    assert!(new.has("anew.example.test") && new.has("before.example.test"));
+    assert!(!dig(cluster.dns(2), &["anew.example.test", "A", "+short"]).contains("192.0.2."));
+    nodes.stop(2);
 }

@@ -63,7 +63,7 @@ fn a_node_that_panics_at_a_committed_entry_stops_there_and_each_start_says_so() 
             said.contains(&format!("this software panics at entry {index}, which the cluster committed")),
             "{said}"
         );
-        for part in ["where: ", "please report", "keep the directory", "catamaran node remove"] {
+        for part in ["where: ", "please report", "keep the directory", "catamaran cluster remove"] {
             assert!(said.contains(part), "{part}: {said}");
         }
         wait_for_more(&streams, 50);
@@ -104,7 +104,8 @@ fn a_node_whose_disk_went_back_in_time_ends_and_does_not_vote_again() {
     let (code, said) = serve_in_vain(&cluster, victim);
     assert_eq!(code, Some(9), "{said}");
     assert!(said.contains("LogLost") && said.contains("not in its log"), "{said}");
-    for part in [&format!("error: node {victim} cannot go on"), "where: ", "must not vote", "catamaran node remove"] {
+    for part in [&format!("error: node {victim} cannot go on"), "where: ", "must not vote", "catamaran cluster remove"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     wait_for_more(&streams, 50);

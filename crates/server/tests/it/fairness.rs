@@ -1,5 +1,5 @@
 //! One key sends as much as it can, another ten updates a second: nothing of the second is refused, and it does not
-//! wait for all that the first has sent.
+//! wait for all that the first has sent. The same for two zones of one key.
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::read_tcp;
@@ -10,7 +10,7 @@ use replica::update::client::{ClientKey, UpdateBuilder};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::number::Rcode;
 
@@ -21,6 +21,11 @@ const IN_FLIGHT: usize = 120;
 /// Updates of the other key, and the pause between two.
 const UPDATES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(100);
+/// The zone that is flooded, and one beside it.
+const FLOODED: &str = "example.test.";
+const CALM: &str = "calm.test.";
+/// By so much the flood may delay an update of another, in the median.
+const DELAY_MAX: Duration = Duration::from_millis(500);
 /// How long one response is waited for: a node that holds one up for ever is what is looked for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -32,10 +37,10 @@ fn key(cluster: &Cluster, key: &str) -> ClientKey {
     ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, key.repeat(32).as_bytes()).unwrap()
 }
 
-fn update(key: &ClientKey, owner: &str, number: u64) -> Vec<u8> {
-    let builder = UpdateBuilder::new(number as u16, name("example.test.").as_ref());
+fn update(key: &ClientKey, zone: &str, owner: &str, number: u64) -> Vec<u8> {
+    let builder = UpdateBuilder::new(number as u16, name(zone).as_ref());
     let rdata = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
-    let owner = name(&format!("{owner}.example.test."));
+    let owner = name(&format!("{owner}.{zone}"));
     let builder = builder.delete_rrset(owner.as_ref(), Rtype::A).add(owner.as_ref(), 60, Rtype::A, &rdata);
     key.sign(builder.finish(), now_s()).unwrap()
 }
@@ -61,7 +66,7 @@ fn flood(stream: &mut TcpStream, key: &ClientKey, which: usize, done: &AtomicU64
     let (mut sent, mut heard) = (0, 0);
     while !stop.load(SeqCst) || heard < sent {
         while sent - heard < IN_FLIGHT as u64 && !stop.load(SeqCst) {
-            send(stream, &update(key, &format!("f{which}-{}", sent % 500), sent));
+            send(stream, &update(key, FLOODED, &format!("f{which}-{}", sent % 500), sent));
             sent += 1;
         }
         let Ok(response) = read_tcp(stream) else { panic!("flood {which} is not answered, {heard} of {sent} were") };
@@ -74,19 +79,50 @@ fn flood(stream: &mut TcpStream, key: &ClientKey, which: usize, done: &AtomicU64
     }
 }
 
-/// Through a follower as through the leader: both queues are on the way then.
+/// One update after the other; each is done. Gives how long each took, and what `count` rose by meanwhile.
+fn updates(to: SocketAddr, key: &ClientKey, zone: &str, label: &str, count: &AtomicU64) -> Vec<(Duration, u64)> {
+    let mut stream = connect(to);
+    let one = |number| {
+        let (before, start) = (count.load(SeqCst), Instant::now());
+        send(&mut stream, &update(key, zone, &format!("{label}{number}"), number));
+        let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
+        let took = (start.elapsed(), count.load(SeqCst) - before);
+        assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of {zone}");
+        std::thread::sleep(PAUSE);
+        took
+    };
+    (0..UPDATES as u64).map(one).collect()
+}
+
 #[test]
 fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
-    let cluster = Cluster::start("fairness", 3, &[]);
+    others_are_heard_beside_a_flood("fairness", "little", FLOODED);
+}
+
+#[test]
+fn a_zone_keeps_its_latency_beside_one_of_the_same_key_that_is_flooded() {
+    others_are_heard_beside_a_flood("fair-zones", "much", CALM);
+}
+
+/// Through a follower as through the leader: both queues are on the way then.
+fn others_are_heard_beside_a_flood(cluster: &str, own: &str, zone: &str) {
+    let scratch = crate::support::cluster::Scratch::new(cluster);
+    let cluster = Cluster::start(cluster, 3, &[]);
+    let calm = scratch.file("calm", "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n");
+    assert!(cluster.run(&["zone", "add", &format!("{CALM}={calm}")]).status.success());
     let (much, little) = (key(&cluster, "much"), key(&cluster, "little"));
-    let scratch = crate::support::cluster::Scratch::new("fairness");
     let rules = scratch.file("rules", "grant much zonesub A;\ngrant little zonesub A;\n");
-    assert!(cluster.run(&["policy", "set", "example.test", &rules]).status.success());
+    for zone in [FLOODED, CALM] {
+        let set = cluster.run(&["policy", "set", zone, &rules]);
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    }
+    let own = if own == "much" { &much } else { &little };
     cluster.settle();
     let leader = cluster.leader();
     let node = cluster.ids().find(|&id| id != leader).unwrap();
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut waited = Vec::new();
+    let quiet = updates(cluster.dns(node), own, zone, "q", &done);
+    let mut beside = Vec::new();
     std::thread::scope(|scope| {
         // Half of it comes by way of this node, half to the leader itself.
         for which in 0..FLOODS {
@@ -97,25 +133,26 @@ fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
         let finish = Stop(&stop);
         let in_flight = (FLOODS * IN_FLIGHT) as u64;
         wait_for("the flood to run", || (done.load(SeqCst) >= in_flight).then_some(()));
-        let mut stream = connect(cluster.dns(node));
-        for number in 0..UPDATES as u64 {
-            let before = done.load(SeqCst);
-            send(&mut stream, &update(&little, &format!("l{number}"), number));
-            let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
-            assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of the key that sends little");
-            waited.push(done.load(SeqCst) - before);
-            std::thread::sleep(PAUSE);
-        }
+        beside = updates(cluster.dns(node), own, zone, "l", &done);
         drop(finish);
     });
     let total = done.load(SeqCst);
+    let median_of = |took: &[(Duration, u64)]| {
+        let mut times: Vec<Duration> = took.iter().map(|(time, _)| *time).collect();
+        times.sort_unstable();
+        times[UPDATES / 2]
+    };
+    let (quiet, delayed) = (median_of(&quiet), median_of(&beside));
+    let mut waited: Vec<u64> = beside.iter().map(|(_, count)| *count).collect();
     waited.sort_unstable();
     let median = waited[UPDATES / 2];
     println!("{total} of the flood; while one of the others waited: median {median}, most {}", waited[UPDATES - 1]);
+    println!("in the median one took {quiet:?} before the flood, {delayed:?} beside it");
     // It was a flood; and its rate, not ours, is what others do not wait for.
     assert!(total >= 20 * UPDATES as u64, "{total}");
     let in_flight = (FLOODS * IN_FLIGHT) as u64;
     assert!(median <= 3 * in_flight, "in the median {median} of the flood went before one: {waited:?}");
+    assert!(delayed <= quiet + DELAY_MAX, "{delayed:?} beside the flood, {quiet:?} without");
 }
 
 /// Ends the flood, also when the test fails.

@@ -30,14 +30,17 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
+// The units that start nodes and clients.
+mod units;
 // Two builds in one cluster.
 mod upgrade;
 // Very many zones on one node.
 mod many_zones;
 // Updates: visible everywhere and soon; bad ones leave no trace.
 mod updates;
-// One key that sends very much, and another.
+// One key that sends very much, and another; and more updates than there is room for.
 mod fairness;
+mod full_queue;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.

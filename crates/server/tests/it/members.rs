@@ -66,6 +66,10 @@ impl Joined {
         response.is_some_and(|response| describe(&query, &response) == "NOERROR, question, answer 1")
     }
 
+    pub(crate) const fn api(&self) -> SocketAddr {
+        self.api
+    }
+
     pub(crate) fn status(&self) -> Option<serde_json::Value> {
         http::get(self.api, "/v1/status").ok()?.json()
     }

@@ -33,7 +33,7 @@ fn shared(cluster: &Cluster) -> SocketAddr {
 }
 
 fn remove(cluster: &Cluster, id: u64) {
-    let removed = cluster.run(&["node", "remove", &id.to_string()]);
+    let removed = cluster.run(&["cluster", "remove", &id.to_string()]);
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
 }
 

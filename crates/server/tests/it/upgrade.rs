@@ -2,18 +2,19 @@
 //!
 //! The build before is of commit 20bee7d2a54d, the last one of feature level 1 (`docs/decisions/0013`): whatever comes
 //! after it must live beside it until `cluster upgrade`. `cargo xtask test --full` builds it into `target/peers`;
-//! without it the test is skipped.
+//! without it the test is skipped, and fails with `--full`.
 
 use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
 use crate::support::nodes::{Nodes, config};
+use crate::support::tools::{is_full, missing};
 use crate::updates::{Stream, assert_on_every_node};
 use std::path::{Path, PathBuf};
 
 /// The build before; without it says that the test is skipped.
 fn previous() -> Option<PathBuf> {
     let path = std::env::var_os("CATAMARAN_PREVIOUS").map(PathBuf::from).filter(|path| path.exists());
-    if path.is_none() {
-        println!("skipped: the build before this one is made by `cargo xtask test --full`");
+    if path.is_none() && is_full("the build before this one") {
+        missing("the build before this one", "a clone that has commit 20bee7d2a54d (git fetch --unshallow)");
     }
     path
 }

@@ -80,19 +80,34 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
     Ok(written)
 }
 
+/// Draws the latency of several, each by its name, at every percentile; an SVG.
+///
+/// # Errors
+/// When it cannot be drawn or written, or there is nothing to draw.
+pub fn latencies(path: &Path, title: &str, lines: &[(&str, &Distribution)]) -> Result<(), String> {
+    let wrong = |reason: String| format!("{}: {reason}", path.display());
+    let chart = by_percentile(Chart::new(title, ""), lines).ok_or_else(|| wrong("no latencies".into()))?;
+    let octets = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
+    std::fs::write(path, octets).map_err(|error| wrong(error.to_string()))
+}
+
 fn percentiles(runs: &[Run]) -> Option<Chart> {
-    let (low, high, n) = extent(runs.iter().map(|run| &run.total.latency))?;
+    let lines: Vec<_> = runs.iter().map(|run| (run.label.as_str(), &run.total.latency)).collect();
+    by_percentile(titled("Latency by percentile", runs), &lines)
+}
+
+fn by_percentile(mut chart: Chart, lines: &[(&str, &Distribution)]) -> Option<Chart> {
+    let (low, high, n) = extent(lines.iter().map(|(_, latency)| *latency))?;
     let mut ticks = vec![(1.0, "min".to_owned()), (2.0, "50 %".into()), (10.0, "90 %".into()), (100.0, "99 %".into())];
     ticks.extend((3..12).map(|decade: usize| (10f64.powi(decade as i32), format!("99.{} %", "9".repeat(decade - 2)))));
-    let mut chart = titled("Latency by percentile", runs);
     chart.x = Scale::logarithmic(1.0, n.max(10.0), "share of queries that were as fast or faster", ticks);
     chart.y = Scale::times(low, high, "latency");
-    for (index, run) in runs.iter().enumerate().filter(|(_, run)| !run.total.latency.is_empty()) {
-        let n = run.total.latency.n() as f64;
+    for (index, (name, latency)) in lines.iter().enumerate().filter(|(_, (_, latency))| !latency.is_empty()) {
+        let n = latency.n() as f64;
         let steps = (n.log10() * PERCENTILE_STEPS).ceil() as u32;
         let x = (0..=steps).map(|step| 10f64.powf(f64::from(step) / PERCENTILE_STEPS).min(n));
-        let points = x.map(|x| (x, seconds(run.total.latency.quantile(1.0 - 1.0 / x)))).collect();
-        chart.line(&run.label, points, Colour::of(index));
+        let points = x.map(|x| (x, seconds(latency.quantile(1.0 - 1.0 / x)))).collect();
+        chart.line(name, points, Colour::of(index));
     }
     Some(chart)
 }

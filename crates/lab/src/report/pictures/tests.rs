@@ -102,6 +102,17 @@ fn watched(recording: &mut Recording) {
 }
 
 #[test]
+fn latencies_of_several_are_drawn_by_their_names() {
+    let path = std::env::temp_dir().join(format!("catlab-latencies-{}.svg", std::process::id()));
+    let (one, other) = (run(true).total.latency, Distribution::of([(2_000_000, 5)]));
+    latencies(&path, "Updates", &[("ours", &one), ("theirs", &other)]).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(["Updates", "ours", "theirs", "99.9 %"].iter().all(|part| text.contains(part)), "{text}");
+    assert!(latencies(&path, "Nothing", &[]).is_err() && !path.exists());
+}
+
+#[test]
 fn clients_that_were_never_answered_are_not_left_out() {
     let run = run(true);
     let points = clients::within(&run.recording.clients, |client| client.p50_us);

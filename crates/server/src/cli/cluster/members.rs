@@ -25,7 +25,7 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
     say(&format!("node {by} votes in the place of node {node}; what is in the directory of that is of no more use"))
 }
 
-pub(crate) fn remove(node: u64, target: &Target) -> Result<(), Problem> {
+pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {
     change("DELETE", &format!("/v1/nodes?node={node}"), target, &format!("node {node} was not removed"))?;
     say(&format!("node {node} removed; what is in its directory is of no more use"))
 }

@@ -11,7 +11,6 @@ use super::{InitArgs, Target};
 use crate::api::types::DoneJson;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
-pub(super) use members::remove;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,14 +68,17 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster remove 2
 
-For a node that will not come back, or not with its data. More than half of the voters that remain must answer.";
+For a node that will not come back, or not with its data: damaged or lost. More than half of the voters that remain must
+answer. A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
 
 const TRANSFER_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster transfer-leader       to the node with the longest log
-  catamaran cluster transfer-leader 3
+  catamaran cluster transfer-leader       to the voter with the longest log of those that answer
+  catamaran cluster transfer-leader 3     to this voter
 
-Updates wait for it, some milliseconds; none is lost or refused.";
+Ends well once another, or that one, leads. A learner is refused; a voter that does not answer or catch up does not take
+over, and the command says that the leadership did not move. Updates wait meanwhile, some milliseconds when it does
+answer; none is lost or refused.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
@@ -174,7 +176,7 @@ pub(crate) enum ClusterCommand {
     /// Hand the leadership over to another voter.
     #[command(after_help = TRANSFER_EXAMPLES)]
     TransferLeader {
-        /// Its number; the one with the longest log when none is given.
+        /// A voter's number; when none is given, the one with the longest log of those that answer.
         node: Option<u64>,
         #[command(flatten)]
         target: Target,

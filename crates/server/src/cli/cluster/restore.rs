@@ -3,26 +3,40 @@
 use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
+use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeys};
-use crate::files::layout::{NodeLayout, booted_of};
+use crate::files::layout::{NodeLayout, audit_of, booted_of};
 use crate::files::token::fill_random;
 use crate::files::{Readers, write_atomic};
 use crate::metrics::DurationHistogram;
+use crate::node::audit_log;
 use crate::node::disk::{StartReads, Writer};
 use crate::node::identity::Identity;
 use crate::node::open::replica_config;
+use crate::node::system;
+use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
+use replica::io::ActionRecord;
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What the audit log of the new cluster says of how it was made.
+struct Made {
+    action: &'static str,
+    /// What its state is from.
+    from: String,
+}
 
 pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(), Problem> {
     let old_key = read_key(key_file)?;
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
-    found(args, &old_key, |founder| Replica::restore(&disk, &backup, founder))
+    let made = Made { action: "cluster restore", from: "backup".to_owned() };
+    found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))
 }
 
 pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
@@ -31,7 +45,8 @@ pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
     let identity = Identity::load(&old)?;
     let disk = StartReads::new(&old.dir);
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
-    found(args, &old_key, |founder| Replica::recover(&disk, &old_config, founder))
+    let made = Made { action: "cluster recover", from: format!("node-{}", node_number(old_config.id)) };
+    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder))
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
@@ -52,11 +67,12 @@ fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
 fn found(
     args: &InitArgs,
     old_key: &DataKey,
+    made: &Made,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
     let is_new = !args.dir.exists();
     let files = init::make_files(args)?;
-    let outcome = fill(&files, args, old_key, state);
+    let outcome = fill(&files, args, old_key, made, state);
     let restored = outcome.inspect_err(|_| {
         // Only what was made here a moment ago; with a configuration but no state it would begin empty.
         let _ = if is_new { std::fs::remove_dir_all(&args.dir) } else { std::fs::remove_file(files.config()) };
@@ -81,6 +97,7 @@ fn fill(
     files: &NodeLayout,
     args: &InitArgs,
     old_key: &DataKey,
+    made: &Made,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<Restored, Problem> {
     let config = Config::load(&files.config())?;
@@ -101,10 +118,42 @@ fn fill(
         Problem::new(Exit::Failed, "the new state cannot be written", error).at(config.dir.display())
     };
     random.map_err(failed)?;
-    let mut writer = Writer::new(&config.dir, Arc::<DurationHistogram>::default());
-    for ops in founding {
-        writer.execute_all(&ops).map_err(failed)?;
-    }
-    write_atomic(&booted_of(&config.dir), b"", Readers::All).map_err(failed)?;
+    // Before there is a state that a node could start with: no such cluster is without its record.
+    let log = audit_of(&config.dir);
+    audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
+    let write = || {
+        let mut writer = Writer::new(&config.dir, Arc::<DurationHistogram>::default());
+        for ops in founding {
+            writer.execute_all(&ops)?;
+        }
+        write_atomic(&booted_of(&config.dir), b"", Readers::All)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&log);
+        failed(error)
+    })?;
     Ok(restored)
+}
+
+impl Made {
+    /// The record of the entry that the new cluster begins with.
+    fn record(&self, restored: &Restored, new: [u8; 16]) -> ActionRecord {
+        let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
+        let nodes: Vec<String> = restored.members.iter().map(|&id| node_number(id).to_string()).collect();
+        let subject = format!(
+            "old={old} new={new} through={} nodes={} from={} {}",
+            restored.applied.0,
+            nodes.join(","),
+            self.from,
+            who(),
+        );
+        ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }
+    }
+}
+
+/// Whose command this is, as far as the system says.
+fn who() -> String {
+    let uid = std::fs::metadata("/proc/self").map_or_else(|_| "unknown".to_owned(), |own| own.uid().to_string());
+    let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
+    sudo.map_or_else(|| format!("uid={uid}"), |sudo| format!("uid={uid} sudo_uid={sudo}"))
 }

@@ -1,5 +1,6 @@
 //! The files: `PATH`, and `PATH.1` to `PATH.7`, the newest first.
 
+use crate::files::{Readers, write_atomic};
 use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_LINE_BYTES_MAX};
 use replica::io::{ActionRecord, AuditRecord};
 use serde::{Deserialize, Serialize};
@@ -214,6 +215,24 @@ impl AuditFile {
         }
         self.append()
     }
+}
+
+/// Begins the audit log of a cluster that is made of another one's state: with what is not known, and who made it.
+///
+/// # Errors
+/// Those of the file system; a log that is there is never replaced.
+pub(crate) fn begin(path: &Path, made: ActionRecord) -> io::Result<()> {
+    if path.try_exists()? {
+        let what = format!("the audit log of another cluster is there: {}", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    }
+    let gap = Line::Gap { gap_after: 0, gap_to: made.index.saturating_sub(1) };
+    let mut octets = Vec::new();
+    for line in [gap, Line::of(&AuditRecord::Action(made))] {
+        serde_json::to_writer(&mut octets, &line)?;
+        octets.push(b'\n');
+    }
+    write_atomic(path, &octets, Readers::Owner)
 }
 
 /// `PATH` itself, or `PATH.NUMBER`.

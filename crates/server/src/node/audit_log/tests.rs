@@ -1,9 +1,9 @@
 //! The audit log over restarts, crashes, rotation, and a queue that is full.
 
-use super::file::{AuditFile, last_index, read_last};
+use super::file::{AuditFile, begin, last_index, read_last};
 use super::{AuditCounters, AuditQueue, AuditWork, run};
 use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_WAITING_MAX};
-use replica::io::{AuditRecord, UpdateRecord};
+use replica::io::{ActionRecord, AuditRecord, UpdateRecord};
 use std::io::Write;
 use std::sync::Arc;
 use wire::Serial;
@@ -154,4 +154,28 @@ fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
     file.sync();
     let said = read_last(&path, 10).unwrap();
     assert!(said.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{said}");
+}
+
+#[test]
+fn the_log_of_a_cluster_that_was_restored_begins_with_that() {
+    let dir = crate::test_dir("audit-begin");
+    let path = dir.path().join("data.audit");
+    let made = |index| ActionRecord { index, time_ms: 7, action: "cluster recover", subject: "old=1 new=2".into() };
+    begin(&path, made(41)).unwrap();
+    assert_eq!(last_index(&path), 41, "a start tells of what is behind it");
+    // What the founder applies next follows; what is there already is not written again.
+    let mut file = AuditFile::open(&path);
+    file.gap(0, 41);
+    assert!(file.record(&record(42)));
+    file.sync();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let wanted = [
+        "{\"gap_after\":0,\"gap_to\":40}",
+        "{\"index\":41,\"time_ms\":7,\"action\":\"cluster recover\",\"subject\":\"old=1 new=2\"}",
+    ];
+    assert_eq!((lines.len(), &lines[..2]), (3, &wanted[..]));
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions()) & 0o777, 0o600);
+    assert_eq!(begin(&path, made(50)).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(std::fs::read_to_string(&path).unwrap() == text, "it is never replaced");
 }

@@ -2,19 +2,15 @@
 //! record that Pebble looks for.
 
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_one_is_there, wait_until_there};
+use crate::all_live::set_all_live;
 use crate::support::cluster::{Cluster, Scratch, free_ports};
 use crate::support::nodes::cluster_of_nodes;
-use crate::support::tools::{TsigWords, has, is_full};
+use crate::support::tools::{TsigWords, fetched, has, is_full};
 use std::path::Path;
 use std::process::Command;
 
-fn program(variable: &str) -> Option<String> {
-    let path = std::env::var(variable).ok();
-    if path.is_none() {
-        println!("skipped: {variable} names no program, so ACME's challenge is not tried");
-    }
-    path
-}
+/// How to get them by hand.
+const INSTALL: &str = "cargo xtask test --full fetches it";
 
 /// Pebble, an ACME server for tests, which looks the records up at a node.
 fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Daemon {
@@ -37,7 +33,7 @@ fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: 
     Daemon::start("pebble", &mut command, folder)
 }
 
-fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Command {
+fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u32) -> Command {
     let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
     let credentials = scratch.file(
         &format!("credentials-{node}.ini"),
@@ -54,14 +50,14 @@ fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port:
     command.args(["--no-verify-ssl", "--server", &format!("https://127.0.0.1:{port}/dir")]);
     command.args(["--authenticator", "dns-rfc2136", "--dns-rfc2136-credentials", &credentials]);
     // So long it waits with its records in place.
-    command.args(["--dns-rfc2136-propagation-seconds", "5"]);
+    command.args(["--dns-rfc2136-propagation-seconds", &wait_s.to_string()]);
     for folder in ["config", "work", "logs"] {
         command.arg(format!("--{folder}-dir")).arg(scratch.path().join(format!("certbot-{folder}")));
     }
     command
 }
 
-fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Command {
+fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u32) -> Command {
     let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
     let server = cluster.dns(node).to_string();
     let mut command = Command::new(program);
@@ -72,10 +68,15 @@ fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u1
     command.args(["run", "--accept-tos", "--email", "lego@example.test", "--tls-skip-verify"]);
     command.args(["--server", &format!("https://127.0.0.1:{port}/dir"), "--dns", "dnsupdate"]);
     // Where it looks for the zone; and so long it waits with a record in place.
-    command.args(["--dns.resolvers", &server, "--dns.propagation.wait", "5s", "--path"]);
+    command.args(["--dns.resolvers", &server, "--dns.propagation.wait", &format!("{wait_s}s"), "--path"]);
     command.arg(scratch.path().join("lego"));
     command
 }
+
+/// So long a client waits with its record in place where that is looked at meanwhile.
+const LOOKED_AT_S: u32 = 5;
+/// And where the zone has `ack = all-live`, which needs no wait; the clients know none below this.
+const ALL_LIVE_S: u32 = 1;
 
 /// As certbot wants its file of secrets.
 fn private(path: &Path) {
@@ -88,7 +89,7 @@ struct Client {
     name: &'static str,
     /// The variable that says where it is.
     variable: &'static str,
-    command: fn(&str, &Cluster, u64, &Scratch, u16) -> Command,
+    command: fn(&str, &Cluster, u64, &Scratch, u16, u32) -> Command,
     /// What it says when it has its certificate.
     success: &'static str,
     /// Where that is, for a name.
@@ -116,9 +117,8 @@ impl Client {
         if !is_full(self.name) || !has("dig") {
             return;
         }
-        let (Some(client_program), Some(pebble_program)) = (program(self.variable), program("CATAMARAN_PEBBLE")) else {
-            return;
-        };
+        let programs = (fetched(self.variable, INSTALL), fetched("CATAMARAN_PEBBLE", INSTALL));
+        let (Some(client_program), Some(pebble_program)) = programs else { return };
         let folder = format!("acme-{}", self.name);
         let scratch = Scratch::new(&folder);
         let (cluster, mut nodes) = cluster_of_nodes(&folder);
@@ -130,7 +130,7 @@ impl Client {
             let pebble = pebble(&pebble_program, &cluster, through, &scratch, port);
             pebble.wait_for_word("ACME directory available");
             let names = [format!("www{round}.example.test"), format!("mail{round}.example.test")];
-            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port);
+            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, LOOKED_AT_S);
             for name in &names {
                 command.args(["-d", name]);
             }
@@ -155,6 +155,43 @@ impl Client {
         }
         cluster.settle();
     }
+
+    /// The validator asks another node than the one that was written through.
+    fn waits_for_nothing_where_all_live_nodes_acknowledge(&self) {
+        if !is_full(self.name) {
+            return;
+        }
+        let programs = (fetched(self.variable, INSTALL), fetched("CATAMARAN_PEBBLE", INSTALL));
+        let (Some(client_program), Some(pebble_program)) = programs else { return };
+        let folder = format!("acme-live-{}", self.name);
+        let scratch = Scratch::new(&folder);
+        let cluster = Cluster::start(&folder, 3, &[]);
+        cluster.settle();
+        set_all_live(&cluster);
+        for through in cluster.ids() {
+            let port = free_ports(4);
+            let pebble = pebble(&pebble_program, &cluster, through % 3 + 1, &scratch, port);
+            pebble.wait_for_word("ACME directory available");
+            let name = format!("live{through}.example.test");
+            let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, ALL_LIVE_S);
+            let mut client = Daemon::start(self.name, command.args(["-d", &name]), scratch.path());
+            let code = client.child.wait().unwrap().code();
+            assert_eq!(code, Some(0), "through node {through}: {}", client.said());
+            assert!(client.said().contains(self.success), "{}", client.said());
+            let certificate = scratch.path().join((self.certificate)(&name));
+            assert!(certificate.exists(), "{}", certificate.display());
+        }
+    }
+}
+
+#[test]
+fn certbot_waits_for_nothing_where_all_live_nodes_acknowledge() {
+    CERTBOT.waits_for_nothing_where_all_live_nodes_acknowledge();
+}
+
+#[test]
+fn lego_waits_for_nothing_where_all_live_nodes_acknowledge() {
+    LEGO.waits_for_nothing_where_all_live_nodes_acknowledge();
 }
 
 #[test]

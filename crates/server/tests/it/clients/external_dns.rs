@@ -5,18 +5,10 @@
 use super::{kill_the_leader, wait_until_gone};
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::nodes::cluster_of_nodes;
-use crate::support::tools::{TsigWords, has, is_full, transfer};
+use crate::support::tools::{TsigWords, fetched, has, is_full, transfer};
 use std::process::Command;
 
 const NAMES: usize = 70;
-
-fn program(variable: &str) -> Option<String> {
-    let path = std::env::var(variable).ok();
-    if path.is_none() {
-        println!("skipped: {variable} names no program, so external-dns is not tried");
-    }
-    path
-}
 
 /// Runs it once, with so many names that there shall be; the exit code is 0.
 fn run(program: &str, cluster: &Cluster, node: u64, names: usize) {
@@ -53,7 +45,7 @@ fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leade
     if !is_full("external-dns") || !has("dig") {
         return;
     }
-    let Some(client) = program("CATAMARAN_EXTERNAL_DNS") else { return };
+    let Some(client) = fetched("CATAMARAN_EXTERNAL_DNS", "cargo xtask test --full") else { return };
     let (cluster, mut nodes) = cluster_of_nodes("external-dns");
     let all: Vec<u64> = cluster.ids().collect();
     let before = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test").len();

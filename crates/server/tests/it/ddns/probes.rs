@@ -5,13 +5,13 @@ use super::{addresses, can_test, run, server, start, write_config};
 use crate::support::cluster::Scratch;
 use crate::support::netns::Namespace;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Header, Section};
 
 /// Answers each datagram with what `respond` makes of it and of where it came from.
-fn udp(on: Ipv4Addr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + 'static) -> SocketAddr {
+fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind((on, 0)).unwrap();
     let address = socket.local_addr().unwrap();
     // It ends with the process.
@@ -26,13 +26,17 @@ fn udp(on: Ipv4Addr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send +
     address
 }
 
-/// RFC 8489: what was asked, with the address of the asker XORed with the cookie.
+/// RFC 8489: what was asked, with the address of the asker XORed with the cookie and what follows it.
 fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
-    let IpAddr::V4(from) = from else { return None };
     let mut response = request.get(..20)?.to_vec();
-    response[..4].copy_from_slice(&[1, 1, 0, 12]);
-    response.extend([0, 0x20, 0, 8, 0, 1, 0, 0]);
-    response.extend(from.octets().iter().zip([0x21, 0x12, 0xa4, 0x42]).map(|(octet, mask)| octet ^ mask));
+    let (family, octets) = match from {
+        IpAddr::V4(from) => (1, from.octets().to_vec()),
+        IpAddr::V6(from) => (2, from.octets().to_vec()),
+    };
+    let len = 4 + octets.len() as u8;
+    response[..4].copy_from_slice(&[1, 1, 0, 4 + len]);
+    response.extend([0, 0x20, 0, len, 0, family, 0, 0]);
+    response.extend(octets.iter().zip(&request[4..20]).map(|(octet, mask)| octet ^ mask));
     Some(response)
 }
 
@@ -42,6 +46,7 @@ fn dns(query: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let text = from.to_string();
     let rdata = match (asked.qtype, from) {
         (Rtype::A, IpAddr::V4(from)) => from.octets().to_vec(),
+        (Rtype::AAAA, IpAddr::V6(from)) => from.octets().to_vec(),
         (Rtype::TXT, _) => [&[text.len() as u8], text.as_bytes()].concat(),
         _ => return None,
     };
@@ -49,7 +54,7 @@ fn dns(query: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     Some(message.record(Section::Answer, asked.qname, asked.qtype, asked.qclass, 0, &rdata).build())
 }
 
-fn http(on: Ipv4Addr) -> SocketAddr {
+fn http(on: IpAddr) -> SocketAddr {
     let listener = TcpListener::bind((on, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -67,54 +72,96 @@ fn http(on: Ipv4Addr) -> SocketAddr {
     address
 }
 
+/// A family of addresses, and how the outside sees the namespace in it.
+struct Seen {
+    rtype: &'static str,
+    /// What a name's configuration says of this family, and of the other.
+    sources: &'static str,
+    /// Our end of the link, where the probes are.
+    here: IpAddr,
+    /// The other end.
+    there: IpAddr,
+    /// What a probe says that lies.
+    stranger: IpAddr,
+}
+
 #[test]
 fn the_outside_address_is_what_probes_of_each_kind_say() {
     if !can_test() {
         return;
     }
     let Some(namespace) = Namespace::make(5) else { return };
-    let scratch = Scratch::new("ddns-outside");
-    let (cluster, _nodes) = start("ddns-outside", 1, &namespace);
-    let servers = [server(&cluster, &namespace, 1)];
+    let seen = Seen {
+        rtype: "A",
+        sources: "ipv4 = \"outside\"\nipv6 = \"off\"",
+        here: namespace.here.into(),
+        there: namespace.there.into(),
+        stranger: Ipv4Addr::new(198, 51, 100, 66).into(),
+    };
+    each_kind_of_probe_and_one_that_lies("ddns-outside", &namespace, &seen);
+}
+
+#[test]
+fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
+    if !can_test() {
+        return;
+    }
+    let Some(namespace) = Namespace::make(6) else { return };
+    let Some((here, there)) = namespace.add_ipv6() else { return };
+    let seen = Seen {
+        rtype: "AAAA",
+        sources: "ipv4 = \"off\"\nipv6 = \"outside\"",
+        here: here.into(),
+        there: there.into(),
+        stranger: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x66).into(),
+    };
+    each_kind_of_probe_and_one_that_lies("ddns-outside-6", &namespace, &seen);
+}
+
+fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen: &Seen) {
+    let &Seen { rtype, sources, here, there, stranger } = seen;
+    let scratch = Scratch::new(test);
+    let (cluster, _nodes) = start(test, 1, namespace);
+    let servers = [server(&cluster, namespace, 1)];
     let probe = |text: String| format!("[[outside.probe]]\n{text}\n");
-    let dns = udp(namespace.here, dns);
+    let dns = udp(here, dns);
     let kinds = [
-        probe(format!("stun = \"{}\"", udp(namespace.here, stun))),
-        probe(format!("http = \"http://{}/ip\"", http(namespace.here))),
+        probe(format!("stun = \"{}\"", udp(here, stun))),
+        probe(format!("http = \"http://{}/ip\"", http(here))),
         probe(format!("dns = \"{dns}\"\nname = \"whoami.test\"")),
         probe(format!("dns = \"{dns}\"\nname = \"whoami.test\"\ntype = \"TXT\"\nclass = \"CH\"")),
     ];
     // One that says something else, and one that says nothing.
     let liar = probe(format!(
         "dns = \"{}\"\nname = \"x.test\"",
-        udp(namespace.here, |query, _| { super::probes::dns(query, Ipv4Addr::new(198, 51, 100, 66).into()) })
+        udp(here, move |query, _| { super::probes::dns(query, stranger) })
     ));
-    let silent = probe(format!("stun = \"{}\"", udp(namespace.here, |_, _| None)));
+    let silent = probe(format!("stun = \"{}\"", udp(here, |_, _| None)));
     let outside = |options: &str, probes: &[&str]| {
-        let head = format!("ipv4 = \"outside\"\nipv6 = \"off\"\n[outside]\nprivate = true\n{options}");
+        let head = format!("{sources}\n[outside]\nprivate = true\n{options}");
         write_config(&cluster, &scratch, &servers, &(head + &probes.concat()))
     };
-    let there = namespace.there.to_string();
+    let there = there.to_string();
     for kind in &kinds {
         let _ = std::fs::remove_file(scratch.path().join("state.json"));
-        let said = run(&namespace, &outside("", &[kind]), &["--once", "--take-over"]);
+        let said = run(namespace, &outside("", &[kind]), &["--once", "--take-over"]);
         assert_eq!(said.status.code(), Some(0), "{kind}: {}", String::from_utf8_lossy(&said.stderr));
-        assert_eq!(addresses(&cluster, 1, "A"), [there.as_str()], "{kind}");
+        assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()], "{kind}");
         // The next kind begins with another address.
-        let said = run(&namespace, &outside("", &[&liar]), &["--once"]);
+        let said = run(namespace, &outside("", &[&liar]), &["--once"]);
         assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-        assert_eq!(addresses(&cluster, 1, "A"), ["198.51.100.66"]);
+        assert_eq!(addresses(&cluster, 1, rtype), [stranger.to_string()]);
     }
     // Two must agree: the liar is outvoted, and alone with the silent one finds nobody.
-    let said = run(&namespace, &outside("agree = 2\n", &[&liar, &silent, &kinds[0], &kinds[1]]), &["--once"]);
+    let said = run(namespace, &outside("agree = 2\n", &[&liar, &silent, &kinds[0], &kinds[1]]), &["--once"]);
     assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    assert_eq!(addresses(&cluster, 1, "A"), [there.as_str()]);
-    let said = run(&namespace, &outside("agree = 2\n", &[&liar, &silent]), &["--once"]);
+    assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()]);
+    let said = run(namespace, &outside("agree = 2\n", &[&liar, &silent]), &["--once"]);
     assert_eq!(said.status.code(), Some(4), "{}", String::from_utf8_lossy(&said.stderr));
-    assert_eq!(addresses(&cluster, 1, "A"), [there.as_str()]);
+    assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()]);
     // Such an address is none that the Internet knows: without `private` it is not taken.
     let text = std::fs::read_to_string(outside("", &[&kinds[0]])).unwrap();
     let file = scratch.file("public.toml", &text.replace("private = true\n[[", "[["));
-    let said = run(&namespace, file.as_ref(), &["--once"]);
+    let said = run(namespace, file.as_ref(), &["--once"]);
     assert_eq!(said.status.code(), Some(4), "{}", String::from_utf8_lossy(&said.stderr));
 }

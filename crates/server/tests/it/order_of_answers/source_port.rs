@@ -2,6 +2,7 @@
 
 use super::{DROPS, RESPONSES, count, query};
 use crate::support::cluster::{Cluster, wait_for};
+use crate::support::tools::forbidden;
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -51,7 +52,7 @@ fn row_1_a_datagram_from_port_0_gets_no_answer_and_is_counted() {
     let mut raw = match raw_from(port) {
         Ok(raw) => raw,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            println!("skipped: a raw socket is not permitted");
+            forbidden("a raw socket");
             return;
         }
         Err(error) => panic!("{error}"),

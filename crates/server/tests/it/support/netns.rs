@@ -1,7 +1,7 @@
 //! Network namespaces: machines of their own, as far as their addresses go. Making one takes root and iproute2.
 
 use super::tools::forbidden;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -44,6 +44,22 @@ impl Namespace {
             return None;
         }
         Some(namespace)
+    }
+
+    /// Gives both ends of the link an address of IPv6: ours, and the other one.
+    pub(crate) fn add_ipv6(&self) -> Option<(Ipv6Addr, Ipv6Addr)> {
+        // A /64 of local addresses (RFC 4193), made of the one of IPv4, which nobody else has.
+        let [_, _, high, low] = self.here.octets().map(u16::from);
+        let [here, there] = [1, 2].map(|end| Ipv6Addr::new(0xFD63, 0x6174, 0x616D, high << 8 | low, 0, 0, 0, end));
+        let (near, far) = (format!("{here}/64"), format!("{there}/64"));
+        // Usable at once: nobody else is on the link.
+        let made = ip(&["addr", "add", &near, "dev", &self.near, "nodad"])
+            && ip(&["-n", &self.name, "addr", "add", &far, "dev", &self.far, "nodad"]);
+        if !made {
+            forbidden("giving a link addresses of IPv6");
+            return None;
+        }
+        Some((here, there))
     }
 
     /// Makes an interface in the namespace that leads nowhere, and is up.

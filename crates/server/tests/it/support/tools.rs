@@ -1,4 +1,5 @@
-//! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true` it fails.
+//! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true`, and with
+//! `cargo xtask test --full`, it fails.
 
 use super::cluster::kill;
 use std::io::{BufRead, BufReader};
@@ -13,17 +14,26 @@ pub(crate) fn has(tool: &str) -> bool {
     found || missing(tool, &format!("apt-get install {}", package(tool)))
 }
 
-/// Says that a test is skipped because a program is missing; with `CI=true` it fails.
+/// Says that a test is skipped because a program is missing; where all is demanded it fails.
 pub(crate) fn missing(tool: &str, install: &str) -> bool {
     println!("skipped: {tool} is not installed");
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is missing: {install}");
+    assert!(!is_all_demanded(), "{tool} is missing: {install}");
     false
+}
+
+/// Whether nothing may be skipped for the machine's sake: with `CI=true`, and with `cargo xtask test --full`.
+fn is_all_demanded() -> bool {
+    std::env::var("CI").as_deref() == Ok("true") || is_full_run()
+}
+
+fn is_full_run() -> bool {
+    std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1")
 }
 
 /// The same because this machine does not let us do something.
 pub(crate) fn forbidden(what: &str) -> bool {
     println!("skipped: {what} is not allowed here");
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{what} is not allowed here");
+    assert!(!is_all_demanded(), "{what} is not allowed here");
     false
 }
 
@@ -52,6 +62,7 @@ pub(crate) fn may_watch() -> bool {
 fn package(tool: &str) -> &'static str {
     match tool {
         "strace" => "strace",
+        "systemd-analyze" => "systemd",
         _ if tool.starts_with('k') => "knot-dnsutils",
         _ => "bind9-dnsutils",
     }
@@ -142,11 +153,20 @@ pub(crate) fn daemon(program: &str, package: &str) -> Option<PathBuf> {
 
 /// Whether the clients that take long to fetch and to run are wanted: with `cargo xtask test --full`.
 pub(crate) fn is_full(who: &str) -> bool {
-    let is_full = std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1");
+    let is_full = is_full_run();
     if !is_full {
         println!("skipped: {who} is driven by `cargo xtask test --full`");
     }
     is_full
+}
+
+/// One of the clients that take long to fetch, which are only asked for when they are wanted.
+pub(crate) fn fetched(variable: &str, install: &str) -> Option<String> {
+    let path = std::env::var(variable).ok();
+    if path.is_none() {
+        missing(&format!("what {variable} names"), install);
+    }
+    path
 }
 
 /// The records that `dig` gets by AXFR, sorted, each with single blanks and without its class.

@@ -1,0 +1,31 @@
+//! Any request line and headers of DNS over HTTPS: a message that was in the target, a body to come, or a status.
+//! Method, target, media type and length are lines of the input.
+
+use crate::limits::HTTP_GET_OCTETS_MAX;
+use crate::request::{MEDIA_TYPE, Source, source};
+use data_encoding::BASE64URL_NOPAD;
+use http::{Method, Request};
+
+pub(crate) fn run(octets: &[u8]) {
+    let mut lines = octets.splitn(4, |&octet| octet == b'\n');
+    let [Some(method), Some(target), Some(content_type), Some(length)] = std::array::from_fn(|_| lines.next()) else {
+        return;
+    };
+    let request = Request::builder().method(method).uri(target);
+    let request = request.header("content-type", content_type).header("content-length", length).body(());
+    let Ok(request) = request else { return };
+    match source(&request) {
+        Ok(Source::Target(message)) => {
+            assert_eq!(request.method(), Method::GET);
+            assert!(message.len() <= HTTP_GET_OCTETS_MAX * 3 / 4);
+            assert!(request.uri().query().expect("it was there").contains(&BASE64URL_NOPAD.encode(&message)));
+        }
+        Ok(Source::Body) => {
+            assert_eq!(request.method(), Method::POST);
+            assert!(
+                content_type.to_ascii_lowercase().windows(MEDIA_TYPE.len()).any(|part| part == MEDIA_TYPE.as_bytes())
+            );
+        }
+        Err(bad) => assert!(bad.status.is_client_error()),
+    }
+}

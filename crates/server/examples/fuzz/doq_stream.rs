@@ -1,0 +1,21 @@
+//! Any octets on a stream of DNS over QUIC, in pieces: one message that is framed the same, or a rule that is broken.
+//! How many octets a piece has is the first octet of the input.
+
+use crate::stream::{extend, frame, message};
+
+pub(crate) fn run(octets: &[u8]) {
+    let Some((&piece, octets)) = octets.split_first() else { return };
+    let mut read = Vec::new();
+    for chunk in octets.chunks(usize::from(piece).max(1)) {
+        if extend(&mut read, chunk).is_err() {
+            assert!(octets.len() > 2 + 65_535);
+            return;
+        }
+    }
+    assert_eq!(read, octets);
+    if let Ok(message) = message(&read) {
+        let mut framed = Vec::new();
+        frame(message, &mut framed);
+        assert_eq!(framed, octets);
+    }
+}

@@ -1,0 +1,31 @@
+//! Any octets on a connection, in pieces: the messages that come out are those that a look at all of them finds, and
+//! what is sent is what was pushed.
+//! How many octets a piece has is the first octet of the input.
+
+use crate::framing::{Inbound, Outbound};
+
+pub(crate) fn run(octets: &[u8]) {
+    let Some((&piece, octets)) = octets.split_first() else { return };
+    let (mut wanted, mut rest) = (Vec::new(), octets);
+    while let Some((prefix, after)) = rest.split_first_chunk::<2>() {
+        let Some(message) = after.get(..usize::from(u16::from_be_bytes(*prefix))) else { break };
+        wanted.push(message);
+        rest = &after[message.len()..];
+    }
+    let (mut inbound, mut outbound) = (Inbound::default(), Outbound::default());
+    let (mut seen, mut sent) = (0, Vec::new());
+    for chunk in octets.chunks(usize::from(piece).max(1)) {
+        inbound.extend(chunk);
+        while let Some(message) = inbound.next() {
+            assert_eq!(message, wanted[seen]);
+            outbound.push(message);
+            seen += 1;
+        }
+        let some = outbound.waiting().len().min(usize::from(piece));
+        sent.extend_from_slice(&outbound.waiting()[..some]);
+        outbound.sent(some);
+    }
+    assert_eq!(seen, wanted.len());
+    sent.extend_from_slice(outbound.waiting());
+    assert_eq!(sent, octets[..octets.len() - rest.len()]);
+}

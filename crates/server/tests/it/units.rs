@@ -1,0 +1,65 @@
+//! The units that we ship: `systemd-analyze verify` has nothing to say of them, and the pages show what they are.
+
+use crate::support::cluster::{CATAMARAN, Scratch};
+use crate::support::tools::has;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Each unit with the page that shows it.
+const UNITS: [(&str, &str); 2] =
+    [("catamaran.service", "docs/operating.md"), ("catamaran-ddns.service", "docs/ddns.md")];
+/// Where they say that the program is.
+const INSTALLED: &str = "/usr/local/bin/catamaran";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn unit(name: &str) -> String {
+    std::fs::read_to_string(root().join("deploy").join(name)).unwrap()
+}
+
+/// What systemd says of a unit, whose program is the one under test; nothing when all is well.
+fn verify(scratch: &Scratch, name: &str, text: &str) -> String {
+    let text = text.replace(INSTALLED, CATAMARAN);
+    assert!(text.contains(&format!("ExecStart={CATAMARAN} ")), "{name}");
+    let file = scratch.file(name, &text);
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no", &file]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // It reads the units of the machine too.
+    let mut lines: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
+    if !output.status.success() && lines.is_empty() {
+        lines = said.lines().collect();
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn systemd_takes_the_units_as_they_are() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let scratch = Scratch::new("units");
+    for (name, _) in UNITS {
+        assert_eq!(verify(&scratch, name, &unit(name)), "");
+        // A word that it does not know is seen.
+        let wrong = unit(name).replace("NoNewPrivileges=yes", "NoNewPrivilege=yes");
+        assert!(verify(&scratch, name, &wrong).contains("NoNewPrivilege"), "{name}");
+    }
+}
+
+#[test]
+fn pages_show_the_units_and_the_program_takes_what_these_give_it() {
+    for (name, page) in UNITS {
+        let unit = unit(name);
+        assert!(std::fs::read_to_string(root().join(page)).unwrap().contains(&format!("```ini\n{unit}```")), "{name}");
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        let words: Vec<&str> = start.strip_prefix(INSTALLED).unwrap().split_whitespace().collect();
+        let [command, "--config", file] = words[..] else { panic!("{start}") };
+        // The configuration is not here: exit code 3 of `ddns`, 1 of `serve`, 2 if it did not know the words.
+        let output = Command::new(CATAMARAN).args([command, "--config", file]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_ne!(output.status.code(), Some(2), "{said}");
+        assert!(!output.status.success() && said.contains(file), "{said}");
+    }
+}
