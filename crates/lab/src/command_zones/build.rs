@@ -47,8 +47,8 @@ pub(crate) struct BuildArguments {
     /// As --dnssec resign.
     #[arg(long, conflicts_with = "dnssec")]
     resign: bool,
-    /// Asks this resolver, once each, for NS where servers change and nothing says where a zone begins, for name servers
-    /// that nobody named, and for their addresses. Nothing is asked otherwise.
+    /// Asks this resolver, once each, for NS where servers change and nothing says where a zone begins, for name
+    /// servers that nobody named, and for their addresses. Nothing is asked otherwise.
     #[arg(long, value_name = "ADDRESS:PORT")]
     fetch_from: Option<SocketAddr>,
     #[command(flatten)]
