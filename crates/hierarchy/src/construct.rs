@@ -15,6 +15,7 @@ mod rrset;
 pub use response::LeftOut;
 // Where zones begin.
 mod map;
+mod probe;
 mod survey;
 pub use map::Map;
 pub use survey::Survey;

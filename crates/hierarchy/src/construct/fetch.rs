@@ -14,11 +14,22 @@ use wire::parse::{Message, Section};
 const FETCHED: &str = "fetched from a resolver";
 
 impl Assembly {
+    /// Gives zones that traffic names no name servers of those that a resolver told of where servers change.
+    pub fn adopt_probed(&mut self) {
+        for (apex, rrset) in std::mem::take(&mut self.map.probed) {
+            let Some(draft) = self.drafts.get_mut(&apex).filter(|draft| draft.is_zone()) else { continue };
+            if draft.get(&apex, Rtype::NS).is_none() {
+                draft.make(&apex, Rtype::NS, rrset.ttl, rrset.rdatas, FETCHED);
+            }
+        }
+    }
+
     /// Zones whose name servers nobody named.
     #[must_use]
     pub fn wanted_name_servers(&self) -> Vec<(Name, Rtype)> {
         let is_named = |apex: &Name| self.map.places.get(apex).is_some_and(|place| !place.name_servers.is_empty());
-        let wanted = self.zones().filter(|(apex, _)| !is_named(apex));
+        let has_some = |apex: &Name, draft: &Draft| draft.get(apex, Rtype::NS).is_some();
+        let wanted = self.zones().filter(|(apex, draft)| !is_named(apex) && !has_some(apex, draft));
         wanted.map(|(apex, _)| (apex.clone(), Rtype::NS)).take(FETCHED_MAX).collect()
     }
 

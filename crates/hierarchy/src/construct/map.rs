@@ -1,6 +1,7 @@
 //! Where zones begin, and who serves them.
 
 use super::response::is_below;
+use super::rrset::Rrset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::name::Name;
@@ -10,6 +11,8 @@ use wire::name::Name;
 pub struct Map {
     pub(super) places: BTreeMap<Name, Place>,
     pub(super) addresses: BTreeMap<Name, BTreeSet<IpAddr>>,
+    /// Name servers of zones that a resolver told of when it was asked where servers change.
+    pub(super) probed: BTreeMap<Name, Rrset>,
     /// What was left out because there was no room for more names.
     pub(super) over_bound: u64,
 }

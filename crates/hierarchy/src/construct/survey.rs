@@ -18,21 +18,23 @@ use wire::parse::Section;
 /// Learns zones and servers. To be shown every message; then [`Survey::finish`].
 #[derive(Default)]
 pub struct Survey {
-    zones: BTreeMap<Name, Known>,
+    pub(super) zones: BTreeMap<Name, Known>,
     /// Addresses of names, wherever they stood.
-    addresses: BTreeMap<Name, BTreeSet<IpAddr>>,
+    pub(super) addresses: BTreeMap<Name, BTreeSet<IpAddr>>,
     /// Referrals: to which zone, by whom.
     referrals: BTreeSet<(Name, IpAddr)>,
     /// Answers that do not say which zone they are from: owner, and by whom.
-    loose: BTreeSet<(Name, IpAddr)>,
+    pub(super) loose: BTreeSet<(Name, IpAddr)>,
+    /// Name servers that a resolver told of.
+    pub(super) probed: BTreeMap<Name, Rrset>,
     room: Room,
 }
 
 /// What is known of a zone.
 #[derive(Default)]
-struct Known {
-    answered: BTreeSet<IpAddr>,
-    name_servers: BTreeSet<Name>,
+pub(super) struct Known {
+    pub(super) answered: BTreeSet<IpAddr>,
+    pub(super) name_servers: BTreeSet<Name>,
 }
 
 /// How many names and addresses are remembered, and how many there was no room for.
@@ -131,7 +133,7 @@ impl Survey {
     }
 
     /// Notes that there is a zone, and who answered for it.
-    fn zone(&mut self, apex: &Name, by: Option<IpAddr>) {
+    pub(super) fn zone(&mut self, apex: &Name, by: Option<IpAddr>) {
         let Self { zones, room, .. } = self;
         if zones.contains_key(apex) || room.take() {
             let known = zones.entry(apex.clone()).or_default();
@@ -142,8 +144,8 @@ impl Survey {
     /// What there is.
     #[must_use]
     pub fn finish(self) -> Map {
-        let Self { zones, addresses, referrals, loose, room } = self;
-        let mut map = Map { places: BTreeMap::new(), addresses, over_bound: room.over_bound };
+        let Self { zones, addresses, referrals, loose, probed, room } = self;
+        let mut map = Map { places: BTreeMap::new(), addresses, probed, over_bound: room.over_bound };
         for (apex, known) in zones {
             let listed = known.name_servers.iter().filter_map(|name| map.addresses.get(name)).flatten().copied();
             let mut servers: BTreeSet<IpAddr> = listed.collect();

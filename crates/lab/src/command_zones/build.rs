@@ -1,7 +1,8 @@
 //! `catlab zones build`: traces in, a folder of zones out.
 
+use super::fetch::Fetcher;
 use super::sign::{Signing, reason};
-use super::{fetch, told};
+use super::told;
 use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
@@ -46,8 +47,8 @@ pub(crate) struct BuildArguments {
     /// As --dnssec resign.
     #[arg(long, conflicts_with = "dnssec")]
     resign: bool,
-    /// Asks this resolver, once each, for name servers that nobody named and for their addresses. Nothing is asked
-    /// otherwise.
+    /// Asks this resolver, once each, for NS where servers change and nothing says where a zone begins, for name
+    /// servers that nobody named, and for their addresses. Nothing is asked otherwise.
     #[arg(long, value_name = "ADDRESS:PORT")]
     fetch_from: Option<SocketAddr>,
     #[command(flatten)]
@@ -75,6 +76,10 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     refuse_hierarchy(out)?;
     let mut survey = Survey::default();
     let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
+    let mut fetcher = arguments.fetch_from.map(Fetcher::new).transpose()?;
+    if let Some(fetcher) = &mut fetcher {
+        fetcher.probe(&mut survey)?;
+    }
     let mode = if arguments.resign { Mode::Resign } else { arguments.dnssec };
     let dnssec = match mode {
         Mode::Keep => Dnssec::Keep,
@@ -82,8 +87,8 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     };
     let mut assembly = Assembly::new(survey.finish(), dnssec);
     each_message(traces, read, false, |server, octets| assembly.add(server, octets))?;
-    if let Some(resolver) = arguments.fetch_from {
-        fetch::fetch(&mut assembly, resolver)?;
+    if let Some(fetcher) = fetcher {
+        fetcher.fetch(&mut assembly)?;
     }
     let mut built = assembly.finish();
     if built.zones.is_empty() {

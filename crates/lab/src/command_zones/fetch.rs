@@ -1,6 +1,6 @@
 //! Asks a resolver for what traffic does not hold, each question once.
 
-use hierarchy::construct::Assembly;
+use hierarchy::construct::{Assembly, Survey};
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -14,24 +14,51 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// EDNS payload size that is taken.
 const PAYLOAD: u16 = 1_232;
 
-/// Fetches name servers of zones that have none, then the addresses of name servers; says what it asked.
-pub(super) fn fetch(assembly: &mut Assembly, resolver: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let unspecified = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let said = |error: std::io::Error| format!("{resolver}: {error}");
-    let socket = UdpSocket::bind(unspecified).map_err(said)?;
-    socket.connect(resolver).map_err(said)?;
-    let (mut asked, mut answered) = (0_u16, 0_u16);
-    for wanted in [Assembly::wanted_name_servers, Assembly::wanted_addresses] {
-        for (name, rtype) in wanted(assembly) {
-            asked = asked.wrapping_add(1);
-            if let Some(octets) = ask(&socket, asked, &name, rtype).map_err(said)? {
-                assembly.add_fetched(&octets);
-                answered += 1;
+/// A resolver that is asked.
+pub(super) struct Fetcher {
+    socket: UdpSocket,
+    resolver: SocketAddr,
+    asked: u16,
+    answered: u16,
+}
+
+impl Fetcher {
+    pub(super) fn new(resolver: SocketAddr) -> Result<Self, Box<dyn Error>> {
+        let unspecified = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let said = |error: std::io::Error| format!("{resolver}: {error}");
+        let socket = UdpSocket::bind(unspecified).map_err(said)?;
+        socket.connect(resolver).map_err(said)?;
+        Ok(Self { socket, resolver, asked: 0, answered: 0 })
+    }
+
+    /// Asks for NS where servers change, so that zones are split where they are.
+    pub(super) fn probe(&mut self, survey: &mut Survey) -> Result<(), Box<dyn Error>> {
+        for (name, rtype) in survey.wanted_cuts() {
+            self.ask(&name, rtype)?.iter().for_each(|octets| survey.add_probed(octets));
+        }
+        Ok(())
+    }
+
+    /// Fetches name servers of zones that have none, then the addresses of name servers; says what it asked.
+    pub(super) fn fetch(mut self, assembly: &mut Assembly) -> Result<(), Box<dyn Error>> {
+        assembly.adopt_probed();
+        for wanted in [Assembly::wanted_name_servers, Assembly::wanted_addresses] {
+            for (name, rtype) in wanted(assembly) {
+                self.ask(&name, rtype)?.iter().for_each(|octets| assembly.add_fetched(octets));
             }
         }
+        let Self { resolver, asked, answered, .. } = self;
+        eprintln!("asked {resolver} {asked} questions, {answered} were answered");
+        Ok(())
     }
-    eprintln!("asked {resolver} {asked} questions, {answered} were answered");
-    Ok(())
+
+    fn ask(&mut self, name: &Name, rtype: Rtype) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
+        self.asked = self.asked.wrapping_add(1);
+        let octets =
+            ask(&self.socket, self.asked, name, rtype).map_err(|error| format!("{}: {error}", self.resolver))?;
+        self.answered += u16::from(octets.is_some());
+        Ok(octets)
+    }
 }
 
 /// One question; `None` when no answer came in time.

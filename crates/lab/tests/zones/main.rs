@@ -204,19 +204,21 @@ fn a_resolver_walks_the_rebuilt_zones_of_two_scenarios_and_validates_what_it_fin
     assert_eq!(text.matches(" ad; QUERY").count(), 3, "{text}");
 }
 
-#[test]
-fn name_servers_that_nobody_named_are_fetched_once_when_it_is_wanted() {
+/// Builds the zones of one answer for `www.example.com`, with a resolver that knows com and a zone below it; gives
+/// what it was asked, the zones and the report.
+fn fetched(begins_at: &'static str) -> (Vec<String>, Vec<(String, String)>, Value) {
     let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = resolver.local_addr().unwrap().to_string();
     let asked = std::thread::spawn(move || {
         resolver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let (mut asked, mut octets) = (Vec::new(), [0; 4_096]);
-        while asked.len() < 3 {
+        while asked.len() < 5 {
             let (len, client) = resolver.recv_from(&mut octets).unwrap();
             let question = Message::parse(&octets[..len]).unwrap().question().unwrap();
-            let rdata: &[u8] = match question.qtype {
-                Rtype::NS => b"\x02ns\x07example\x03com\x00",
-                Rtype::A => &[192, 0, 2, 99],
+            let rdata: &[u8] = match (question.qname.to_string().as_str(), question.qtype) {
+                ("com.", Rtype::NS) => b"\x01a\x03com\x00",
+                (cut, Rtype::NS) if cut == begins_at => b"\x02ns\x07example\x03com\x00",
+                (_, Rtype::A) => &[192, 0, 2, 99],
                 _ => b"",
             };
             let header =
@@ -231,17 +233,36 @@ fn name_servers_that_nobody_named_are_fetched_once_when_it_is_wanted() {
         }
         asked
     });
-    let folder = Folder::new("zones-fetched");
+    let folder = Folder::new(&format!("zones-fetched-{begins_at}"));
     let trace = folder.path().join("one.rpl");
     std::fs::write(&trace, ONE_ANSWER).unwrap();
     let (_, zones, report) = build(&trace, &folder.path().join("out"), &["--fetch-from", &address]);
-    assert_eq!(asked.join().unwrap(), ["example.com. NS", "ns.example.com. A", "ns.example.com. AAAA"]);
-    let of_zone = zones.iter().find(|zone| zone.apex == "example.com.").unwrap();
-    let text = std::fs::read_to_string(&of_zone.file).unwrap();
+    let zones = zones.into_iter().map(|zone| (zone.apex, std::fs::read_to_string(&zone.file).unwrap()));
+    let zones = zones.collect();
+    (asked.join().unwrap(), zones, report)
+}
+
+#[test]
+fn where_servers_change_ns_is_asked_for_at_each_label_and_nothing_is_asked_twice() {
+    let (asked, zones, report) = fetched("example.com.");
+    let probed = ["com. NS", "example.com. NS", "www.example.com. NS"];
+    assert_eq!(asked, [&probed[..], &["ns.example.com. A", "ns.example.com. AAAA"]].concat());
+    let (_, text) = zones.iter().find(|(apex, _)| apex == "example.com.").unwrap();
     assert!(text.contains("NS\tns.example.com. ; made: fetched from a resolver"), "{text}");
     assert!(text.contains("ns.example.com.\t60\tIN\tA\t192.0.2.99 ; made"), "{text}");
     let made = report["made"]["first"].as_array().unwrap();
     assert_eq!(made.iter().filter(|made| made["zone"] == "example.com.").count(), 3, "{made:#?}");
+    // Nobody answered for com, so its servers are made up as they are without a resolver.
+    let (_, com) = zones.iter().find(|(apex, _)| apex == "com.").unwrap();
+    assert!(!com.contains("a.com."), "{com}");
+}
+
+/// Without the resolver the answer is taken to be from example.com.
+#[test]
+fn a_zone_begins_where_the_resolver_says_that_it_does() {
+    let (_, zones, _) = fetched("www.example.com.");
+    let apexes: Vec<&str> = zones.iter().map(|(apex, _)| apex.as_str()).collect();
+    assert_eq!(apexes, [".", "com.", "www.example.com."]);
 }
 
 /// An answer that says nothing of its zone.
