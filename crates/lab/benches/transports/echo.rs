@@ -1,5 +1,5 @@
-//! A server over TCP that answers without a look at the question: no server that waits with epoll, reads from a socket
-//! and writes to it can do less.
+//! A server over TCP that answers without a look at the question: it waits with epoll, reads from a socket and writes
+//! to it, and that is all.
 
 #[path = "../support/input.rs"]
 mod input;
@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is read at once, as much as our own server reads.
+/// What is read at once: more than any cell has in flight on a connection.
 const READ_OCTETS: usize = 4096;
 /// Connections that one call of epoll tells of.
 const EVENTS: usize = 1_024;

@@ -46,7 +46,7 @@ cargo xtask bench transports [--rounds N] [--seconds N] [--transports tcp,dot,do
   --seconds N     length of a turn, after its connections are open (4)
   --transports L  not all of tcp, dot, doh, doq
   --cells LIST    connections, and queries in flight on each (10x1,10x50,1000x1,1000x16,15000x1)
-  --servers LIST  not all of catamaran, echo (over TCP: what no server can do faster), knot, nsd, bind, unbound
+  --servers LIST  not all of catamaran, echo (over TCP: a bare loop), knot, nsd, bind, unbound
   --names N       how many names the zone has (100000)
   --write FILE    put the table between the marks of this document
 CATAMARAN_BIN is the server that is measured; otherwise the one beside this program.

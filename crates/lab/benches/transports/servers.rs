@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) const NAMES: [&str; 6] = [OURS, ECHO, "knot", "nsd", "bind", "unbound"];
 /// Ours.
 pub(crate) const OURS: &str = "catamaran";
-/// The limit of any server over TCP.
+/// What the kernel's TCP asks of any server, and nothing else.
 pub(crate) const ECHO: &str = "echo";
 /// How long one may take to answer, and to end.
 const READY_MAX: Duration = Duration::from_secs(120);
@@ -123,7 +123,7 @@ impl Server {
         Ok(Some(server))
     }
 
-    /// The limit over TCP, on the same core.
+    /// The bare loop over TCP, on the same core.
     fn echo() -> Result<Self, String> {
         let server = machine::Server::start(role(Some(SERVER_CORE), &["echo"]))?;
         let dns = server.address.parse().map_err(|_| format!("the echo printed {}", server.address))?;
