@@ -1,25 +1,12 @@
 //! Real captures, and logs of servers.
 
+#[path = "support/data.rs"]
+mod real;
+
+use real::{captures, data};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trace::{Format, Message, Options, Tally, Transport, Unread, Writer, open};
-
-fn data() -> Option<PathBuf> {
-    let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is absent", folder.display());
-    None
-}
-
-fn captures(folder: &Path) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder.join("captures")).unwrap();
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files
-}
 
 /// Every message, as transport, client, ID and QR; and the tally.
 fn read(path: &Path, ports: &[u16]) -> (Vec<String>, Tally, Option<String>) {

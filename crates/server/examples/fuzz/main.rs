@@ -30,22 +30,20 @@ mod parse_request;
 mod rdata;
 mod tcp_framing;
 
+#[path = "../../../../fuzz/runner.rs"]
+mod runner;
+
 use inputs::Mutator;
-use std::path::Path;
+use runner::Suite;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What broke a target once: its name and the input in hex.
 const FOUND: &str = include_str!("../../testdata/fuzz.txt");
 
-/// Something to throw octets at.
-#[derive(Clone, Copy)]
+/// What it is called here and in `fuzz/`, what takes its inputs, and what these are made of.
 struct Target {
-    /// What it is called, here and in `fuzz/`.
     name: &'static str,
-    /// Takes any octets, and panics when something does not hold that must.
     run: fn(&[u8]),
-    /// Inputs that are what they should be, which others are made of.
     seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -59,68 +57,13 @@ const TARGETS: [Target; 6] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, folder] = &arguments[..]
-        && word == "seeds"
-    {
-        return match write_seeds(Path::new(folder)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{folder}: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let Some(seconds) = arguments.first().and_then(|seconds| seconds.parse().ok()) else {
-        eprintln!("fuzz SECONDS [TARGET], or fuzz seeds FOLDER");
-        return ExitCode::FAILURE;
+    // What was found before comes first.
+    let target = |Target { name, run, seeds }| {
+        let seeds = found(name).chain(seeds()).collect();
+        runner::Target { name, run: Box::new(run), seeds }
     };
-    let wanted = arguments.get(1);
-    let chosen: Vec<Target> =
-        TARGETS.into_iter().filter(|target| wanted.is_none_or(|name| name == target.name)).collect();
-    if chosen.is_empty() {
-        eprintln!("targets: {}", TARGETS.map(|target| target.name).join(", "));
-        return ExitCode::FAILURE;
-    }
-    // Other inputs in each run; a failure names its input, so nothing else is needed to see it again.
-    let number = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
-    let broken = chosen.into_iter().filter(|target| !holds(*target, Duration::from_secs(seconds), number)).count();
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Writes the seeds to where libFuzzer begins with them: a folder for each target.
-fn write_seeds(folder: &Path) -> std::io::Result<()> {
-    for target in TARGETS {
-        let folder = folder.join(target.name);
-        std::fs::create_dir_all(&folder)?;
-        for (number, seed) in (target.seeds)().into_iter().enumerate() {
-            std::fs::write(folder.join(format!("seed-{number}")), seed)?;
-        }
-    }
-    Ok(())
-}
-
-/// What was found before comes first, then each seed, then what is made of them.
-fn holds(target: Target, time: Duration, number: u64) -> bool {
-    let seeds = (target.seeds)();
-    let mut mutator = Mutator::new(seeds.clone(), number);
-    let (start, mut count) = (Instant::now(), 0_u64);
-    let mut next = found(target.name).chain(seeds);
-    loop {
-        let input = match next.next() {
-            Some(input) => input,
-            None if start.elapsed() < time => mutator.next_input(),
-            None => break,
-        };
-        if std::panic::catch_unwind(|| (target.run)(&input)).is_err() {
-            println!("{} breaks at an input; a line for crates/server/testdata/fuzz.txt:", target.name);
-            println!("{} {}", target.name, data_encoding::HEXLOWER.encode(&input));
-            return false;
-        }
-        count += 1;
-    }
-    println!("{}: {count} inputs in {:.1} s", target.name, start.elapsed().as_secs_f64());
-    true
+    let targets = TARGETS.map(target).into();
+    Suite { begin: "", found: "crates/server/testdata/fuzz.txt", targets }.main()
 }
 
 fn found(name: &str) -> impl Iterator<Item = Vec<u8>> {

@@ -5,11 +5,14 @@
 mod compared;
 mod dnstap_read;
 mod ours;
+#[path = "../support/data.rs"]
+mod real;
 mod told;
 mod tshark;
 
 use compared::Compared;
-use std::path::{Path, PathBuf};
+use real::{captures, data};
+use std::path::Path;
 use told::Told;
 
 /// Where the table stands in the repository.
@@ -17,23 +20,6 @@ const TABLE: &str = "../../docs/experiments/traces.md";
 
 /// Files of dnstap.
 const DNSTAP: [&str; 3] = ["bind-dnstap.saved.fstrm", "compactor-test.dnstap", "dsc-test.dnstap"];
-
-fn data() -> Option<PathBuf> {
-    let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is absent", folder.display());
-    None
-}
-
-fn captures(folder: &Path) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder.join("captures")).unwrap();
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files
-}
 
 #[test]
 fn every_field_of_every_message_is_the_one_that_others_read() {

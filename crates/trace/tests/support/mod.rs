@@ -1,20 +1,14 @@
 //! The real captures, and what tshark says of others.
 
+mod data;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every capture of the real data; none, said plainly, when it is absent.
 pub(crate) fn captures() -> Vec<PathBuf> {
-    let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
-    let Ok(files) = std::fs::read_dir(folder.join("captures")) else {
-        println!("skipped: {} is absent", folder.display());
-        return Vec::new();
-    };
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files
+    data::data().map_or_else(Vec::new, |folder| data::captures(&folder))
 }
 
 /// Which packets of a capture tshark finds malformed, counted from one; `None` when it is not installed.
