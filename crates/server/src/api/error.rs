@@ -120,7 +120,11 @@ impl ApiError {
     fn of_members(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
-            AdminError::NodeUnknown => (S::NOT_FOUND, "there is no such node", "see `catamaran cluster status`"),
+            AdminError::NodeUnknown => (
+                S::NOT_FOUND,
+                "there is no such node, or it has no vote where one is needed",
+                "see `catamaran cluster status`",
+            ),
             AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
             AdminError::MembershipBusy => {
                 (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")

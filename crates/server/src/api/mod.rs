@@ -51,6 +51,7 @@ mod tokens;
 mod trust;
 mod zones;
 
+use crate::files::data_key::DataKeyFile;
 use crate::files::token::Token;
 use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
 use crate::node::handle::ReplicaHandle;
@@ -82,7 +83,7 @@ pub(crate) struct Api {
     /// Where the audit log is.
     pub(crate) audit: std::path::PathBuf,
     /// Where this node's data keys are.
-    pub(crate) data_key_file: std::path::PathBuf,
+    pub(crate) data_key_file: DataKeyFile,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
 }

@@ -42,7 +42,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
         audit: dir.join("data.audit"),
-        data_key_file: dir.join("data.key"),
+        data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
         join: JoinOffer {
             member: 1,
             address: "127.0.0.1:5380".parse().unwrap(),

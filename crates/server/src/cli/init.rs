@@ -4,17 +4,22 @@ use super::InitArgs;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
 use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
+use crate::files::data_key::DataKeyFile;
 use crate::files::layout::{Layout, NodeLayout};
 use crate::files::token::Token;
-use crate::files::{Readers, data_key, write_atomic};
+use crate::files::{Readers, write_atomic};
 use crate::limits::UDP_PAYLOAD_DEFAULT;
+use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
-    let files = make_files(args)?;
+    let (files, config) = prepare(args)?;
+    first_state::make(&config.clone().based(files.dir()))?;
+    finish(&files, &config)?;
     println!("made a cluster of one node in {}; run it with:", args.dir.display());
     let program = super::program();
     println!("  {program} serve --config {}", files.config().display());
@@ -23,8 +28,8 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Makes everything but the state, which the first start makes.
-pub(super) fn make_files(args: &InitArgs) -> Result<NodeLayout, Problem> {
+/// Makes everything but the state and the configuration, which comes last: a node that has one has a state.
+pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> {
     let layout = Layout::new(&args.dir);
     let files = layout.node(1);
     if files.config().exists() {
@@ -35,26 +40,37 @@ pub(super) fn make_files(args: &InitArgs) -> Result<NodeLayout, Problem> {
                 files.config().display()
             )));
     }
-    make(args, &layout, &files).map_err(|error| {
-        Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(args.dir.display())
-    })?;
-    Ok(files)
+    let config = make_files(args, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
+    Ok((files, config))
 }
 
-fn make(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<()> {
+/// Writes the configuration.
+pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem> {
+    let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All);
+    written.map_err(|error| unmade(files.dir(), error))
+}
+
+fn unmade(dir: &Path, error: io::Error) -> Problem {
+    Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(dir.display())
+}
+
+fn make_files(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
     Token::load_or_make(&layout.api_token())?;
-    data_key::load_or_make(&layout.data_key())?;
+    let wrapping = absolute(args.wrapping_key.as_deref())?;
+    DataKeyFile::new(&layout.data_key(), wrapping.as_deref()).load_or_make()?;
     let issued = authority.issue(1)?;
     write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
     let members = vec![Member { id: 1, address: args.peer }];
-    write_atomic(
-        &files.config(),
-        config(1, args.dns.clone(), args.api, args.peer, members).to_text().as_bytes(),
-        Readers::All,
-    )
+    let config = config(1, args.dns.clone(), args.api, args.peer, members);
+    Ok(Config { wrapping_key_file: wrapping, ..config })
+}
+
+/// A path as a configuration that lies elsewhere can name it.
+pub(super) fn absolute(path: Option<&Path>) -> io::Result<Option<PathBuf>> {
+    path.map(std::path::absolute).transpose()
 }
 
 /// The configuration of a node whose files lie as [`Layout`] has them.
@@ -72,6 +88,7 @@ pub(crate) fn config(
         joined: false,
         dir: "data".into(),
         data_key_file: "../data.key".into(),
+        wrapping_key_file: None,
         dns: Dns {
             listen: dns,
             udp_workers: 0,

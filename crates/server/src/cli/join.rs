@@ -1,19 +1,19 @@
 //! `join`: a token on the one side, the files of a new node on the other.
 
 use super::JoinArgs;
-use crate::config::Member;
+use crate::config::{Config, Member};
 use crate::files::cluster_id;
-use crate::files::data_key::{self, DataKeys};
+use crate::files::data_key::{self, DataKeyFile, DataKeys};
 use crate::files::layout::{Layout, cluster_id_of};
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::ADMIN_WAIT_MS;
+use crate::node::first_state;
 use crate::peer::join::{JoinGrant, JoinToken, ask};
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
@@ -37,14 +37,18 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
                  cluster that made it and no other",
         )
     })?;
+    let files = layout.node(node_number(grant.id));
     let config = save(args, &layout, &grant, peer)
         .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;
-    let program = super::program();
-    println!("joined as node {}; run it with:\n  {program} serve --config {}", node_number(grant.id), config.display());
+    first_state::make(&config.clone().based(files.dir()))?;
+    super::init::finish(&files, &config)?;
+    let (program, number, config) = (super::program(), node_number(grant.id), files.config());
+    println!("joined as node {number}; run it with:\n  {program} serve --config {}", config.display());
     Ok(())
 }
 
-fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<PathBuf> {
+/// Makes everything but the state and the configuration.
+fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<Config> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
     let key =
@@ -54,7 +58,8 @@ fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -
         let all = grant.data_keys.iter().map(|(number, text)| Ok((*number, key(text)?)));
         keys = DataKeys { keys: all.collect::<io::Result<_>>()?, clients: key(&grant.clients)? };
     }
-    data_key::save(&layout.data_key(), &keys)?;
+    let wrapping = super::init::absolute(args.wrapping_key.as_deref())?;
+    DataKeyFile::new(&layout.data_key(), wrapping.as_deref()).save(&keys)?;
     Token::save(&layout.api_token(), &grant.api_token)?;
     write_atomic(&layout.ca_cert(), grant.ca_pem.as_bytes(), Readers::All)?;
     if let Some(id) = &grant.cluster_id {
@@ -67,8 +72,6 @@ fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -
     let mut members: Vec<Member> = grant.members.iter().map(member).collect::<io::Result<_>>()?;
     members.push(Member { id: grant.id, address: peer });
     let api = args.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8053)));
-    let mut config = super::init::config(grant.id, args.dns.clone(), api, peer, members);
-    config.joined = true;
-    write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
-    Ok(files.config())
+    let config = super::init::config(grant.id, args.dns.clone(), api, peer, members);
+    Ok(Config { joined: true, wrapping_key_file: wrapping, ..config })
 }

@@ -6,6 +6,7 @@ pub(crate) mod subnet;
 pub(crate) mod tls;
 pub(crate) mod transfer;
 
+use crate::files::data_key::DataKeyFile;
 use crate::limits::{
     CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX, SMALL_FILE_BYTES_MAX,
     UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
@@ -35,6 +36,9 @@ pub(crate) struct Config {
     pub(crate) dir: PathBuf,
     /// The key that seals secrets in log and checkpoints; all nodes of a cluster have the same.
     pub(crate) data_key_file: PathBuf,
+    /// The key of this node that wraps it; `wrapping.key` beside it by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wrapping_key_file: Option<PathBuf>,
     /// How clients reach it.
     pub(crate) dns: Dns,
     /// How operators reach it.
@@ -193,7 +197,7 @@ impl Log {
 
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
-    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "dns", "api", "peer", "log"]),
+    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "wrapping_key_file", "dns", "api", "peer", "log"]),
     (
         "dns",
         &[
@@ -244,27 +248,30 @@ impl Config {
         })?;
         let text = String::from_utf8(octets)
             .map_err(|_| Problem::new(Exit::Input, "the configuration is not UTF-8", "TOML is").at(file.display()))?;
-        let mut config = Self::parse(&text, file)?;
-        let base = file.parent().unwrap_or_else(|| Path::new("."));
-        let peer = &mut config.peer;
+        Ok(Self::parse(&text, file)?.based(file.parent().unwrap_or_else(|| Path::new("."))))
+    }
+
+    /// Relative paths start at `base`.
+    pub(crate) fn based(mut self, base: &Path) -> Self {
+        let peer = &mut self.peer;
         for path in [
-            &mut config.dir,
-            &mut config.data_key_file,
-            &mut config.api.token_file,
+            &mut self.dir,
+            &mut self.data_key_file,
+            &mut self.api.token_file,
             &mut peer.ca_file,
             &mut peer.cert_file,
             &mut peer.key_file,
         ] {
             *path = base.join(&*path);
         }
-        if let Some(file) = &mut config.dns.cookie_secrets_file {
+        for file in [&mut self.wrapping_key_file, &mut self.dns.cookie_secrets_file].into_iter().flatten() {
             *file = base.join(&*file);
         }
-        if let Some(tls) = &mut config.dns.tls {
+        if let Some(tls) = &mut self.dns.tls {
             tls.cert_file = base.join(&tls.cert_file);
             tls.key_file = base.join(&tls.key_file);
         }
-        Ok(config)
+        self
     }
 
     /// Reads the text of `file`.
@@ -294,6 +301,11 @@ impl Config {
     /// Whether clients can ask this node anything.
     pub(crate) fn answers_queries(&self) -> bool {
         !self.dns.listen.is_empty() || self.dns.tls.as_ref().is_some_and(tls::Tls::is_open)
+    }
+
+    /// The file of the data keys, and what wraps them.
+    pub(crate) fn data_key(&self) -> DataKeyFile {
+        DataKeyFile::new(&self.data_key_file, self.wrapping_key_file.as_deref())
     }
 
     /// This node as raft knows it.
@@ -406,6 +418,7 @@ incarnation = 0
 joined = false
 dir = "."
 data_key_file = "../data.key"
+wrapping_key_file = "w"
 [dns]
 listen = ["127.0.0.1:5301", "[::1]:5301"]
 udp_workers = 2
@@ -491,13 +504,13 @@ held_bytes_max = 9
     #[test]
     fn an_unknown_key_names_the_nearest_with_file_and_line() {
         let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
-        assert!(text.contains("n.toml:9"), "{text}");
+        assert!(text.contains("n.toml:10"), "{text}");
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:38") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:39") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:28") && text.contains("`api`"), "{text}");
+        assert!(text.contains("n.toml:29") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -520,22 +533,22 @@ held_bytes_max = 9
     #[test]
     fn wrong_values_name_their_line() {
         for (from, to, line, why) in [
-            ("udp_payload = 1232", "udp_payload = 100", 9, "512 to 4096"),
+            ("udp_payload = 1232", "udp_payload = 100", 10, "512 to 4096"),
             ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 36, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 29, "socket address"),
-            ("idle_ms = 3", "idle_ms = 0", 14, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 40, "65536 or more"),
-            ("127.0.0.1:443", "127.0.0.1:853", 25, "for both `dot` and `doh`"),
-            ("[\"1.2\", \"1.3\"]", "[]", 27, "needs"),
-            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 27, "1.2"),
-            ("udp_workers = 2", "udp_workers = ", 8, ""),
-            ("handshakes_burst = 2", "handshakes_burst = 0", 20, "1 to 100000000"),
-            ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 18, "1048576 or more"),
-            ("all_burst = 8", "all_burst = 0", 47, "1 to 100000000"),
-            ("all_per_second = 7", "all_per_second = 100000001", 46, "at most 100000000"),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 55, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 53, "1 or more"),
+            ("id = 1\naddress", "id = 7\naddress", 37, "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", 30, "socket address"),
+            ("idle_ms = 3", "idle_ms = 0", 15, "1 or more"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 41, "65536 or more"),
+            ("127.0.0.1:443", "127.0.0.1:853", 26, "for both `dot` and `doh`"),
+            ("[\"1.2\", \"1.3\"]", "[]", 28, "needs"),
+            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 28, "1.2"),
+            ("udp_workers = 2", "udp_workers = ", 9, ""),
+            ("handshakes_burst = 2", "handshakes_burst = 0", 21, "1 to 100000000"),
+            ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 19, "1048576 or more"),
+            ("all_burst = 8", "all_burst = 0", 48, "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", 47, "at most 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 56, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 54, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

@@ -1,16 +1,18 @@
 //! The keys under which secrets are sealed in log entries and checkpoints.
 //!
 //! ```text
+//!   catamaran-data-key 3 wrapped TEXT   one of the next two, wrapped by the key of this node: what is written
 //!   catamaran-data-key 1 plain KEY      version of the file, how the key is kept, and the first key in base64
-//!   KEY                                 version 0: read, and left as it is
 //!   catamaran-data-key 2 plain CLIENTS  once the first key was replaced: what cookies and tickets follow from,
 //!   NUMBER KEY                          and a line for each key
+//!   KEY                                 version 0
 //! ```
 //!
-//! The version is there for a key that is wrapped by the node's own (docs/decisions/0010-data-key.md).
+//! All are read. A file in clear stays as it is until the keys change: older software can read it until then. A copy
+//! that is to be kept beside a backup is in clear.
 
 use super::token::fill_random;
-use super::{Readers, read_bounded, write_atomic};
+use super::{Readers, read_bounded, wrapping, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use replica::DataKey;
 use replica::limits::DATA_KEYS_MAX;
@@ -18,7 +20,7 @@ use ring::hmac;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Octets of the key (ChaCha20-Poly1305, RFC 8439 2.8).
 pub(crate) const DATA_KEY_OCTETS: usize = 32;
@@ -28,6 +30,12 @@ const FORM: &str = "catamaran-data-key 1 plain ";
 
 /// What the file of several begins with.
 const FORM_OF_SEVERAL: &str = "catamaran-data-key 2 plain ";
+
+/// What the file begins with where what is in it is wrapped.
+const FORM_WRAPPED: &str = "catamaran-data-key 3 wrapped ";
+
+/// Name of the file of the wrapping key where nothing else is said.
+const WRAPPING_KEY: &str = "wrapping.key";
 
 /// One key.
 pub(crate) type Key = [u8; DATA_KEY_OCTETS];
@@ -83,16 +91,67 @@ pub(crate) fn make() -> io::Result<Key> {
     Ok(key)
 }
 
-/// Reads the keys, or makes the first (mode 0600).
-pub(crate) fn load_or_make(path: &Path) -> io::Result<DataKeys> {
-    match load(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let keys = DataKeys::first(make()?);
-            save(path, &keys)?;
-            Ok(keys)
-        }
-        done => done,
+/// Where the keys are, and what wraps them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DataKeyFile {
+    path: PathBuf,
+    wrapping: PathBuf,
+}
+
+impl DataKeyFile {
+    /// The wrapping key is in `wrapping`, or beside.
+    pub(crate) fn new(path: &Path, wrapping: Option<&Path>) -> Self {
+        let wrapping = wrapping.map_or_else(|| path.with_file_name(WRAPPING_KEY), Path::to_owned);
+        Self { path: path.to_owned(), wrapping }
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the keys, or makes the first (mode 0600).
+    pub(crate) fn load_or_make(&self) -> io::Result<DataKeys> {
+        match self.load() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let keys = DataKeys::first(make()?);
+                self.save(&keys)?;
+                Ok(keys)
+            }
+            done => done,
+        }
+    }
+
+    /// Reads the keys.
+    pub(crate) fn load(&self) -> io::Result<DataKeys> {
+        let text = read_bounded(&self.path, SMALL_FILE_BYTES_MAX)?;
+        let Some(wrapped) = text.strip_prefix(FORM_WRAPPED.as_bytes()) else {
+            return from_text(&text);
+        };
+        let wrapping = self.wrapping.display();
+        // Whoever gets "not found" makes other keys.
+        let key = wrapping::load(&self.wrapping).map_err(|error| {
+            io::Error::other(format!("it is wrapped, and the key that wraps it cannot be read: {wrapping}: {error}"))
+        })?;
+        let plain = wrapping::unwrap(&key, wrapped).ok_or_else(|| {
+            io::Error::other(format!("{wrapping} does not open it: one of the two is another node's"))
+        })?;
+        from_text(&plain)
+    }
+
+    /// Writes the keys, wrapped.
+    pub(crate) fn save(&self, keys: &DataKeys) -> io::Result<()> {
+        let key = wrapping::load_or_make(&self.wrapping).map_err(|error| {
+            let wrapping = self.wrapping.display();
+            io::Error::new(error.kind(), format!("the key that wraps it, {wrapping}: {error}"))
+        })?;
+        let text = format!("{FORM_WRAPPED}{}\n", wrapping::wrap(&key, to_text(keys).as_bytes())?);
+        write_atomic(&self.path, text.as_bytes(), Readers::Owner)
+    }
+}
+
+/// Writes the keys in clear: for a copy that other machines can read.
+pub(crate) fn save_plain(path: &Path, keys: &DataKeys) -> io::Result<()> {
+    write_atomic(path, to_text(keys).as_bytes(), Readers::Owner)
 }
 
 /// A key as text has it.
@@ -100,9 +159,7 @@ pub(crate) fn from_base64(text: &[u8]) -> Option<Key> {
     data_encoding::BASE64.decode(text.trim_ascii()).ok()?.try_into().ok()
 }
 
-/// Reads the keys.
-pub(crate) fn load(path: &Path) -> io::Result<DataKeys> {
-    let text = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
+fn from_text(text: &[u8]) -> io::Result<DataKeys> {
     if let Some(several) = text.strip_prefix(FORM_OF_SEVERAL.as_bytes()) {
         return several_from(several).ok_or_else(|| io::Error::other("a line of it is no number and key"));
     }
@@ -112,7 +169,7 @@ pub(crate) fn load(path: &Path) -> io::Result<DataKeys> {
             let what = "it is of a form that this software does not know: newer software wrote it";
             return Err(io::Error::other(what));
         }
-        None => &text,
+        None => text,
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
         io::Error::other(format!("no key in it: want `{FORM}` and {DATA_KEY_OCTETS} octets in base64, or these alone"))
@@ -130,76 +187,112 @@ fn several_from(text: &[u8]) -> Option<DataKeys> {
     (!keys.is_empty() && keys.len() <= DATA_KEYS_MAX).then_some(DataKeys { keys, clients })
 }
 
-/// Writes the keys.
-pub(crate) fn save(path: &Path, keys: &DataKeys) -> io::Result<()> {
+fn to_text(keys: &DataKeys) -> String {
     let base64 = |key: &Key| data_encoding::BASE64.encode(key);
-    let text = match keys.keys.get(&1).filter(|_| keys.is_first()) {
+    match keys.keys.get(&1).filter(|_| keys.is_first()) {
         Some(first) => format!("{FORM}{}\n", base64(first)),
         None => {
             let lines: String = keys.keys.iter().map(|(number, key)| format!("{number} {}\n", base64(key))).collect();
             format!("{FORM_OF_SEVERAL}{}\n{lines}", base64(&keys.clients))
         }
-    };
-    write_atomic(path, text.as_bytes(), Readers::Owner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_key_is_made_once() {
+    fn the_key_is_made_once_and_lies_there_wrapped() {
         let dir = crate::test_dir("data-key");
-        let path = dir.path().join("data.key");
-        assert_eq!(load(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
-        let key = load_or_make(&path).unwrap();
-        assert_eq!(load_or_make(&path).unwrap(), key);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(FORM) && text.ends_with('\n'), "the file says of which form it is");
-        let half = &text[..text.len() / 2];
-        for damaged in ["AAAA", "catamaran-data-key 1 plain AAAA", "", half, &text.repeat(2)] {
-            std::fs::write(&path, damaged).unwrap();
-            let error = load_or_make(&path).unwrap_err();
-            assert!(error.to_string().starts_with("no key in it"), "a damaged key is never replaced: {error}");
+        let file = DataKeyFile::new(&dir.path().join("data.key"), None);
+        assert_eq!(file.load().unwrap_err().kind(), io::ErrorKind::NotFound);
+        let keys = file.load_or_make().unwrap();
+        assert_eq!(file.load_or_make().unwrap(), keys);
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.starts_with(FORM_WRAPPED) && text.ends_with('\n'), "the file says of which form it is");
+        let clear = data_encoding::BASE64.encode(&keys.keys[&1]);
+        let inside = data_encoding::BASE64.decode(text[FORM_WRAPPED.len()..].trim_end().as_bytes()).unwrap();
+        assert!(!text.contains(&clear) && !inside.windows(32).any(|window| window == keys.keys[&1]));
+        let mode = |name| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode("data.key"), mode(WRAPPING_KEY)], [0o600, 0o600]);
+        file.save(&keys).unwrap();
+        assert_ne!(std::fs::read_to_string(file.path()).unwrap(), text, "another nonce each time");
+        for damaged in [&text[..text.len() / 2], &text.replace(" wrapped ", " wrapped A"), FORM_WRAPPED] {
+            std::fs::write(file.path(), damaged).unwrap();
+            let error = file.load_or_make().unwrap_err();
+            assert!(error.to_string().contains("does not open it"), "a damaged key is never replaced: {error}");
         }
-        std::fs::write(&path, text.replace(" 1 plain ", " 3 plain ")).unwrap();
-        assert!(load_or_make(&path).unwrap_err().to_string().contains("newer software"));
+        std::fs::write(file.path(), text.replace(" 3 wrapped ", " 4 wrapped ")).unwrap();
+        assert!(file.load_or_make().unwrap_err().to_string().contains("newer software"));
     }
 
     #[test]
-    fn a_key_of_version_0_is_read_and_left() {
+    fn what_is_wrapped_opens_with_the_key_that_wrapped_it_and_no_other() {
+        let dir = crate::test_dir("data-key-wrapping");
+        let (path, elsewhere) = (dir.path().join("data.key"), dir.path().join("run"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        let file = DataKeyFile::new(&path, Some(&elsewhere.join("wrapping")));
+        let keys = file.load_or_make().unwrap();
+        assert!(!dir.path().join(WRAPPING_KEY).exists(), "it is where it was asked for");
+        assert_eq!(file.load().unwrap(), keys);
+        let beside = DataKeyFile::new(&path, None);
+        let error = beside.load_or_make().unwrap_err();
+        assert!(error.to_string().contains("cannot be read") && error.kind() != io::ErrorKind::NotFound, "{error}");
+        wrapping::load_or_make(&dir.path().join(WRAPPING_KEY)).unwrap();
+        let error = beside.load_or_make().unwrap_err();
+        assert!(error.to_string().contains("does not open it"), "{error}");
+        std::fs::write(dir.path().join(WRAPPING_KEY), "catamaran-wrapping-key 1 AAAA\n").unwrap();
+        assert!(beside.load().unwrap_err().to_string().contains("no key in"));
+        let nowhere = DataKeyFile::new(&dir.path().join("other.key"), Some(&dir.path().join("none/wrapping")));
+        let error = nowhere.load_or_make().unwrap_err();
+        assert!(error.to_string().contains("the key that wraps it"), "{error}");
+        assert!(!nowhere.path().exists());
+    }
+
+    #[test]
+    fn keys_in_clear_are_read_and_left_until_they_change() {
         let dir = crate::test_dir("data-key-0");
-        let path = dir.path().join("data.key");
+        let file = DataKeyFile::new(&dir.path().join("data.key"), None);
         let key: [u8; DATA_KEY_OCTETS] = std::array::from_fn(|index| index as u8);
         let bare = format!("{}\n", data_encoding::BASE64.encode(&key));
-        std::fs::write(&path, &bare).unwrap();
-        assert_eq!(load(&path).unwrap(), DataKeys::first(key));
-        assert_eq!(load_or_make(&path).unwrap(), DataKeys::first(key));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), bare);
+        for text in [bare.clone(), format!("{FORM}{bare}")] {
+            std::fs::write(file.path(), &text).unwrap();
+            assert_eq!(file.load_or_make().unwrap(), DataKeys::first(key));
+            assert_eq!(std::fs::read_to_string(file.path()).unwrap(), text);
+        }
+        for damaged in ["AAAA", "catamaran-data-key 1 plain AAAA", "", &bare[..9], &bare.repeat(2)] {
+            std::fs::write(file.path(), damaged).unwrap();
+            let error = file.load_or_make().unwrap_err();
+            assert!(error.to_string().starts_with("no key in it"), "a damaged key is never replaced: {error}");
+        }
     }
 
     #[test]
     fn several_keys_are_read_as_written_and_the_first_one_leaves_nothing() {
         let dir = crate::test_dir("data-key-several");
-        let path = dir.path().join("data.key");
-        let first = load_or_make(&path).unwrap();
+        let file = DataKeyFile::new(&dir.path().join("data.key"), None);
+        let first = file.load_or_make().unwrap();
         let mut keys = first.clone();
         keys.keys.insert(2, make().unwrap());
-        save(&path, &keys).unwrap();
-        assert_eq!(load(&path).unwrap(), keys);
+        file.save(&keys).unwrap();
+        assert_eq!(file.load().unwrap(), keys);
         keys.keys.remove(&1);
-        save(&path, &keys).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        file.save(&keys).unwrap();
+        assert_eq!(file.load().unwrap(), keys);
+        save_plain(file.path(), &keys).unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
         assert!(!text.contains(&data_encoding::BASE64.encode(&first.keys[&1])));
-        let read = load(&path).unwrap();
+        let read = file.load().unwrap();
         assert_eq!((&read, read.clients), (&keys, first.clients));
         let ring = read.to_replica().unwrap();
         let sealed = DataKey::new(2, &keys.keys[&2]).seal([1; 12], b"c", b"secret");
         assert_eq!(ring.open(&sealed, b"c").as_deref(), Some(&b"secret"[..]));
         assert_eq!(first.to_replica().unwrap().open(&sealed, b"c"), None);
         for damaged in [&text[..text.len() - 9], &text.replace("\n2 ", "\nx "), &text.replace("\n2 ", "\n2")] {
-            std::fs::write(&path, damaged).unwrap();
-            assert!(load(&path).is_err(), "{damaged}");
+            std::fs::write(file.path(), damaged).unwrap();
+            assert!(file.load().is_err(), "{damaged}");
         }
         assert_ne!(digest(&keys.keys[&2]), digest(&first.keys[&1]));
     }

@@ -7,7 +7,8 @@
 //!   DIR/api.token            bearer token of the API
 //!   DIR/ca.pem, ca.key       the cluster's authority, for certificates between nodes and those that `up` shows clients
 //!   DIR/cluster.id           tells the cluster from others, whatever its authority is by now
-//!   DIR/data.key             seals secrets in log and checkpoints
+//!   DIR/data.key             seals secrets in log and checkpoints; wrapped
+//!   DIR/wrapping.key         what wraps it, unless a configuration names another place
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
 //!   DIR/node-1/dns.pem, dns.key  what clients of DNS over TLS, HTTPS and QUIC see
 //!   DIR/node-1/data/         log and checkpoints
@@ -132,7 +133,7 @@ pub(crate) fn audit_of(data: &Path) -> PathBuf {
     data.with_extension("audit")
 }
 
-/// There once the node has data of its own. Data that is gone later is a lost disk, not a first start.
+/// There once the node has data of its own: older software, which makes data at the first start, looks for it.
 pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")
 }

@@ -7,6 +7,7 @@ pub(crate) mod data_key;
 pub(crate) mod key_file;
 pub(crate) mod layout;
 pub(crate) mod token;
+mod wrapping;
 // What is read from elsewhere.
 pub(crate) mod zone_load;
 pub(crate) mod zone_source;

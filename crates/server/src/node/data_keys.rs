@@ -4,7 +4,7 @@
 //! A step that all members share is taken by the leader, when each has said that it is done with the one before.
 
 use super::handle::{Event, ReplicaHandle, WithZones};
-use crate::files::data_key::{self, DataKeys, Key};
+use crate::files::data_key::{self, DataKeyFile, DataKeys, Key};
 use crate::files::token::fill_random;
 use crate::limits::DATA_KEY_LOST_LOOKS;
 use crate::peer::data_keys::ask;
@@ -14,12 +14,11 @@ use replica::io::{Input, NodeId, Role, TrustCommand};
 use replica::limits::RESEALED_MAX;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// One node's.
 pub(super) struct DataKeyKeeper {
     own: NodeId,
-    file: PathBuf,
+    file: DataKeyFile,
     /// Those that the replica has.
     given: BTreeMap<u32, Key>,
     /// Looks in a row at which the next key was nowhere to be had.
@@ -27,14 +26,14 @@ pub(super) struct DataKeyKeeper {
 }
 
 impl DataKeyKeeper {
-    pub(super) const fn new(own: NodeId, file: PathBuf, given: BTreeMap<u32, Key>) -> Self {
+    pub(super) const fn new(own: NodeId, file: DataKeyFile, given: BTreeMap<u32, Key>) -> Self {
         Self { own, file, given, lost_looks: 0 }
     }
 
     /// Gets the keys that are wanted, and forgets those that open nothing any more. Gives the number up to which they
     /// are here, on disk.
     pub(super) async fn follow(&mut self, trust: &Trust, tls: &CurrentTls, handle: &ReplicaHandle) -> io::Result<u32> {
-        let mut keys = data_key::load(&self.file)?;
+        let mut keys = self.file.load()?;
         let before = keys.clone();
         if let Some((number, digest)) = trust.next_data_key
             && keys.keys.get(&number).is_none_or(|key| data_key::digest(key) != digest)
@@ -55,7 +54,7 @@ impl DataKeyKeeper {
             keys.keys.retain(|number, _| *number <= trust.data_key || *number >= next);
         }
         if keys != before {
-            data_key::save(&self.file, &keys)?;
+            self.file.save(&keys)?;
         }
         if keys.keys != self.given
             && let Some(ring) = keys.to_replica()
@@ -123,15 +122,15 @@ fn held(trust: &Trust, keys: &DataKeys) -> u32 {
 
 /// Makes another key, and keeps it: it is on this disk before anybody hears of it. One that was made and is not known
 /// to the cluster yet is brought again: what was said of it may still arrive.
-pub(crate) fn begin(trust: &Trust, file: &Path) -> io::Result<TrustCommand> {
+pub(crate) fn begin(trust: &Trust, file: &DataKeyFile) -> io::Result<TrustCommand> {
     let number = trust.next_data_key.map_or(trust.data_key, |(next, _)| next) + 1;
-    let mut keys = data_key::load(file)?;
+    let mut keys = file.load()?;
     let key = match keys.keys.get(&number) {
         Some(key) => *key,
         None => {
             let key = data_key::make()?;
             keys.keys.insert(number, key);
-            data_key::save(file, &keys)?;
+            file.save(&keys)?;
             key
         }
     };

@@ -1,8 +1,9 @@
 //! Who this node is: its files of secrets and certificates, and its hold on its directory.
 
 use crate::config::Config;
+use crate::files::data_key::DataKeys;
 use crate::files::token::{Token, fill_random};
-use crate::files::{cluster_id, data_key, layout};
+use crate::files::{cluster_id, layout};
 use crate::problem::{Exit, Problem};
 use crate::tls::session::{CurrentTls, PeerFiles};
 use std::fs::File;
@@ -20,7 +21,7 @@ pub(crate) struct Identity {
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) peer_files: PeerFiles,
     pub(crate) token: Token,
-    pub(crate) data_keys: data_key::DataKeys,
+    pub(crate) data_keys: DataKeys,
     /// The cluster, told by its first authority: nodes of two clusters never take each other for their own.
     pub(crate) cluster_id: [u8; 16],
     /// Drawn anew at each start: another one means another process.
@@ -47,8 +48,7 @@ impl Identity {
         let id_file = layout::cluster_id_of(&peer.ca_file);
         let cluster_id =
             cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
-        let data_keys =
-            data_key::load(&config.data_key_file).map_err(unreadable("the data key", &config.data_key_file))?;
+        let data_keys = config.data_key().load().map_err(unreadable("the data key", &config.data_key_file))?;
         let random = || {
             let mut octets = [0; 8];
             let failed = |error| Problem::new(Exit::Failed, "no random number", error);

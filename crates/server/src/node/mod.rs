@@ -27,6 +27,7 @@ mod streams;
 mod threads;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
+pub(crate) mod first_state;
 pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod readers;
@@ -361,7 +362,7 @@ fn api_of(
         backups: Backups::new(&config.dir),
         join: threads::join_offer(config, identity),
         audit: audit_of(&config.dir),
-        data_key_file: config.data_key_file.clone(),
+        data_key_file: config.data_key(),
     }
 }
 

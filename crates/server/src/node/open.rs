@@ -1,47 +1,30 @@
-//! How the replica is opened: from its disk, or as the member of a new cluster, or as one that joins.
+//! How the replica is opened: from its disk, where [`super::first_state`] or an earlier run left it.
 
 use super::audit_log::last_index;
-use super::disk::{StartReads, Writer};
+use super::disk::StartReads;
 use super::ending::{NEWER, REPLACE, quarantined};
 use super::identity::Identity;
 use super::system;
 use crate::config::Config;
-use crate::files::layout::{audit_of, booted_of};
-use crate::files::{Readers, write_atomic};
-use crate::metrics::DurationHistogram;
+use crate::files::layout::audit_of;
 use crate::problem::{Exit, Problem};
 use replica::checkpoint::CheckpointError;
-use replica::disk::{DiskError, DiskOp, DiskRead};
-use replica::io::Member;
+use replica::disk::{DiskError, DiskRead};
 use replica::{OpenError, Replica, ReplicaConfig, log};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
 
 /// Opens the replica in the node's data directory.
 pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Problem> {
     let disk = StartReads::new(&config.dir);
-    let booted = booted_of(&config.dir);
     let failed =
         |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
     if let Some(why) = quarantined(&config.dir).map_err(|error| failed(error.to_string()))? {
         return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE));
     }
-    let files = disk.list().map_err(|error| failed(error.to_string()))?;
-    match (booted.exists(), files.is_empty()) {
-        (true, true) => {
-            return Err(failed("it is gone: the node has had data before, and voted on it".into()).hint(
-                "restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join",
-            ));
-        }
-        (true, false) => {}
-        // What a crash left of a first start is written again; nobody has seen it.
-        (false, _) => {
-            let ops = first_boot(config, identity).map_err(|error| failed(error.to_string()))?;
-            let mut writer = Writer::new(&config.dir, Arc::<DurationHistogram>::default());
-            writer.execute_all(&ops).map_err(|error| failed(error.to_string()))?;
-            write_atomic(&booted, b"", Readers::All).map_err(|error| failed(error.to_string()))?;
-        }
+    if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
+        return Err(failed("it is gone: the node has had data before, and voted on it".into())
+            .hint("restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join"));
     }
     let opened = Replica::open(&disk, replica_config(config, identity), system::now());
     for repair in opened.iter().flat_map(Replica::repairs) {
@@ -101,20 +84,6 @@ fn panics_at() -> Option<Vec<u8>> {
         return None;
     }
     std::env::var_os("CATAMARAN_TEST_PANIC_AT").map(OsString::into_vec).filter(|label| !label.is_empty())
-}
-
-fn first_boot(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {
-    let replica = replica_config(config, identity);
-    if config.joined {
-        return Ok(Replica::init_joining(&replica));
-    }
-    let members: Vec<Member> = config
-        .peer
-        .members
-        .iter()
-        .map(|member| Member { id: member.id, address: member.address.to_string() })
-        .collect();
-    Replica::init(&replica, &members)
 }
 
 #[cfg(test)]

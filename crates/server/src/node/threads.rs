@@ -186,10 +186,10 @@ pub(super) fn peers(
         handle: handle.clone(),
         ca_cert: config.peer.ca_file.clone(),
         cluster_id: identity.cluster_id,
-        data_key_file: config.data_key_file.clone(),
+        data_key_file: config.data_key(),
         api_token: identity.token.clone(),
     };
-    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key_file.clone() };
+    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key() };
     let (tls, counters) = (&identity.tls, &counters.peer);
     let desks = Some((join, keys));
     let acceptor = Acceptor::new(tls.clone(), welcome, events.clone(), counters.clone(), desks, runtimes.clone());
@@ -236,7 +236,7 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
 pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> TrustKeeper {
     let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
     let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
-    let keys = DataKeyKeeper::new(config.raft_id(), config.data_key_file.clone(), identity.data_keys.keys.clone());
+    let keys = DataKeyKeeper::new(config.raft_id(), config.data_key(), identity.data_keys.keys.clone());
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 

@@ -7,7 +7,7 @@
 
 use super::join::{read, write};
 use super::node_number;
-use crate::files::data_key::{self, Key};
+use crate::files::data_key::{self, DataKeyFile, Key};
 use crate::limits::PEER_HANDSHAKE_MS;
 use crate::node::handle::ReplicaHandle;
 use crate::tls::session::{CurrentTls, is_node, server_name};
@@ -15,7 +15,6 @@ use replica::io::{Member, NodeId};
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -35,7 +34,7 @@ struct KeyRequest {
 /// The side of who is asked.
 pub(crate) struct KeyDesk {
     pub(crate) handle: ReplicaHandle,
-    pub(crate) data_key_file: PathBuf,
+    pub(crate) data_key_file: DataKeyFile,
 }
 
 impl KeyDesk {
@@ -56,7 +55,7 @@ impl KeyDesk {
         if !is_member || !is_node(certs, node_number(request.from)) {
             return Err(format!("{} is no member, or not who it says", request.from));
         }
-        let keys = data_key::load(&self.data_key_file).map_err(|error| error.to_string())?.keys;
+        let keys = self.data_key_file.load().map_err(|error| error.to_string())?.keys;
         keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
     }
 }

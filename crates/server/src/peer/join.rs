@@ -9,7 +9,7 @@
 use super::frame::{append, read_len};
 use crate::api::error::ApiError;
 use crate::files::cluster_id;
-use crate::files::data_key;
+use crate::files::data_key::{DataKeyFile, Key};
 use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::node::handle::{ReplicaHandle, WithZones};
@@ -119,7 +119,7 @@ pub(crate) struct JoinDesk {
     pub(crate) handle: ReplicaHandle,
     pub(crate) ca_cert: PathBuf,
     pub(crate) cluster_id: [u8; 16],
-    pub(crate) data_key_file: PathBuf,
+    pub(crate) data_key_file: DataKeyFile,
     pub(crate) api_token: Token,
 }
 
@@ -167,9 +167,9 @@ impl JoinDesk {
         let node = super::node_number(id);
         let issued = if is_renewed { authority.issue(node) } else { authority.issue_without_end(node) };
         let issued = issued.map_err(failed)?;
-        let keys = data_key::load(&self.data_key_file).map_err(failed)?;
+        let keys = self.data_key_file.load().map_err(failed)?;
         let current = self.handle.shared().trust.borrow().data_key;
-        let base64 = |key: &data_key::Key| data_encoding::BASE64.encode(key);
+        let base64 = |key: &Key| data_encoding::BASE64.encode(key);
         let members = self.handle.status(WithZones::No).await.ok_or(stopping)?.members;
         Ok(JoinGrant {
             id,
@@ -203,7 +203,17 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
         tokio_rustls::TlsConnector::from(client).connect(name, stream).await
     };
     let late = |_| format!("{}: no answer in time", token.address);
-    let mut stream = tokio::time::timeout(limit, connect).await.map_err(late)?.map_err(failed)?;
+    let mut stream = tokio::time::timeout(limit, connect).await.map_err(late)?.map_err(|error| {
+        let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if !matches!(of_tls, Some(rustls::Error::InvalidCertificate(_))) {
+            return failed(error);
+        }
+        format!(
+            "{}: who answers there is not of the cluster that made the token, or that has replaced its authority since \
+             ({error})",
+            token.address,
+        )
+    })?;
     let exchange = async {
         super::frame::write_magic(&mut stream).await?;
         stream.write_u8(JOIN_LANE).await?;

@@ -3,12 +3,16 @@
 use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, wait_for};
 use crate::support::dns::{Transport, exchange};
+use crate::support::message::name;
 use crate::updates::{Stream, add, rcode};
 use serde_json::Value;
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use wire::Rtype;
+use wire::builder::MessageBuilder;
 
 fn run(dir: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(CATAMARAN);
@@ -46,12 +50,25 @@ fn a_node_that_was_removed_can_open_nothing_new() {
     wait_for("node 2 to vote", || votes(&two, &[1, 2]));
     let three = Joined::start(&cluster, 3, &token());
     wait_for("node 3 to vote", || votes(&three, &[1, 2, 3]));
-    let key_of = |dir: &Path| std::fs::read_to_string(dir.join("data.key")).unwrap();
+    let scratch = Scratch::new("data-key");
     let [second, third] = ["joined-2", "joined-3"].map(|name| cluster.dir.join(name));
+    let file_of = |dir: &Path| std::fs::read_to_string(dir.join("data.key")).unwrap();
+    let backups = Cell::new(0);
+    // What a node holds, in clear.
+    let key_of = |dir: &Path| {
+        backups.set(backups.get() + 1);
+        let file = scratch.path().join(format!("backup-{}", backups.get())).to_str().unwrap().to_owned();
+        done(dir, &["cluster", "backup", &file, "--with-data-key"]);
+        std::fs::read_to_string(format!("{file}.key")).unwrap()
+    };
     let old = key_of(&third);
     assert_eq!([key_of(&cluster.dir), key_of(&second)], [old.clone(), old.clone()]);
     let old_key = old.split_whitespace().last().unwrap();
-    let scratch = Scratch::new("data-key");
+    let wrapped = [&*cluster.dir, &second, &third].map(file_of);
+    assert!(wrapped[0] != wrapped[1] && wrapped[1] != wrapped[2], "each wraps it by a key of its own");
+    for text in &wrapped {
+        assert!(text.starts_with("catamaran-data-key 3 wrapped ") && !text.contains(old_key), "{text}");
+    }
     let old_file = scratch.file("old.key", &old);
 
     let stream = Stream::start(&cluster, 1, "d");
@@ -65,7 +82,7 @@ fn a_node_that_was_removed_can_open_nothing_new() {
         let files = [key_of(&cluster.dir), key_of(&second)];
         (files[0] == files[1] && !files[0].contains(old_key) && files[0].contains("\n2 ")).then_some(())
     });
-    assert_eq!(key_of(&third), old, "who went got nothing");
+    assert_eq!(file_of(&third), wrapped[2], "who went got nothing");
     // What the old key sealed is open to all that stay, and to whoever starts again.
     let before = stream.acknowledged();
     wait_for("updates signed by it", || (stream.acknowledged() >= before + 20).then_some(()));
@@ -95,4 +112,46 @@ fn a_node_that_was_removed_can_open_nothing_new() {
     wait_for("node 4 to vote", || votes(&four, &[1, 2, 4]));
     wait_for("an update through node 4", || (update(&cluster, four.dns, "four") == Some(0)).then_some(()));
     stream.finish();
+}
+
+#[test]
+fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
+    let scratch = Scratch::new("wrapping-key");
+    let (dir, away) = (scratch.path().join("node"), scratch.path().join("run"));
+    std::fs::create_dir(&away).unwrap();
+    let wrapping = away.join("wrapping").to_str().unwrap().to_owned();
+    let port = free_ports(3);
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    done(&dir, &["init", "--dns", &dns, "--peer", &peer, "--api", &api, "--wrapping-key", &wrapping]);
+    let config = dir.join("node-1/catamaran.toml").to_str().unwrap().to_owned();
+    let serve = || Command::new(CATAMARAN).args(["serve", "--config", &config]).stderr(Stdio::piped()).spawn().unwrap();
+    let answers = || {
+        let message = MessageBuilder::query(1, name("example.test.").as_ref(), Rtype::SOA).build();
+        exchange(Transport::Udp, dns.parse().unwrap(), &message, Duration::from_millis(200)).map(drop)
+    };
+    let mut node = serve();
+    wait_for("the node to answer", answers);
+    node.kill().unwrap();
+    node.wait().unwrap();
+
+    let text_of_config = std::fs::read(&config).unwrap();
+    std::fs::remove_file(&config).unwrap();
+    let again = run(&dir, &["init", "--dns", &dns, "--peer", &peer, "--api", &api, "--wrapping-key", &wrapping]);
+    assert!(again.status.code() == Some(5) && text(&again).contains("never overwritten"), "{}", text(&again));
+    std::fs::write(&config, text_of_config).unwrap();
+    let kept = std::fs::read(&wrapping).unwrap();
+    let said = |why: &str| {
+        let output = serve().wait_with_output().unwrap();
+        let text = text(&output);
+        assert!(output.status.code() == Some(3) && text.contains(why) && text.contains(&wrapping), "{text}");
+    };
+    std::fs::remove_file(&wrapping).unwrap();
+    said("the key that wraps it cannot be read");
+    std::fs::write(&wrapping, format!("catamaran-wrapping-key 1 {}=\n", "A".repeat(43))).unwrap();
+    said("does not open it");
+    std::fs::write(&wrapping, kept).unwrap();
+    let mut node = serve();
+    wait_for("the node to answer again", answers);
+    node.kill().unwrap();
+    node.wait().unwrap();
 }

@@ -4,6 +4,7 @@ use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
+use crate::updates::Stream;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,6 +99,41 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
     cluster.wait_for_line("ready: 2 nodes");
     assert_eq!((0..50).filter(|_| is_answered(shared(&cluster), Transport::Udp, ANSWER_WITHIN)).count(), 50);
+}
+
+#[test]
+fn the_leader_itself_is_removed_while_clients_go_on() {
+    let cluster = Cluster::start("removed-leader", 3, &[]);
+    cluster.settle();
+    let gone = cluster.leader();
+    let stay: Vec<u64> = cluster.ids().filter(|id| *id != gone).collect();
+    let streams: Vec<Stream> = stay.iter().map(|id| Stream::start(&cluster, *id, &format!("r{id}"))).collect();
+    let go_on = || {
+        let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
+        wait_for("updates through those that stay", || {
+            streams.iter().zip(&before).all(|(stream, before)| stream.acknowledged() >= before + 50).then_some(())
+        });
+    };
+    go_on();
+    let term = cluster.metric(stay[0], "catamaran_raft_term");
+    // One command: it hands over first, and whoever leads then removes it.
+    remove(&cluster, gone);
+    cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
+    let start = Instant::now();
+    go_on();
+    println!("50 more updates through each of the others {:?} after the leader was gone", start.elapsed());
+    let status = wait_for("a leader of those that stay", || {
+        cluster.status(stay[0]).filter(|status| stay.iter().any(|id| status["leader"] == *id))
+    });
+    assert_eq!(status["members"].as_array().map(Vec::len), Some(2));
+    // The hand-over, and no election besides.
+    assert!(cluster.metric(stay[0], "catamaran_raft_term") <= term + 1);
+    assert!((0..5).all(|_| !is_answered(cluster.dns(gone), Transport::Udp, SILENT_FOR)));
+    let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
+    let socket = crate::updates::socket();
+    for (owner, id) in names.iter().flat_map(|owner| stay.iter().map(move |id| (owner, *id))) {
+        wait_for(owner, || crate::updates::is_there(&socket, cluster.dns(id), owner).then_some(()));
+    }
 }
 
 #[test]

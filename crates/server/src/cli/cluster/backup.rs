@@ -3,7 +3,8 @@
 use super::super::Target;
 use super::super::client::Client;
 use crate::api::backup::INDEX;
-use crate::files::data_key;
+use crate::config::Config;
+use crate::files::data_key::{self, DataKeyFile};
 use crate::files::layout::Layout;
 use crate::node::disk::StartReads;
 use crate::problem::{Exit, Problem};
@@ -75,13 +76,17 @@ pub(super) fn source(file: &Path) -> Result<(StartReads, String), Problem> {
 }
 
 fn copy_key(target: &Target, to: &Path) -> Result<(), Problem> {
-    let from = Layout::new(&target.dir).data_key();
-    let key = data_key::load(&from).map_err(|error| {
+    let layout = Layout::new(&target.dir);
+    let from = match layout.configs().first() {
+        Some(config) => Config::load(config)?.data_key(),
+        None => DataKeyFile::new(&layout.data_key(), None),
+    };
+    let key = from.load().map_err(|error| {
         Problem::new(Exit::Input, "the data key cannot be read", error)
-            .at(from.display())
+            .at(from.path().display())
             .hint("run this on a machine of the cluster, with its directory as --dir")
     })?;
-    data_key::save(to, &key).map_err(|error| unwritten(to, &error))
+    data_key::save_plain(to, &key).map_err(|error| unwritten(to, &error))
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {

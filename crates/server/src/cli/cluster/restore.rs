@@ -4,13 +4,12 @@ use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
 use crate::files::cluster_id;
-use crate::files::data_key::{self, DataKeys};
-use crate::files::layout::{NodeLayout, audit_of, booted_of};
+use crate::files::data_key::{DataKeyFile, DataKeys};
+use crate::files::layout::audit_of;
 use crate::files::token::fill_random;
-use crate::files::{Readers, write_atomic};
-use crate::metrics::DurationHistogram;
 use crate::node::audit_log;
-use crate::node::disk::{StartReads, Writer};
+use crate::node::disk::StartReads;
+use crate::node::first_state;
 use crate::node::identity::Identity;
 use crate::node::open::replica_config;
 use crate::node::system;
@@ -21,7 +20,6 @@ use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Resto
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What the audit log of the new cluster says of how it was made.
 struct Made {
@@ -50,9 +48,10 @@ pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
-    let keys = data_key::load(file).map_err(|error| {
+    let keys = DataKeyFile::new(file, None).load().map_err(|error| {
         Problem::new(Exit::Input, "the data key cannot be read", error).at(file.display()).hint(
-            "it is the data.key of the old cluster, or what `cluster backup --with-data-key` wrote beside the backup",
+            "it is what `cluster backup --with-data-key` wrote beside the backup, or the data.key of a node of the old \
+             cluster with the wrapping.key of that node in the same directory",
         )
     })?;
     ring(&keys, file)
@@ -71,12 +70,16 @@ fn found(
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
     let is_new = !args.dir.exists();
-    let files = init::make_files(args)?;
-    let outcome = fill(&files, args, old_key, made, state);
+    let (files, config) = init::prepare(args)?;
+    first_state::check_absent(&files.data())?;
+    let outcome = fill(&config.clone().based(files.dir()), args, old_key, made, state);
     let restored = outcome.inspect_err(|_| {
-        // Only what was made here a moment ago; with a configuration but no state it would begin empty.
-        let _ = if is_new { std::fs::remove_dir_all(&args.dir) } else { std::fs::remove_file(files.config()) };
+        // Only what was made here a moment ago.
+        if is_new {
+            let _ = std::fs::remove_dir_all(&args.dir);
+        }
     })?;
+    init::finish(&files, &config)?;
     let program = super::super::program();
     let text = format!(
         "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
@@ -94,15 +97,14 @@ fn found(
 }
 
 fn fill(
-    files: &NodeLayout,
+    config: &Config,
     args: &InitArgs,
     old_key: &DataKey,
     made: &Made,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<Restored, Problem> {
-    let config = Config::load(&files.config())?;
-    let identity = Identity::load(&config)?;
-    let new_config = replica_config(&config, &identity);
+    let identity = Identity::load(config)?;
+    let new_config = replica_config(config, &identity);
     let mut random = Ok(());
     let mut nonce = || {
         let mut octets = [0; 12];
@@ -121,14 +123,7 @@ fn fill(
     // Before there is a state that a node could start with: no such cluster is without its record.
     let log = audit_of(&config.dir);
     audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
-    let write = || {
-        let mut writer = Writer::new(&config.dir, Arc::<DurationHistogram>::default());
-        for ops in founding {
-            writer.execute_all(&ops)?;
-        }
-        write_atomic(&booted_of(&config.dir), b"", Readers::All)
-    };
-    write().map_err(|error| {
+    first_state::write(&config.dir, founding).map_err(|error| {
         let _ = std::fs::remove_file(&log);
         failed(error)
     })?;

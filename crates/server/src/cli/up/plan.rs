@@ -5,12 +5,14 @@ use crate::cli::UpArgs;
 use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
 use crate::files::cluster_json::ClusterJson;
+use crate::files::data_key::DataKeyFile;
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::{UP_OCTETS_A_MS, UP_READY_MS};
 use crate::listen::sockets::{self, Protocols};
+use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
 use std::collections::BTreeMap;
@@ -75,7 +77,16 @@ impl Plan {
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
         let kept = plan.kept_settings()?;
-        plan.write(old, &kept, has_ipv6).map_err(failed("the directory cannot be written"))?;
+        let configs = plan.prepare(old, &kept, has_ipv6).map_err(failed("the directory cannot be written"))?;
+        for (node, config) in plan.nodes.iter().zip(configs) {
+            let files = plan.layout.node(node.id);
+            // Data that was there and is gone is not made again.
+            if !kept.contains_key(&node.id) {
+                first_state::make(&config.clone().based(files.dir()))?;
+            }
+            let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All);
+            written.map_err(failed("the directory cannot be written"))?;
+        }
         Ok(plan)
     }
 
@@ -143,16 +154,19 @@ impl Plan {
         files.filter(|(_, file)| file.exists()).map(|(id, file)| Ok((id, Config::load(&file)?))).collect()
     }
 
-    fn write(&self, old: Vec<Member>, kept: &BTreeMap<u64, Config>, has_ipv6: bool) -> io::Result<()> {
+    /// Makes everything but states and configurations; gives these, in the order of the nodes.
+    fn prepare(&self, old: Vec<Member>, kept: &BTreeMap<u64, Config>, has_ipv6: bool) -> io::Result<Vec<Config>> {
         let layout = &self.layout;
         let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
         Token::load_or_make(&layout.api_token())?;
-        crate::files::data_key::load_or_make(&layout.data_key())?;
+        let shared = DataKeyFile::new(&layout.data_key(), None);
+        kept.values().next().map_or(shared, Config::data_key).load_or_make()?;
         if !layout.update_key().exists() {
             let name = "update.catamaran".parse().expect("two labels are a name");
             TsigKey::make(name, Algorithm::HmacSha256)?.save(&layout.update_key())?;
         }
         let members = if old.is_empty() { self.new_members()? } else { old };
+        let mut configs = Vec::new();
         for node in &self.nodes {
             let files = layout.node(node.id);
             std::fs::create_dir_all(files.data())?;
@@ -172,10 +186,11 @@ impl Plan {
                 let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
+                config.wrapping_key_file = kept.wrapping_key_file.clone();
             }
-            write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All)?;
+            configs.push(config);
         }
-        Ok(())
+        Ok(configs)
     }
 
     fn config(&self, node: &PlannedNode, members: &[Member], has_ipv6: bool) -> Config {

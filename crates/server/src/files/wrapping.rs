@@ -1,0 +1,66 @@
+//! The key of this node that wraps the cluster's data keys: `data.key` alone opens nothing.
+//!
+//! ```text
+//!   catamaran-wrapping-key 1 KEY    32 octets in base64
+//! ```
+//!
+//! It lies beside `data.key` unless the configuration names another place, such as a credential of the service manager
+//! or a file system in memory (docs/decisions/0010-data-key.md).
+
+use super::data_key::{Key, from_base64, make};
+use super::token::fill_random;
+use super::{Readers, read_bounded, write_atomic};
+use crate::limits::SMALL_FILE_BYTES_MAX;
+use data_encoding::BASE64;
+use replica::{DataKey, Sealed};
+use std::io;
+use std::path::Path;
+
+/// What the file begins with.
+const FORM: &str = "catamaran-wrapping-key 1 ";
+
+/// What is wrapped, so that nothing else that this key ever sealed is taken for it.
+const CONTEXT: &[u8] = b"catamaran data.key";
+
+/// Octets of the nonce, which come first (RFC 8439 2.8).
+const NONCE_OCTETS: usize = 12;
+
+/// Reads the key.
+pub(super) fn load(path: &Path) -> io::Result<Key> {
+    let text = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
+    let wrong = || io::Error::other(format!("no key in {}: want `{FORM}` and 32 octets in base64", path.display()));
+    text.strip_prefix(FORM.as_bytes()).and_then(from_base64).ok_or_else(wrong)
+}
+
+/// Reads the key, or makes it (mode 0600). Of several nodes that share a directory one makes it.
+pub(super) fn load_or_make(path: &Path) -> io::Result<Key> {
+    match load(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        done => return done,
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".made-{}", std::process::id()));
+    let made = path.with_file_name(name);
+    write_atomic(&made, format!("{FORM}{}\n", BASE64.encode(&make()?)).as_bytes(), Readers::Owner)?;
+    let linked = std::fs::hard_link(&made, path);
+    std::fs::remove_file(&made)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => load(path),
+    }
+}
+
+/// `plain` in base64, sealed under the key.
+pub(super) fn wrap(key: &Key, plain: &[u8]) -> io::Result<String> {
+    let mut nonce = [0; NONCE_OCTETS];
+    fill_random(&mut nonce)?;
+    let sealed = DataKey::new(0, key).seal(nonce, CONTEXT, plain);
+    Ok(BASE64.encode(&[&nonce[..], &sealed.octets].concat()))
+}
+
+/// What [`wrap`] wrapped; `None` under another key, or when it was altered.
+pub(super) fn unwrap(key: &Key, wrapped: &[u8]) -> Option<Vec<u8>> {
+    let octets = BASE64.decode(wrapped.trim_ascii()).ok()?;
+    let (nonce, octets) = octets.split_first_chunk::<NONCE_OCTETS>()?;
+    DataKey::new(0, key).open(&Sealed { data_key_number: 0, nonce: *nonce, octets: octets.to_vec() }, CONTEXT)
+}
