@@ -52,7 +52,7 @@ pub(super) fn percentiles(runs: &[Run]) -> Figure {
     ticks.extend((3..=decades).map(|decade| (10f64.powi(decade), format!("99.{} %", "9".repeat(decade as usize - 2)))));
     let (values, texts): (Vec<_>, Vec<_>) = ticks.into_iter().unzip();
     let x = json!({
-        "title": { "text": "share of queries that were as fast or faster" }, "type": "log", "tickvals": values,
+        "title": { "text": "share that was as fast or faster" }, "type": "log", "tickvals": values,
         "ticktext": texts, "range": [0.0, (n_max as f64).log10()], "tickprefix": "1 in ", "hoverformat": ",.4~r",
     });
     let mut figure = figure.axes(x, log_seconds("latency"));

@@ -100,7 +100,7 @@ fn by_percentile(mut chart: Chart, lines: &[(&str, &Distribution)]) -> Option<Ch
     let (low, high, n) = extent(lines.iter().map(|(_, latency)| *latency))?;
     let mut ticks = vec![(1.0, "min".to_owned()), (2.0, "50 %".into()), (10.0, "90 %".into()), (100.0, "99 %".into())];
     ticks.extend((3..12).map(|decade: usize| (10f64.powi(decade as i32), format!("99.{} %", "9".repeat(decade - 2)))));
-    chart.x = Scale::logarithmic(1.0, n.max(10.0), "share of queries that were as fast or faster", ticks);
+    chart.x = Scale::logarithmic(1.0, n.max(10.0), "share that was as fast or faster", ticks);
     chart.y = Scale::times(low, high, "latency");
     for (index, (name, latency)) in lines.iter().enumerate().filter(|(_, (_, latency))| !latency.is_empty()) {
         let n = latency.n() as f64;
