@@ -221,7 +221,7 @@ pub(crate) struct InitArgs {
     /// Address of the API.
     #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
     pub(crate) api: SocketAddr,
-    /// File of this node's own key, which wraps the cluster's data key; made if it is not there. [default:
+    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
     /// DIR/wrapping.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) wrapping_key: Option<PathBuf>,
@@ -261,7 +261,7 @@ pub(crate) struct JoinArgs {
     /// Address of its API.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,
-    /// File of this node's own key, which wraps the cluster's data key; made if it is not there. [default:
+    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
     /// DIR/wrapping.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) wrapping_key: Option<PathBuf>,

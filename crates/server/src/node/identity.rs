@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// How long a node waits for another process to let go of its directory.
 const LET_GO_MS: u64 = 5_000;
 
+/// What to do about a data key that is there and cannot be read.
+const BRING_BACK: &str = "bring both files back as they were; or remove the node (`catamaran cluster remove`), and let a \
+                          new one join: the other members hold the key";
+
 /// What a node needs to be itself.
 pub(crate) struct Identity {
     /// What connections between nodes begin with, and where it is from.
@@ -48,7 +52,11 @@ impl Identity {
         let id_file = layout::cluster_id_of(&peer.ca_file);
         let cluster_id =
             cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
-        let data_keys = config.data_key().load().map_err(unreadable("the data key", &config.data_key_file))?;
+        let data_keys = config.data_key().load().map_err(|error| {
+            let is_there = config.data_key_file.exists();
+            let problem = unreadable("the data key", &config.data_key_file)(error);
+            if is_there { problem.hint(BRING_BACK) } else { problem }
+        })?;
         let random = || {
             let mut octets = [0; 8];
             let failed = |error| Problem::new(Exit::Failed, "no random number", error);

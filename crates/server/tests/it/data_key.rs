@@ -144,6 +144,7 @@ fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
         let output = serve().wait_with_output().unwrap();
         let text = text(&output);
         assert!(output.status.code() == Some(3) && text.contains(why) && text.contains(&wrapping), "{text}");
+        assert!(text.contains("bring both files back"), "{text}");
     };
     std::fs::remove_file(&wrapping).unwrap();
     said("the key that wraps it cannot be read");
