@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const LET_GO_MS: u64 = 5_000;
 
 /// What to do about a data key that is there and cannot be read.
-const BRING_BACK: &str = "bring both files back as they were; or remove the node (`catamaran cluster remove`), and let a \
-                          new one join: the other members hold the key";
+const BRING_BACK: &str = "bring both files back as they were; or remove the node (`catamaran cluster remove`), and let \
+                          a new one join: the other members hold the key";
 
 /// What a node needs to be itself.
 pub(crate) struct Identity {
