@@ -200,6 +200,58 @@ fn large_updates_are_taken_whole_over_both_transports() {
     assert_eq!(rcode(&message, &response), 5);
 }
 
+/// An UPDATE that adds TXT records, which fills a message with its signature to the last octet; how many.
+fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
+    let empty = MessageBuilder::update(1, name("example.test.").as_ref()).build();
+    let signature = sign(key, empty.clone(), 0).len() - empty.len();
+    let room = 65_535 - signature;
+    let add = |builder: MessageBuilder, n: u64, text: usize| {
+        let rdata = [&[text as u8][..], &vec![b'a' + (n % 26) as u8; text]].concat();
+        builder.add(name(&format!("long-{n:03}.example.test.")).as_ref(), Rtype::TXT, 60, &rdata)
+    };
+    let (mut builder, mut count) = (MessageBuilder::update(next_id(), name("example.test.").as_ref()), 0);
+    // Of the last record only its text is as long as there is room.
+    let of_a_record = |text| add(builder.clone(), 0, text).octet_count() - builder.octet_count();
+    let (least, most) = (of_a_record(1), of_a_record(255));
+    while room - builder.octet_count() >= most + least {
+        builder = add(builder, count, 255);
+        count += 1;
+    }
+    while builder.octet_count() < room {
+        let left = room - builder.octet_count();
+        let text = if left > most { 100 } else { 1 + left - least };
+        builder = add(builder, count, text);
+        count += 1;
+    }
+    (sign(key, builder.build(), 0), count)
+}
+
+#[test]
+fn an_update_as_long_as_a_message_can_be_is_taken_whole() {
+    let cluster = Cluster::start("longest-update", 3, &[]);
+    let (message, count) = as_long_as_a_message_may_be(&cluster.client_key());
+    assert_eq!(message.len(), 65_535);
+    for id in cluster.ids() {
+        // To each node: to the leader, and to those that send it on.
+        let response = exchange(Transport::Tcp, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
+        assert_eq!(rcode(&message, &response), 0, "node {id}");
+    }
+    cluster.settle();
+    let socket = socket();
+    for id in cluster.ids() {
+        let status = cluster.status(id).unwrap();
+        assert_eq!((&status["zones"][0]["records"], &status["zones"][0]["serial"]), (&(13 + count).into(), &2.into()));
+        for n in [0, count - 1] {
+            let owner = name(&format!("long-{n:03}.example.test."));
+            let query = MessageBuilder::query(next_id(), owner.as_ref(), Rtype::TXT).build();
+            socket.send_to(&query, cluster.dns(id)).unwrap();
+            let mut response = [0; 512];
+            let (len, _) = socket.recv_from(&mut response).unwrap();
+            assert_eq!((response[3] & 0x0F, response[7]), (0, 1), "{owner:?} of node {id}: {len} octets");
+        }
+    }
+}
+
 #[test]
 fn a_repeat_is_answered_and_changes_nothing() {
     let cluster = Cluster::start("repeat", 3, &[]);

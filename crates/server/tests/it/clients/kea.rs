@@ -95,7 +95,7 @@ fn start(name: &'static str, program: &Path, config: &str, scratch: &Scratch) ->
 #[test]
 fn keas_leases_are_on_every_node_until_they_are_released() {
     let (Some(programs), true) = (programs(), has("dig")) else { return };
-    let Some(namespace) = Namespace::make(10) else { return };
+    let Some(namespace) = Namespace::make() else { return };
     let scratch = Scratch::new("kea");
     let mut cluster = Cluster::start("kea", 3, &[]);
     let reverse = reverse_zone(namespace.there);

@@ -76,11 +76,11 @@ fn has(server: SocketAddr) -> String {
     dig(server, &["+short", NAME, "A"]).trim().to_owned()
 }
 
-fn keeps_a_name_on(program: &str, which: u8) {
+fn keeps_a_name_on(program: &str) {
     if !can_test() {
         return;
     }
-    let Some(namespace) = Namespace::make(which) else { return };
+    let Some(namespace) = Namespace::make() else { return };
     let scratch = Scratch::new(&format!("ddns-{program}"));
     let server = SocketAddr::from((namespace.here, free_ports(1)));
     let Some(_peer) = start(program, &scratch, server) else { return };
@@ -122,10 +122,10 @@ fn keeps_a_name_on(program: &str, which: u8) {
 
 #[test]
 fn a_name_is_kept_on_bind() {
-    keeps_a_name_on("named", 6);
+    keeps_a_name_on("named");
 }
 
 #[test]
 fn a_name_is_kept_on_knot() {
-    keeps_a_name_on("knotd", 7);
+    keeps_a_name_on("knotd");
 }

@@ -1,11 +1,14 @@
 //! The outside address, as probes of each kind say it: servers of the test on our end of the link, which see the
 //! address of the other end.
 
-use super::{addresses, can_test, run, server, start, write_config};
+use super::{AT_ONCE, Running, addresses, can_test, run, server, start, wait_on, write_config};
 use crate::support::cluster::Scratch;
 use crate::support::netns::Namespace;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Header, Section};
@@ -90,7 +93,7 @@ fn the_outside_address_is_what_probes_of_each_kind_say() {
     if !can_test() {
         return;
     }
-    let Some(namespace) = Namespace::make(5) else { return };
+    let Some(namespace) = Namespace::make() else { return };
     let seen = Seen {
         rtype: "A",
         sources: "ipv4 = \"outside\"\nipv6 = \"off\"",
@@ -106,7 +109,7 @@ fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
     if !can_test() {
         return;
     }
-    let Some(namespace) = Namespace::make(6) else { return };
+    let Some(namespace) = Namespace::make() else { return };
     let Some((here, there)) = namespace.add_ipv6() else { return };
     let seen = Seen {
         rtype: "AAAA",
@@ -116,6 +119,43 @@ fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
         stranger: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x66).into(),
     };
     each_kind_of_probe_and_one_that_lies("ddns-outside-6", &namespace, &seen);
+}
+
+#[test]
+fn an_outside_address_that_changes_is_followed_by_one_that_runs() {
+    if !can_test() {
+        return;
+    }
+    let Some(namespace) = Namespace::make() else { return };
+    let scratch = Scratch::new("ddns-outside-runs");
+    let (cluster, _nodes) = start("ddns-outside-runs", 1, &namespace);
+    namespace.add_interface("wan");
+    // As behind a router: nothing changes on the machine when the router gets another address.
+    let seen = Arc::new(Mutex::new(Ipv4Addr::new(198, 51, 100, 1)));
+    let asked = Arc::<AtomicU64>::default();
+    let (says, counts) = (seen.clone(), asked.clone());
+    let probe = udp(namespace.here.into(), move |query, _| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        dns(query, (*says.lock().unwrap()).into())
+    });
+    let more = format!(
+        "ipv4 = \"outside\"\nipv6 = \"off\"\n[outside]\nprivate = true\nperiod_s = 30\n[[outside.probe]]\ndns = \
+         \"{probe}\"\nname = \"whoami.test\"\n"
+    );
+    let file = write_config(&cluster, &scratch, &[server(&cluster, &namespace, 1)], &more);
+    let ddns = Running::start(&namespace, &file);
+    wait_on(&cluster, &[1], "A", &["198.51.100.1"]);
+    ddns.wait_until_settled();
+    let before = asked.load(Ordering::Relaxed);
+    *seen.lock().unwrap() = Ipv4Addr::new(198, 51, 100, 2);
+    let took = wait_on(&cluster, &[1], "A", &["198.51.100.2"]);
+    assert!(took < Duration::from_secs(35), "{took:?}: the probe is asked every 30 s");
+    assert!(asked.load(Ordering::Relaxed) > before);
+    // Where an address of the machine changes it may be another network: the probe is asked at once.
+    *seen.lock().unwrap() = Ipv4Addr::new(198, 51, 100, 3);
+    namespace.ip("addr add 203.0.113.7/24 dev wan");
+    let took = wait_on(&cluster, &[1], "A", &["198.51.100.3"]);
+    assert!(took < AT_ONCE, "{took:?}");
 }
 
 fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen: &Seen) {

@@ -4,6 +4,7 @@ use super::tools::forbidden;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Namespaces of one test process.
 const NAMESPACES_MAX: u8 = 16;
@@ -22,8 +23,11 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// `None`, said plainly, where nobody may make one. `which` tells those of this process apart.
-    pub(crate) fn make(which: u8) -> Option<Self> {
+    /// `None`, said plainly, where nobody may make one.
+    pub(crate) fn make() -> Option<Self> {
+        // Tells those of this process apart.
+        static MADE: AtomicU8 = AtomicU8::new(0);
+        let which = MADE.fetch_add(1, Ordering::Relaxed);
         assert!(which < NAMESPACES_MAX);
         let id = std::process::id();
         let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
