@@ -61,6 +61,13 @@ impl Seen {
         done.map(|(number, _)| format!("{}{number}", self.prefix)).collect()
     }
 
+    /// The first labels of updates that were answered with another RCODE than NOERROR: they are not done (RFC 2136
+    /// 3.4.2), also where it was SERVFAIL.
+    pub(crate) fn refused(&self) -> BTreeSet<String> {
+        let refused = self.messages.iter().enumerate().filter(|(_, sent)| sent.is_refused && sent.done.is_none());
+        refused.map(|(number, _)| format!("{}{number}", self.prefix)).collect()
+    }
+
     /// When answers came, in this order, from one point in time to another, both among them.
     fn answers(&self, from: Instant, to: Instant) -> Vec<Instant> {
         let mut all: Vec<Instant> = self.messages.iter().filter_map(|sent| sent.done).collect();

@@ -98,6 +98,8 @@ pub(crate) struct Outcome {
     pub(crate) terms: u64,
     pub(crate) acknowledged: u64,
     pub(crate) lost: u64,
+    /// Updates that were refused, and are there all the same.
+    pub(crate) refused_and_done: u64,
     /// Updates that a node that stays answered with another RCODE than NOERROR.
     pub(crate) refused: u64,
     /// The same of the other one: without a majority it says so after a while.
@@ -127,7 +129,8 @@ pub(crate) fn of_parts(options: &Options) -> Result<Vec<Row>, String> {
             let outcome = one(options, &mut hosts, &key, (fault, role), number)?;
             eprintln!(
                 "{} {round}: {:.0} ms until the first update; no answer for {:.0} ms; back after {:.0} ms; {} new \
-                 terms; {} acknowledged, {} lost, {} refused and {} by that node",
+                 terms; {} acknowledged, {} lost, {} refused and {} by that node, {} of these \
+                 done",
                 fault.label(role),
                 millis(outcome.resumed),
                 millis(outcome.reads_gap),
@@ -136,7 +139,8 @@ pub(crate) fn of_parts(options: &Options) -> Result<Vec<Row>, String> {
                 outcome.acknowledged,
                 outcome.lost,
                 outcome.refused,
-                outcome.refused_there
+                outcome.refused_there,
+                outcome.refused_and_done
             );
             tallies.add((fault, role), outcome);
         }
@@ -237,10 +241,13 @@ fn judge(options: &Options, hosts: &Hosts, apex: &str, seen: Vec<Seen>, times: T
         let of = seen.iter().filter(|one| one.is_of_updates() && (one.node != target) == is_staying);
         of.flat_map(|one| &one.messages).filter(|sent| sent.is_refused).count() as u64
     };
-    let mut lost: BTreeSet<&String> = BTreeSet::new();
+    let not_done: BTreeSet<String> = seen.iter().filter(is_update).flat_map(Seen::refused).collect();
+    let (mut lost, mut refused_and_done) = (BTreeSet::<&String>::new(), BTreeSet::<&String>::new());
     for id in hosts.ids() {
         let there = names(hosts.dns(id), &hosts.key, apex, "u")?;
-        lost.extend(acknowledged.iter().filter(|label| !there.contains(&format!("{label}.{apex}"))));
+        let is_there = |label: &&String| there.contains(&format!("{label}.{apex}"));
+        lost.extend(acknowledged.iter().filter(|label| !is_there(label)));
+        refused_and_done.extend(not_done.iter().filter(is_there));
     }
     Ok(Outcome {
         // No update was acknowledged at all: the fault lasted for so long, at the least.
@@ -251,6 +258,7 @@ fn judge(options: &Options, hosts: &Hosts, apex: &str, seen: Vec<Seen>, times: T
         terms: after.term - before.term,
         acknowledged: acknowledged.len() as u64,
         lost: lost.len() as u64,
+        refused_and_done: refused_and_done.len() as u64,
         refused: refused(true),
         refused_there: refused(false),
         shares,

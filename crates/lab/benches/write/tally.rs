@@ -90,6 +90,7 @@ fn rows(fault: Fault, role: Role, outcomes: &[Outcome]) -> Vec<Row> {
         (sorted(|one| one.resumed), sorted(|one| one.writes_gap), sorted(|one| one.reads_gap), sorted(|one| one.back));
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     let (lost, terms, refused) = (sum(|one| one.lost), sum(|one| one.terms), sum(|one| one.refused));
+    let refused_and_done = sum(|one| one.refused_and_done);
     let budget = match (fault, role) {
         (Fault::Kill, Role::Leader) => Some(KILLED_MS),
         (Fault::Cut(Cut::Both), Role::Leader) => Some(CUT_MS),
@@ -97,7 +98,8 @@ fn rows(fault: Fault, role: Role, outcomes: &[Outcome]) -> Vec<Row> {
     };
     let verdict = match budget {
         // Updates wait through an election: none is refused.
-        _ if lost + refused > 0 => Verdict::Missed,
+        // What was refused is not there.
+        _ if lost + refused + refused_and_done > 0 => Verdict::Missed,
         Some([median, slow]) => Verdict::of(at(&resumed, 0.5) <= median && at(&resumed, 0.99) <= slow),
         None => Verdict::Informs,
     };
@@ -128,7 +130,8 @@ fn rows(fault: Fault, role: Role, outcomes: &[Outcome]) -> Vec<Row> {
                 .map_or_else(String::new, |[median, slow]| format!("p50 <= {median:.0}, p99 <= {slow:.0} ms")),
             verdict,
             note: format!(
-                "{} faults; {} acknowledged, {lost} lost; refused: {refused} by nodes that stay, {} by that node",
+                "{} faults; {} acknowledged, {lost} lost; refused: {refused} by nodes that stay, {} by that \
+                 node, {refused_and_done} of them done",
                 outcomes.len(),
                 thousands(sum(|one| one.acknowledged) as f64),
                 sum(|one| one.refused_there)

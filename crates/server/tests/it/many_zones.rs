@@ -57,7 +57,7 @@ fn check(cluster: &Cluster, count: usize, resident_before: u64) {
 
 #[test]
 fn a_zone_among_very_many_comes_and_goes_by_itself() {
-    let is_full = std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1");
+    let is_full = crate::support::tools::is_full_run();
     let count = if is_full { 100_000 } else { 2_000 };
     let mut cluster = Cluster::start("many-zones", 1, &[]);
     let (token, resident_before) = (cluster.token(), resident_bytes(&cluster));

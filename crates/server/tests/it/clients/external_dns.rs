@@ -68,6 +68,15 @@ fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leade
         wait_for_addresses(&cluster, &all, 0);
         wait_until_gone(&cluster, "service-0.example.test.", "A");
     }
+    // The leader is gone before names are put in, and the client asks one that may not know of another yet.
+    let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
+    run(&client, &cluster, survivors[1], NAMES);
+    wait_for_addresses(&cluster, &survivors, 2 * NAMES);
+    nodes.start(&cluster, leader);
+    cluster.settle();
+    wait_for_addresses(&cluster, &[leader], 2 * NAMES);
+    run(&client, &cluster, leader, 0);
+    wait_for_addresses(&cluster, &all, 0);
     // With what it marked them with.
     let after = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test");
     assert_eq!(after.len(), before, "{after:?}");

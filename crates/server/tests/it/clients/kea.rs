@@ -11,6 +11,8 @@ use std::process::Command;
 
 const SERVER: &str = "kea-dhcp4";
 const UPDATER: &str = "kea-dhcp-ddns";
+/// One for each node, and one in which the leader dies.
+const ROUNDS: u64 = 4;
 const REVERSE_ZONE: &str = "$TTL 60\n@ SOA ns.example.test. root.example.test. 1 3600 900 604800 60\n\
                             @ NS ns.example.test.\n";
 
@@ -108,18 +110,18 @@ fn keas_leases_are_on_every_node_until_they_are_released() {
     let port = free_ports(1);
     let server = start(SERVER, &programs.server, &server_config(&namespace, port), &scratch);
     server.wait_for_word("DHCP4_STARTED");
-    for first in cluster.ids() {
+    for first in 1..=ROUNDS {
         // One after the other is asked first; the last time it is a leader that has just died.
         let mut dead = None;
-        let mut order: Vec<u64> = (first..=3).chain(1..first).collect();
-        if first == 3 {
+        let mut order: Vec<u64> = (first..=3).chain(1..first.min(4)).collect();
+        if first == ROUNDS {
             let leader = nodes.leader(&cluster);
             order.sort_by_key(|&id| id != leader);
         }
         let config = updater_config(&cluster, &order, port, &reverse);
         let updater = start(UPDATER, &programs.updater, &config, &scratch);
         updater.wait_for_word("DHCP_DDNS_STARTED");
-        if first == 3 {
+        if first == ROUNDS {
             dead = Some(kill_the_leader(&cluster, &mut nodes));
         }
         let host = format!("host-{first}");

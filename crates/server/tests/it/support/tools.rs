@@ -26,7 +26,7 @@ fn is_all_demanded() -> bool {
     std::env::var("CI").as_deref() == Ok("true") || is_full_run()
 }
 
-fn is_full_run() -> bool {
+pub(crate) fn is_full_run() -> bool {
     std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1")
 }
 
