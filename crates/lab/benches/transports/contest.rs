@@ -231,6 +231,10 @@ fn ratio(
         figure: format!("{ratio:.2} ({least:.2} to {most:.2})"),
         budget: wanted.map_or_else(String::new, |wanted| format!(">= {wanted:.2}")),
         verdict: wanted.map_or(Verdict::Informs, |wanted| Verdict::of(ratio >= wanted)),
-        note: format!("median of {} rounds; by processor time of the server {:.2}", rates.len(), seen_spread(costs.into_iter()).0),
+        note: format!(
+            "median of {} rounds; by processor time of the server {:.2}",
+            rates.len(),
+            seen_spread(costs.into_iter()).0
+        ),
     })
 }

@@ -42,7 +42,9 @@ impl Nodes {
     /// With these edits of each configuration.
     fn start(test: &str, edits: &[(&str, &str)], prepare: impl Fn(&Cluster, u64)) -> Self {
         let scratch = Scratch::new(test);
-        let mut zone = "$ORIGIN many.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\nns A 192.0.2.2\n".to_owned();
+        let mut zone =
+            "$ORIGIN many.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\nns A 192.0.2.2\n"
+                .to_owned();
         (0..NAMES).for_each(|number| writeln!(zone, "n{number} A 192.0.2.1").unwrap());
         let zone = format!("many.test={}", scratch.file("many", &zone));
         let mut cluster = Cluster::start(test, 3, &["--zone", &zone]);
