@@ -71,14 +71,15 @@ impl Server {
         let all = AllConnections::default();
         let connections = all.of(Transport::Tcp).clone();
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let builder = &mut tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build_local(Default::default()).unwrap();
             let limits = ConnectionLimits::new(
                 &Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() },
                 &[],
             );
             let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
             let service = TcpService::new(desk, Spoken::Plain);
-            tokio::task::LocalSet::new().block_on(&runtime, async move {
+            runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::task::spawn_local(service.accept(listener));
                 while !their_stop.is_ordered() {
