@@ -1,5 +1,5 @@
-//! Clients that want to do harm by what they send, each kind on its own, and some that just ask as much as they can over
-//! connections: whoever asks over UDP meanwhile keeps the rate that it had, and memory stays bounded.
+//! Clients that want to do harm by what they send, each kind on its own, and some that just ask as much as they can
+//! over connections: whoever asks over UDP meanwhile keeps the rate that it had, and memory stays bounded.
 
 use super::floods::frame;
 use super::query;
