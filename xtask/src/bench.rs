@@ -1,6 +1,7 @@
 //! Figures: programs that measure, each with its budgets.
 
-use crate::command::{cargo, has, root, run as run_command};
+use crate::command::{cargo, command, has, root, run as run_command};
+use crate::peers;
 use crate::verify::with_tools;
 
 /// Runs what `cargo xtask bench WHAT` names.
@@ -33,7 +34,17 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
     }
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
     arguments.extend(options);
-    cargo(&arguments)
+    let mut bench = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), &arguments);
+    if what == "read" && wants_coredns(options) {
+        peers::supply_coredns(&mut bench);
+    }
+    run_command(bench)
+}
+
+/// Whether `bench read` with these options measures CoreDNS.
+fn wants_coredns(options: &[&str]) -> bool {
+    let servers = options.iter().position(|word| *word == "--servers").and_then(|at| options.get(at + 1));
+    !options.contains(&"--help") && servers.is_none_or(|names| names.split(',').any(|name| name == "coredns"))
 }
 
 /// What the store and a replica need for one change in a zone of a million names.
@@ -60,4 +71,17 @@ pub(crate) fn instructions() -> Result<(), String> {
     let mut bench = with_tools(&["bench", "--quiet", "--locked"]);
     bench.current_dir(root().join("instructions"));
     run_command(bench)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coredns_is_fetched_when_it_is_measured() {
+        assert!(wants_coredns(&[]));
+        assert!(wants_coredns(&["--rounds", "1", "--servers", "echo,coredns"]));
+        assert!(!wants_coredns(&["--servers", "echo,catamaran"]));
+        assert!(!wants_coredns(&["--help"]));
+    }
 }

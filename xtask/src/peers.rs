@@ -53,6 +53,9 @@ const LEGO_PROVIDERS: &str = "providers/dns/zz_gen_dns_providers.go";
 /// not hand out.
 const EXTERNAL_DNS: &str = "crates/server/tests/it/clients/external_dns";
 
+/// A server beside which ours is measured, from the Go module proxy: Debian has none. Tests do without it.
+const COREDNS: &str = "github.com/coredns/coredns@v1.11.3";
+
 /// Where what is not Debian's is installed, without root.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("peers")
@@ -140,6 +143,56 @@ fn go_install(module: &str) -> Result<(), String> {
     let mut go = command("go", &["install", module]);
     go.env("GOBIN", folder()).env("GOTOOLCHAIN", "local");
     run(go)
+}
+
+/// What is done about CoreDNS before a bench that measures it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Supply {
+    /// The bench finds it where programs are.
+    Installed,
+    /// It was built here before.
+    Built,
+    Build,
+    /// There is no Go to build it with.
+    NoGo,
+}
+
+impl Supply {
+    const fn of(is_installed: bool, is_built: bool, has_go: bool) -> Self {
+        match (is_installed, is_built, has_go) {
+            (true, ..) => Self::Installed,
+            (_, true, _) => Self::Built,
+            (_, _, true) => Self::Build,
+            _ => Self::NoGo,
+        }
+    }
+}
+
+/// Builds CoreDNS where it is missing and Go is there, and tells the bench where it lies. Whatever comes of it, the
+/// bench goes on.
+pub(crate) fn supply_coredns(bench: &mut Command) {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let (program, variable) = (folder().join("coredns"), "CATAMARAN_COREDNS");
+    let is_installed = std::env::var_os(variable).is_some() || has("coredns") || home.join("go/bin/coredns").is_file();
+    match Supply::of(is_installed, program.is_file(), has("go")) {
+        Supply::Installed => return,
+        Supply::Built => {}
+        Supply::Build => {
+            println!("xtask: CoreDNS is not installed: Go builds it, which takes minutes");
+            if let Err(reason) = go_install(COREDNS) {
+                println!("xtask: {reason}; its rows will say \"not measured\"");
+                return;
+            }
+        }
+        Supply::NoGo => {
+            println!(
+                "xtask: neither CoreDNS nor Go, which would build it, is installed; its rows will say \"not \
+                 measured\"; put Go on PATH, or run: go install {COREDNS}"
+            );
+            return;
+        }
+    }
+    bench.env(variable, program);
 }
 
 /// Builds lego with one provider: a copy of its module, in which the list of all of them is another.
@@ -283,6 +336,15 @@ fn install(packages: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coredns_is_built_only_where_there_is_none_and_go_is_there() {
+        assert_eq!(Supply::of(true, true, true), Supply::Installed);
+        assert_eq!(Supply::of(true, false, false), Supply::Installed);
+        assert_eq!(Supply::of(false, true, false), Supply::Built);
+        assert_eq!(Supply::of(false, false, true), Supply::Build);
+        assert_eq!(Supply::of(false, false, false), Supply::NoGo);
+    }
 
     #[test]
     fn what_is_missing_fails_only_where_it_is_demanded_and_is_named_there() {

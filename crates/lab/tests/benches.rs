@@ -14,9 +14,11 @@ mod load_time;
 mod table;
 #[path = "../benches/write/unanswered.rs"]
 mod unanswered;
+#[path = "../benches/transports/window.rs"]
+mod window;
 
 use judged::Judged;
-use lab::report::{Distribution, Recording, Run};
+use lab::report::{Distribution, Recording, Run, Sample};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use table::{Budgets, Row, Verdict};
@@ -49,6 +51,21 @@ fn one_query_without_an_answer_misses_the_budget_of_full_updates() {
     assert!(!are_met(0, 1, 0));
     assert!(!are_met(1, 0, 0));
     assert!(!are_met(0, 0, 1));
+}
+
+#[test]
+fn the_opening_of_connections_is_no_part_of_what_an_answer_costs() {
+    let sample = |(at, cores): (f64, f64)| Sample { at, cpu_cores: Some(cores), ..Sample::default() };
+    let cores = |samples: &[(f64, f64)]| {
+        let samples: Vec<_> = samples.iter().copied().map(sample).collect();
+        window::cores(&samples, 4.0)
+    };
+    // Looks were missed while handshakes were made: the second stretch began before the run.
+    assert_eq!(cores(&[(-3.0, 1.0), (0.7, 1.0), (1.2, 0.5), (1.7, 0.5), (4.2, 0.1)]), Some(0.5));
+    // Long and short stretches count by their lengths.
+    assert_eq!(cores(&[(0.5, 1.0), (1.0, 1.0), (2.5, 0.5)]), Some(0.625));
+    assert_eq!(cores(&[(-0.5, 1.0), (0.5, 1.0)]), None);
+    assert_eq!([window::rounds(4, 5), window::rounds(5, 5)], ["; 4 of 5 rounds", ""]);
 }
 
 #[test]

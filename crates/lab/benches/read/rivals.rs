@@ -176,9 +176,10 @@ fn powerdns(folder: &Path, zone: &Zone, address: SocketAddr) -> Result<Option<Co
     Ok(Some(command))
 }
 
-/// CoreDNS with its file plugin, one processor.
+/// CoreDNS with its file plugin, one processor; `cargo xtask bench read` builds it where it is missing and Go is there.
 fn coredns(folder: &Path, zone: &Zone, address: SocketAddr) -> Result<Option<Command>, String> {
-    let Some(program) = installed("coredns") else { return Ok(None) };
+    let told = std::env::var_os("CATAMARAN_COREDNS").map(PathBuf::from);
+    let Some(program) = told.or_else(|| installed("coredns")) else { return Ok(None) };
     let config = folder.join("Corefile");
     let text = format!(
         "{APEX}:{} {{\n bind {}\n file {} {{\n reload 0\n }}\n}}\n",

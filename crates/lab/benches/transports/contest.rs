@@ -5,6 +5,7 @@ use super::load;
 use super::machine::{TOOL_CORE, Used, pinned};
 use super::servers::{ECHO, NAMES, OURS, Server};
 use super::table::{Row, Verdict, spread, thousands};
+use super::window;
 use super::zones::{Lengths, Zone};
 use super::{Cell, Options};
 use lab::engine::Transport;
@@ -26,7 +27,7 @@ struct Turn {
     cell: Cell,
     round: usize,
     rate: f64,
-    /// Microseconds of the server's processor for each answer.
+    /// Microseconds of the server's processor for each answer; not a number when nobody saw it.
     cost_us: f64,
     used: Used,
 }
@@ -74,9 +75,9 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         }
     }
     for &cell in &options.cells {
-        rows.extend(figures(&turns, Transport::Udp, cell));
+        rows.extend(figures(&turns, Transport::Udp, cell, options.rounds));
         for &transport in &options.transports {
-            rows.extend(figures(&turns, transport, cell));
+            rows.extend(figures(&turns, transport, cell, options.rounds));
             rows.extend(ratios(&turns, transport, cell));
         }
     }
@@ -126,10 +127,7 @@ fn run(
     let wrong = format!("{} over {transport}, {} x {}", server.name, cell.connections, cell.depth);
     check(&wrong, &run, cell, transport)?;
     let rate = load::answers_a_second(&run);
-    // While the connections were being opened time went by, too: the samples are on the clock of the run.
-    let of_run = run.recording.samples.iter().filter(|sample| sample.at > 0.6 && sample.at <= options.seconds as f64);
-    let of_run: Vec<_> = of_run.filter_map(|sample| sample.cpu_cores).collect();
-    let cores = of_run.iter().sum::<f64>() / (of_run.len() as f64).max(1.0);
+    let cores = window::cores(&run.recording.samples, options.seconds as f64).unwrap_or(f64::NAN);
     let turn = Turn { name: server.name, transport, cell, round, rate, cost_us: 1e6 * cores / rate, used };
     eprintln!(
         "round {} {transport} {} x {}: {} {rate:.0} answers/s, {:.2} us of its processor each",
@@ -168,13 +166,13 @@ fn label(transport: Transport, cell: Cell) -> String {
 }
 
 /// How fast each server was.
-fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
+fn figures(turns: &[Turn], transport: Transport, cell: Cell, asked: usize) -> Vec<Row> {
     let of = |name: &'static str| {
         turns.iter().filter(move |turn| (turn.name, turn.transport, turn.cell) == (name, transport, cell))
     };
     let mut rows = Vec::new();
     for name in NAMES.into_iter().filter(|name| of(name).next().is_some()) {
-        let median = |value: fn(&Turn) -> f64| spread(&of(name).map(value).collect::<Vec<_>>());
+        let median = |value: fn(&Turn) -> f64| seen_spread(of(name).map(value));
         let (rate, least, most) = median(|turn| turn.rate);
         let cost = median(|turn| turn.cost_us).0;
         let (tool, busy) = (median(|turn| turn.used.tool).0 * 100.0, median(|turn| turn.used.server).0 * 100.0);
@@ -191,11 +189,17 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell) -> Vec<Row> {
             verdict: Verdict::Informs,
             note: format!(
                 "{cost} of the server's processor an answer; with the opening of connections: tool {tool:.0} % \
-                 of its core, server {busy:.0} %"
+                 of its core, server {busy:.0} %{}",
+                window::rounds(of(name).count(), asked)
             ),
         });
     }
     rows
+}
+
+/// The spread of what is a number.
+fn seen_spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
+    spread(&values.filter(|value| value.is_finite()).collect::<Vec<_>>())
 }
 
 /// How ours over a transport stands to ours over UDP, and over TCP to the echo, in the same rounds.
@@ -227,6 +231,10 @@ fn ratio(
         figure: format!("{ratio:.2} ({least:.2} to {most:.2})"),
         budget: wanted.map_or_else(String::new, |wanted| format!(">= {wanted:.2}")),
         verdict: wanted.map_or(Verdict::Informs, |wanted| Verdict::of(ratio >= wanted)),
-        note: format!("median of {} rounds; by processor time of the server {:.2}", rates.len(), spread(&costs).0),
+        note: format!(
+            "median of {} rounds; by processor time of the server {:.2}",
+            rates.len(),
+            seen_spread(costs.into_iter()).0
+        ),
     })
 }

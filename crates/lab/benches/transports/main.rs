@@ -29,6 +29,7 @@ mod servers;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod table;
+mod window;
 #[path = "../read/zones.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod zones;

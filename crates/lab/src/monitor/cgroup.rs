@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -58,15 +59,18 @@ impl Cgroup {
         if !self.folders.iter().any(|folder| folder.is_dir()) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the group is gone"));
         }
+        let cpu_at = Instant::now();
         let cpu_v1 = self.file("cpuacct.usage").and_then(|text| text.trim().parse::<f64>().ok());
-        let memory = self.file("memory.current").or_else(|| self.file("memory.usage_in_bytes"));
         let cpu_v2 = self.field("cpu.stat", "usage_usec");
+        let cpu_group = cpu_v2.map(|us| us / 1e6).or(cpu_v1.map(|ns| ns / 1e9));
+        let memory = self.file("memory.current").or_else(|| self.file("memory.usage_in_bytes"));
         let memory = memory.and_then(|text| text.trim().parse().ok());
         let throttled_seconds = self.throttled_seconds();
         let members = self.members.read(&pids(&self.folders))?;
         Ok(Reading {
             // What the group says counts processes that have ended, and the page cache; without it, what they say.
-            cpu_seconds: cpu_v2.map(|us| us / 1e6).or(cpu_v1.map(|ns| ns / 1e9)).or(members.cpu_seconds),
+            cpu_seconds: cpu_group.or(members.cpu_seconds),
+            cpu_at: cpu_group.map(|_| cpu_at).or(members.cpu_at),
             rss_bytes: memory.or(members.rss_bytes),
             throttled_seconds,
             ..members

@@ -6,6 +6,7 @@ use crate::limits::WATCHED_PROCESSES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::time::Instant;
 
 /// Clock ticks of a second in the figures of `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -52,6 +53,7 @@ impl Members {
     pub(super) fn read(&mut self, pids: &BTreeSet<u32>) -> io::Result<Reading> {
         let mut known = BTreeMap::new();
         let (mut threads, mut rss_bytes) = (0, 0);
+        let cpu_at = Instant::now();
         for &pid in pids {
             let Ok(seen) = Seen::read(pid) else { continue };
             // One that is new has begun since the look before.
@@ -64,6 +66,7 @@ impl Members {
         self.known = known;
         let mut reading = Reading {
             cpu_seconds: Some(self.total.ticks as f64 / TICKS_PER_SECOND),
+            cpu_at: Some(cpu_at),
             rss_bytes: Some(rss_bytes),
             threads: Some(threads),
             voluntary_switches: Some(self.total.voluntary),

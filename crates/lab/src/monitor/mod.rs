@@ -16,6 +16,7 @@ pub use sampler::Monitor;
 pub use source::{Source, SourceError};
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// What one source said at one moment. Counters go up from wherever they began; `None` is what the source has no word
 /// of.
@@ -23,6 +24,8 @@ use std::collections::BTreeMap;
 pub struct Reading {
     /// CPU time used so far, in seconds.
     pub cpu_seconds: Option<f64>,
+    /// When that was read. The rest comes after it, and a table of many thousand connections takes its time.
+    pub cpu_at: Option<Instant>,
     /// Memory in use, in octets; of several processes the sum, in which what they share counts for each.
     pub rss_bytes: Option<u64>,
     /// Threads.

@@ -59,25 +59,31 @@ impl Monitor {
     pub fn finish(self, start: Instant) -> Vec<Sample> {
         // The thread waits for nothing else, so it hears this at once.
         let _heard = self.stop.send(());
-        let entries = self.thread.join().unwrap_or_default();
-        let mut last: Vec<Option<(Instant, Reading)>> = vec![None; self.names.len()];
-        let mut samples = Vec::with_capacity(entries.len());
-        for (when, index, reading) in entries {
-            let at = match when.checked_duration_since(start) {
-                Some(since) => since.as_secs_f64(),
-                None => -start.duration_since(when).as_secs_f64(),
-            };
-            let told = match reading {
-                Ok(reading) => {
-                    let before = last[index].replace((when, reading.clone()));
-                    sample(reading, when, before.as_ref())
-                }
-                Err(error) => Sample { error: Some(error), ..Sample::default() },
-            };
-            samples.push(Sample { at, source: self.names[index].clone(), ..told });
-        }
-        samples
+        samples(&self.names, self.thread.join().unwrap_or_default(), start)
     }
+}
+
+/// What the entries say, on the clock of a run that began at `start`.
+fn samples(names: &[String], entries: Vec<Entry>, start: Instant) -> Vec<Sample> {
+    let mut last: Vec<Option<(Instant, Reading)>> = vec![None; names.len()];
+    let mut samples = Vec::with_capacity(entries.len());
+    for (read, index, reading) in entries {
+        // CPU time is held against the time between the moments at which it was read, not at which all was.
+        let when = reading.as_ref().ok().and_then(|reading| reading.cpu_at).unwrap_or(read);
+        let at = match when.checked_duration_since(start) {
+            Some(since) => since.as_secs_f64(),
+            None => -start.duration_since(when).as_secs_f64(),
+        };
+        let told = match reading {
+            Ok(reading) => {
+                let before = last[index].replace((when, reading.clone()));
+                sample(reading, when, before.as_ref())
+            }
+            Err(error) => Sample { error: Some(error), ..Sample::default() },
+        };
+        samples.push(Sample { at, source: names[index].clone(), ..told });
+    }
+    samples
 }
 
 /// What a reading says beside the one before it; counters of the first say nothing.
@@ -131,6 +137,21 @@ mod tests {
         assert_eq!(samples[0].cpu_cores, None);
         let busy = samples[1..].iter().filter_map(|sample| sample.cpu_cores).fold(0.0, f64::max);
         assert!(busy > 0.05, "{samples:?}");
+    }
+
+    #[test]
+    fn a_reading_that_takes_long_changes_no_cores() {
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        // A server that uses one core all the time; the tables of sockets took 300 ms, then 10, then 200.
+        let entry = |cpu_ms: u64, read_ms: u64| {
+            let cpu_seconds = Some(cpu_ms as f64 / 1e3);
+            (after(read_ms), 0, Ok(Reading { cpu_seconds, cpu_at: Some(after(cpu_ms)), ..Reading::default() }))
+        };
+        let entries = vec![entry(0, 300), entry(500, 510), entry(1_000, 1_200)];
+        let samples = samples(&["pid 1".to_owned()], entries, start);
+        let told: Vec<_> = samples.iter().map(|sample| (sample.at, sample.cpu_cores)).collect();
+        assert_eq!(told, [(0.0, None), (0.5, Some(1.0)), (1.0, Some(1.0))]);
     }
 
     #[test]

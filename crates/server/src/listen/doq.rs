@@ -14,7 +14,7 @@ use super::desk::{Desk, Held, Open};
 use super::handshake_rate::Address;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
-use exchange::{Exchange, exchange};
+use exchange::{Ended, Exchange, exchange};
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ impl<R: Responder + 'static> DoqService<R> {
         Rc::new(Self { desk: Rc::new(desk) })
     }
 
-    /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
+    /// Accepts on one endpoint until it is closed. Runs in a `LocalRuntime`.
     pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
         while let Some(incoming) = endpoint.accept().await {
             self.incoming(incoming);
@@ -141,7 +141,7 @@ struct Client<'d, R> {
     peer: SocketAddr,
     held: Rc<Held>,
     /// Queries that wait for something.
-    waiting: JoinSet<Exchange>,
+    waiting: JoinSet<Ended>,
     /// When the last query came or the last response was done.
     active_at: Instant,
 }
@@ -168,7 +168,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
             }
             loop {
                 while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
-                    if let Err(cut) = self.ended(ended.unwrap_or(Exchange::Done)) {
+                    if let Err(cut) = self.ended(ended.ok()) {
                         return Poll::Ready(Some(cut));
                     }
                 }
@@ -204,7 +204,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
     ) -> Result<(), Cut> {
         let mut exchange = Box::pin(exchange(self.desk.clone(), self.held.clone(), self.peer, send, receive));
         match exchange.as_mut().poll(context) {
-            Poll::Ready(ended) => self.ended(ended),
+            Poll::Ready(ended) => self.ended(Some(ended)),
             Poll::Pending => {
                 self.waiting.spawn_local(exchange);
                 Ok(())
@@ -212,10 +212,11 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         }
     }
 
-    fn ended(&mut self, ended: Exchange) -> Result<(), Cut> {
+    /// `None`: its task did not come to an end.
+    fn ended(&mut self, ended: Option<Ended>) -> Result<(), Cut> {
         self.active_at = Instant::now();
         let close = |code: VarInt, why: &str| self.connection.close(code, why.as_bytes());
-        match ended {
+        match ended.as_ref().map_or(Exchange::Done, |ended| ended.how) {
             Exchange::Done => Ok(()),
             Exchange::Slow => {
                 close(code::EXCESSIVE_LOAD, "too slow");

@@ -4,6 +4,7 @@
 mod support;
 
 // Which answer a message gets (row by row), and how it is counted.
+mod cookies;
 mod guards;
 mod hostile;
 mod metrics;

@@ -1,8 +1,11 @@
-//! Packet workers as the kernel sees them: what precedence they have, and what was dropped before they saw it.
+//! Packet workers as the kernel sees them: what precedence they have, which sockets, and what was dropped before they
+//! saw it.
 
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::message::name;
-use std::net::UdpSocket;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
@@ -10,6 +13,11 @@ use wire::number::Rtype;
 const FLOOD: u64 = 60_000;
 /// Sockets that send them, so that each worker gets some.
 const SENDERS: usize = 16;
+/// Workers of a node, whatever machine it runs on, and ports that ask it.
+const WORKERS: usize = 4;
+const FLOWS: usize = 256;
+/// Queries that one of them asks then: their answers fit the buffer that a client has without asking for one.
+const AGAIN: usize = 64;
 
 /// The name and the nice value of each thread (proc(5): field 19 of `stat`).
 fn threads(pid: u32) -> Vec<(String, i64)> {
@@ -73,4 +81,62 @@ fn what_the_kernel_drops_at_a_socket_is_counted() {
     // By address and worker: each of them has its share.
     let own = format!("address=\"{}\",worker=\"0\"", cluster.dns(1));
     assert!(cluster.metric(1, &format!("{},{own}", of("udp"))) > 0);
+}
+
+/// Octets that wait in each of a process's UDP sockets at an address of IPv4, by inode (proc_pid_net(5)).
+fn waiting(pid: u32, address: SocketAddr) -> BTreeMap<u64, u64> {
+    let own: BTreeSet<u64> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|file| std::fs::read_link(file.unwrap().path()).ok())
+        .filter_map(|target| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
+        .collect();
+    let SocketAddr::V4(address) = address else { panic!("{address}") };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap();
+    let rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row[1] == local)
+        .map(|row| (row[9].parse().unwrap(), u64::from_str_radix(row[4].split_once(':').unwrap().1, 16).unwrap()))
+        .filter(|(inode, _)| own.contains(inode))
+        .collect()
+}
+
+#[test]
+fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
+    let mut cluster = Cluster::start("flows", 1, &[]);
+    cluster.end("TERM");
+    cluster.configure(1, "\nudp_workers = 0\n", &format!("\nudp_workers = {WORKERS}\n"));
+    cluster.resume(&[]);
+    let (pid, server) = (cluster.pid(1).unwrap(), cluster.dns(1));
+    let workers: BTreeSet<String> =
+        threads(pid).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("udp-")).collect();
+    assert_eq!(workers.len(), WORKERS, "{workers:?}");
+    assert_eq!(waiting(pid, server).values().copied().collect::<Vec<_>>(), [0; WORKERS]);
+
+    // While the node sleeps what it is asked waits where the kernel has put it.
+    let clients: Vec<UdpSocket> = (0..FLOWS).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let query = |id: usize| MessageBuilder::query(id as u16, name("www.example.test.").as_ref(), Rtype::A).build();
+    let ask = |client: usize, id: usize| assert!(clients[client].send_to(&query(id), server).is_ok());
+    kill("STOP", pid);
+    (0..FLOWS).for_each(|client| ask(client, client));
+    let spread = waiting(pid, server);
+    // One that is asked again from the same port: no other worker is.
+    (0..AGAIN).for_each(|id| ask(0, FLOWS + id));
+    let after = waiting(pid, server);
+    kill("CONT", pid);
+    let all: u64 = spread.values().sum();
+    // A fair share is a quarter: below a sixteenth lie more than seven standard deviations.
+    assert!(spread.values().all(|octets| octets * 16 > all), "{spread:?}");
+    let grown = spread.iter().filter(|(inode, octets)| after[inode] > **octets).count();
+    assert_eq!(grown, 1, "{spread:?} became {after:?}");
+
+    // Each of them is read: all are answered.
+    for (client, socket) in clients.iter().enumerate() {
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut octets = [0; 512];
+        let wanted = if client == 0 { 1 + AGAIN } else { 1 };
+        for _ in 0..wanted {
+            let (_, from) = socket.recv_from(&mut octets).unwrap_or_else(|error| panic!("flow {client}: {error}"));
+            assert_eq!((from, octets[3] & 0x0F, octets[7]), (server, 0, 1));
+        }
+    }
 }

@@ -52,6 +52,11 @@ fn call(line: &str) -> Option<(&str, &str)> {
     (!call.starts_with(['-', '+'])).then_some((thread, call))
 }
 
+/// The descriptor that a call is about.
+fn descriptor(line: &str) -> Option<u32> {
+    line.split_once('(')?.1.split_once(',')?.0.parse().ok()
+}
+
 #[test]
 fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() {
     if !has("nsupdate") || !may_watch() {
@@ -107,6 +112,12 @@ fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() 
         let others: Vec<_> = calls.iter().filter(|call| !expected.contains(call)).collect();
         assert!(others.is_empty(), "{}: {others:?} among {} calls", workers[*thread], text.lines().count());
     }
+    // No two read from one socket, so none of them waits for another, or takes what another is woken for.
+    let mut readers: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains(" recvmmsg(")) {
+        readers.entry(descriptor(line).unwrap()).or_default().insert(line.split_once(' ').unwrap().0);
+    }
+    assert!(readers.len() >= workers.len() && readers.values().all(|threads| threads.len() == 1), "{readers:?}");
     for call in ["recvmmsg", "sendmmsg"] {
         assert!(calls.values().any(|calls| calls.contains(call)), "{call}");
     }

@@ -28,12 +28,31 @@ pub(super) enum Exchange {
     Lost,
 }
 
+/// An exchange that has ended, with its stream: one that is dropped ends as if a whole response had been sent, and a
+/// client that broke a rule is to hear of that and not of an empty response. So it is dropped once the connection is
+/// closed, if that is what follows.
+pub(super) struct Ended {
+    pub(super) how: Exchange,
+    _stream: SendStream,
+}
+
 /// Answers the query of one stream.
 pub(super) async fn exchange<R: Responder>(
     desk: Rc<Desk<R>>,
     held: Rc<Held>,
     peer: SocketAddr,
     mut send: SendStream,
+    receive: RecvStream,
+) -> Ended {
+    let how = answer(&desk, &held, peer, &mut send, receive).await;
+    Ended { how, _stream: send }
+}
+
+async fn answer<R: Responder>(
+    desk: &Desk<R>,
+    held: &Held,
+    peer: SocketAddr,
+    send: &mut SendStream,
     mut receive: RecvStream,
 ) -> Exchange {
     let mut holding = held.holding();
@@ -57,10 +76,10 @@ pub(super) async fn exchange<R: Responder>(
         Reply::Stream { peer, transport: desk.transport, transfers: true, connection }
     };
     match desk.respond(message, peer, reply, |response| frame(response, &mut framed)) {
-        Ok(Action::Respond(_)) => respond(&desk, &mut send, framed, &mut holding).await,
+        Ok(Action::Respond(_)) => respond(desk, send, framed, &mut holding).await,
         Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
         Ok(Action::Defer) => match receiver {
-            Some(receiver) => late(&desk, &mut send, receiver, &mut holding).await,
+            Some(receiver) => late(desk, send, receiver, &mut holding).await,
             None => Exchange::Lost,
         },
         Err(Panicked) => Exchange::Lost,

@@ -1,12 +1,12 @@
-//! Clients that want to do harm by what they send, each kind on its own: whoever asks over UDP meanwhile keeps the rate
-//! that it had, and memory stays bounded.
+//! Clients that want to do harm by what they send, each kind on its own, and some that just ask as much as they can
+//! over connections: whoever asks over UDP meanwhile keeps the rate that it had, and memory stays bounded.
 
 use super::floods::frame;
 use super::query;
 use crate::support::closed_loop::ClosedLoop;
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
-use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, tcp_from, tls, trust};
+use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, read_message, tcp_from, tls, trust};
 use crate::support::legitimate::{Legitimate, Phase, RATE, in_turn};
 use crate::support::message::{name, sign};
 use crate::support::nodes::resident_kib;
@@ -34,7 +34,8 @@ const GROWTH_KIB_MAX: u64 = 128 << 10;
 
 type Attack = fn(&Cluster);
 
-const ATTACKS: [(&str, Attack); 9] = [
+const ATTACKS: [(&str, Attack); 10] = [
+    ("as much as there are answers for over TCP and TLS", busy_connections),
     ("resets of TCP", resets_of_tcp),
     ("resets of handshakes", resets_of_handshakes),
     ("handshakes to their end", whole_handshakes),
@@ -52,6 +53,28 @@ fn go_on(mut one: impl FnMut()) {
     while begin.elapsed() < ATTACK {
         one();
     }
+}
+
+/// Pipelined, over some connections of each kind: as soon as all is answered there is as much again.
+fn busy_connections(cluster: &Cluster) {
+    const EACH: usize = 4;
+    const PIPELINED: usize = 64;
+    let message = framed(&query("www.example.test.", Rtype::A).build());
+    let (together, config) = (message.repeat(PIPELINED), Arc::new(trust(cluster, &["dot"])));
+    let mut plain: Vec<TcpStream> = (0..EACH).map(|_| TcpStream::connect(cluster.dns(1)).unwrap()).collect();
+    let mut encrypted: Vec<_> = (0..EACH).map(|_| tls(cluster.dot(1), &config).unwrap()).collect();
+    let mut answers = 0;
+    go_on(|| {
+        plain.iter_mut().for_each(|stream| stream.write_all(&together).unwrap());
+        encrypted.iter_mut().for_each(|stream| stream.write_all(&together).unwrap());
+        for _ in 0..PIPELINED {
+            let all = plain.iter_mut().map(|stream| read_message(stream).unwrap());
+            let all = all.chain(encrypted.iter_mut().map(|stream| read_message(stream).unwrap()));
+            answers += all.filter(|answer| answer[7] == 1).count();
+        }
+    });
+    println!("{answers} answers over TCP and TLS in {ATTACK:?}");
+    assert!(answers >= 5_000, "{answers} answers are no load");
 }
 
 /// Ends with RST, and what was sent before may be lost.
