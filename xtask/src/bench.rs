@@ -11,6 +11,7 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
     match what {
         "instructions" => instructions(),
         "store" => store(),
+        "traces" => traces(options),
         _ => laboratory(what, options),
     }
 }
@@ -32,6 +33,14 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
         cargo(&["build", "--quiet", "--release", "-p", "catamaran-server"])?;
     }
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
+    arguments.extend(options);
+    cargo(&arguments)
+}
+
+/// How fast traces are read and written, our binary form held to its budget.
+fn traces(options: &[&str]) -> Result<(), String> {
+    let mut arguments =
+        vec!["run", "--quiet", "--release", "-p", "catamaran-trace", "--example", "trace_figures", "--"];
     arguments.extend(options);
     cargo(&arguments)
 }
