@@ -184,7 +184,7 @@ fn what_a_program_writes_the_second_time_alone_is_told() {
     }
 }
 
-/// Who waits for a program: the run for ten seconds, and then a query for a tenth of one, though nothing comes after it.
+/// The run waits ten seconds for its program, and then a query a tenth of one, though nothing comes after it.
 #[test]
 fn a_run_begins_before_its_program_has_ended_and_waits_for_no_block() {
     const LOAD: Duration = Duration::from_secs(10);

@@ -298,7 +298,8 @@ mod tests {
         let _gone = std::fs::remove_file(&been);
         // The first reading takes it as it is; in the second it rests behind a thousand lines.
         let live = format!(
-            "if [ -e {been} ]; then awk 'NR == 1000 {{ print; fflush(); system(\"sleep {rest}\"); next }} {{ print }}'; \
+            "if [ -e {been} ]; \
+             then awk 'NR == 1000 {{ print; fflush(); system(\"sleep {rest}\"); next }} {{ print }}'; \
              else touch {been}; cat; fi",
             been = been.display(),
             rest = REST.as_secs()

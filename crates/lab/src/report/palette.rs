@@ -1,5 +1,5 @@
-//! Colours: Paul Tol's "bright" scheme, and the orange of his "vibrant" one. Colour-blind readers can tell them apart, and
-//! they show on white and on black.
+//! Colours: Paul Tol's "bright" scheme, and the orange of his "vibrant" one. Colour-blind readers can tell them apart,
+//! and they show on white and on black.
 
 /// Of runs, in turn.
 pub(super) const RUNS: [&str; 7] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE", "#EE7733"];

@@ -1,5 +1,5 @@
-//! A client port: a socket, and a QUIC endpoint for the connections on it. The socket is connected, or where clients have
-//! addresses of their own it is not, and the address goes with each datagram.
+//! A client port: a socket, and a QUIC endpoint for the connections on it. The socket is connected, or where clients
+//! have addresses of their own it is not, and the address goes with each datagram.
 
 use super::connection::Connection;
 use crate::engine::Transport::Doq;
