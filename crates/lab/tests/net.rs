@@ -151,8 +151,8 @@ fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
     assert_eq!(summary["answered"], 600, "{summary}");
 }
 
-/// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15, a third of them over TCP and
-/// a third over QUIC.
+/// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15: a third of them over TCP, a
+/// third over QUIC.
 fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
     let path = folder.path().join("trace.txt");
     let mut writer = Writer::create(&path, Format::Text).unwrap();
