@@ -12,6 +12,7 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
     match what {
         "instructions" => instructions(),
         "store" => store(),
+        "traces" => traces(options),
         _ => laboratory(what, options),
     }
 }
@@ -45,6 +46,14 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
 fn wants_coredns(options: &[&str]) -> bool {
     let servers = options.iter().position(|word| *word == "--servers").and_then(|at| options.get(at + 1));
     !options.contains(&"--help") && servers.is_none_or(|names| names.split(',').any(|name| name == "coredns"))
+}
+
+/// How fast traces are read and written, our binary form held to its budget.
+fn traces(options: &[&str]) -> Result<(), String> {
+    let mut arguments =
+        vec!["run", "--quiet", "--release", "-p", "catamaran-trace", "--example", "trace_figures", "--"];
+    arguments.extend(options);
+    cargo(&arguments)
 }
 
 /// What the store and a replica need for one change in a zone of a million names.

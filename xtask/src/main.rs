@@ -38,6 +38,7 @@ cargo xtask COMMAND
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
                   (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
   bench replay    how near to a trace its queries arrive, by the kernel's stamps, and how fast they can be sent
+  bench traces    how fast traces are read and written, in each of three forms
   bench store     what the store and a replica need for one change in a zone of a million names
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
-            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "store"
+            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "traces" | "store"
             | "instructions"),
             options @ ..,
         ] => bench::run(what, options),

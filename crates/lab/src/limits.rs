@@ -128,9 +128,10 @@ pub const TRACE_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(6
 pub const SOURCE_BUFFER_OCTETS: usize = 256 << 10;
 /// How long a program that changes a trace meanwhile (`--live`) may be there after the end of what it writes.
 pub const LIVE_END_MAX: std::time::Duration = std::time::Duration::from_secs(10);
-/// After so long what such a program has written is sent, though it is not as much as may be read ahead.
+/// So long after its first query what such a program has written is sent, though it is not as much as may be read
+/// ahead.
 pub const LIVE_LOAD_MAX: std::time::Duration = std::time::Duration::from_secs(10);
-/// So long queries that such a program writes slowly are gathered before workers have them.
+/// From then on workers have what it has written after so long, however little it is.
 pub const LIVE_GATHER_MAX: std::time::Duration = std::time::Duration::from_millis(100);
 /// Octets of a trace that is not in the order of time that are looked at to put it in order.
 pub const REPLAY_REORDER_OCTETS: usize = 64 << 20;

@@ -172,6 +172,15 @@ fn a_replay_is_judged_after_what_is_left_out() {
 }
 
 #[test]
+fn of_many_values_a_picture_has_the_first_the_last_and_some_between() {
+    let curve = |count: u32| judged::Spread::of((0..count).rev().map(f64::from).collect()).curve;
+    assert_eq!((curve(1), curve(3)), (vec![0.0], vec![0.0, 1.0, 2.0]));
+    let many = curve(10_000);
+    assert_eq!((many.len(), many[0], many[many.len() - 1]), (500, 0.0, 9_999.0));
+    assert!(many.is_sorted() && (many[250] - 5_000.0).abs() < 25.0, "{}", many[250]);
+}
+
+#[test]
 fn a_second_that_lost_a_query_is_not_near() {
     // The last query of the third second goes over its edge, one of the fifth never comes: three of eight seconds have
     // a rate that is a tenth off.

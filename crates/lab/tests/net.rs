@@ -117,12 +117,13 @@ fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
     let folder = Folder::new("net-replay");
     let (trace, run) = (trace(&folder, 600, 300), folder.path().join("run"));
     let json = folder.path().join("net.json");
-    let server = format!("{CATLAB} echo --address 10.53.0.1 --ports udp=5300,tcp=5300");
+    let server = format!("{CATLAB} echo --address 10.53.0.1 --ports udp=5300,tcp=5300,doq=5301");
     let replayed = |network: &[&str]| {
         let output = net(&["run", "--rtt", "20ms", "--mechanism", "relay", "--no-check", "--server", &server])
             .args(network)
             .args(["--json", json.to_str().unwrap(), "--", CATLAB, "replay", trace.to_str().unwrap()])
-            .args(["--server", "10.53.0.1:5300", "--quiet", "--lag-limit", "10s", "--out", run.to_str().unwrap()])
+            .args(["--server", "10.53.0.1:5300", "--ports", "doq=5301", "--insecure"])
+            .args(["--quiet", "--lag-limit", "10s", "--out", run.to_str().unwrap()])
             .output()
             .unwrap();
         let (code, text, error) = ended(&output);
@@ -139,16 +140,19 @@ fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
     assert_eq!((&replay["source_mode"], &replay["sources"]), (&"addresses".into(), &300.into()), "{summary}");
     assert!(shortest >= 15_000.0, "{shortest}: {summary}");
     assert!(told["links"][0]["up"]["packets"].as_u64().unwrap() >= 600, "{told}");
-    // A third of the sources goes over TCP.
-    let over_tcp = &summary["transports"]["tcp"];
-    assert_eq!((&over_tcp["sent"], &over_tcp["answered"]), (&200.into(), &200.into()), "{summary}");
+    // A third of the sources goes over TCP, a third over QUIC.
+    for transport in ["tcp", "doq"] {
+        let over = &summary["transports"][transport];
+        assert_eq!((&over["sent"], &over["answered"]), (&200.into(), &200.into()), "{transport}: {summary}");
+    }
     // Addresses that the group does not have are none to send from: each source is a socket then.
     let (summary, _) = replayed(&[]);
     assert_eq!(summary["replay"]["source_mode"], "sockets", "{summary}");
     assert_eq!(summary["answered"], 600, "{summary}");
 }
 
-/// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15, a third of them over TCP.
+/// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15: a third of them over TCP, a
+/// third over QUIC.
 fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
     let path = folder.path().join("trace.txt");
     let mut writer = Writer::create(&path, Format::Text).unwrap();
@@ -156,7 +160,7 @@ fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
         let qname: Name = format!("q{number}.example").parse().unwrap();
         let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = number % sources;
-        let transport = if source.is_multiple_of(3) { Transport::Tcp } else { Transport::Udp };
+        let transport = [Transport::Tcp, Transport::Udp, Transport::Doq][source as usize % 3];
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 255, 0)) + source as u32);
         let (source, destination) = (SocketAddr::from((source, 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
         let at_ns = 1_700_000_000_000_000_000 + 2_000_000 * number;

@@ -9,7 +9,7 @@ mod support;
 mod traffic;
 
 use far_end::{Arrival, FarEnd};
-use lab::echo::{Echo, EchoPlan};
+use lab::echo::{Asked, Echo, EchoPlan, Fault, Faults};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport};
 use lab::population::Server;
 use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
@@ -18,7 +18,7 @@ use lab::workload::Workload;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::Folder;
 use trace::{Format, Message, Writer};
@@ -184,6 +184,38 @@ fn each_transport_has_a_connection_for_each_of_its_sources() {
         if transport != Transport::Udp {
             assert_eq!(echo.counts().connections_of(transport), 7, "{transport}");
         }
+    }
+}
+
+/// Over QUIC too, where no connection has a socket of its own.
+#[test]
+fn over_each_transport_a_source_has_its_address() {
+    let folder = Folder::new("replay-transport-addresses");
+    let of = |number: u64| (number % 35, trace::Transport::ALL[number as usize % 35 % 5]);
+    let lines: Vec<Line> = (0..700)
+        .map(|number| Line { transport: of(number).1, ..line(2 * MS * number, [127, 78, 9], of(number).0) })
+        .collect();
+    let path = written(&folder, &lines);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let faults: Faults = Arc::new(move |asked: &Asked<'_>| {
+        noted.lock().unwrap().push((number(asked.message), asked.transport as usize, asked.client));
+        Fault::None
+    });
+    let plan_of_echo = EchoPlan { faults, ..EchoPlan::new(&Transport::ALL).unwrap() };
+    let echo = Echo::start(&plan_of_echo).unwrap();
+    let ports = Transport::ALL.into_iter().map(|transport| (transport, echo.address(transport).port())).collect();
+    let route = Route { ports, ..route(echo.address(Transport::Udp), None) };
+    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    assert_eq!(replay.sources(), Sources::Addresses);
+    let (outcome, _) = measure(&plan(replay, 2));
+    assert_eq!((outcome.total.sent, outcome.total.answered), (700, 700));
+    drop(echo);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 700);
+    for &(number, transport, client) in &*seen {
+        let line = &lines[number as usize];
+        assert_eq!((transport, client.ip()), (line.transport as usize, line.source.ip()), "{number}");
     }
 }
 

@@ -22,6 +22,11 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// A trace of so many queries, a tenth of a millisecond apart, of twenty sources below 10.0.0.0.
 fn trace(folder: &Folder, count: u64) -> PathBuf {
+    trace_every(folder, count, 100_000)
+}
+
+/// The same, so many nanoseconds apart.
+fn trace_every(folder: &Folder, count: u64, step_ns: u64) -> PathBuf {
     let path = folder.path().join("trace.pcap");
     let mut writer = Writer::create(&path, Format::Capture).unwrap();
     for number in 0..count {
@@ -29,7 +34,7 @@ fn trace(folder: &Folder, count: u64) -> PathBuf {
         let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, (number % 20) as u8), 4_711));
         let destination = SocketAddr::from(([192, 0, 2, 1], 53));
-        let (at_ns, transport) = (1_700_000_000_000_000_000 + 100_000 * number, trace::Transport::Udp);
+        let (at_ns, transport) = (1_700_000_000_000_000_000 + step_ns * number, trace::Transport::Udp);
         writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
     }
     writer.finish().unwrap();
@@ -177,6 +182,62 @@ fn what_a_program_writes_the_second_time_alone_is_told() {
         assert_eq!((code, arrived.len(), &summary["replay"]["queries_again"]), (1, count, &count.into()), "{text}");
         assert!(text.contains(&format!("it had {count} queries, the first time 500")), "{text}");
     }
+}
+
+/// The run waits ten seconds for its program, and then a query a tenth of one, though nothing comes after it.
+#[test]
+fn a_run_begins_before_its_program_has_ended_and_waits_for_no_block() {
+    const LOAD: Duration = Duration::from_secs(10);
+    const REST: Duration = Duration::from_secs(14);
+    const LATE: Duration = Duration::from_millis(500);
+    let folder = Folder::new("live-slow");
+    // Five seconds: a run is broken off when it takes more than twice its time and two seconds.
+    let trace = trace_every(&folder, 500, 10_000_000);
+    let slow = "awk 'NR == 100 { print; fflush(); system(\"sleep 14\"); next }
+                     NR > 494 { print; fflush(); system(\"sleep 1\"); next } { print }'";
+    let program = first_and_then(&folder, "cat", slow);
+    let far_end = FarEnd::start(Duration::ZERO);
+    let start = Instant::now();
+    let output = end_of(command(&folder, &trace, far_end.address, &program, &["--live"]));
+    let arrivals = far_end.end();
+    assert_eq!(arrivals.len(), 500, "{}", String::from_utf8_lossy(&output.stdout));
+    let after = |index: usize| arrivals[index].at.duration_since(start);
+    assert!(after(0) >= LOAD && after(99) < REST - LATE, "{:?}, {:?}", after(0), after(99));
+    let rested: Vec<_> = (493..500).map(|index| after(index) - after(index - 1)).collect();
+    assert!(rested.iter().filter(|rested| **rested > LATE).count() >= 4, "{rested:?}");
+}
+
+/// What is read twice, and never whole: 200 MB of messages.
+#[test]
+fn however_much_a_program_writes_memory_is_bounded() {
+    let folder = Folder::new("live-large");
+    let trace = trace(&folder, 20);
+    // The message in base 16, with 2,000 octets of EDNS padding (RFC 7830) behind each question.
+    let many = "awk '!/^#/ { line = $0; for (n = 0; n < 5000; n++) print line }'";
+    let padded = ["--add-option", "padding=2048"];
+    // Nobody reads it.
+    let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = silent.local_addr().unwrap();
+    let mut command = command(&folder, &trace, to, many, &["--live", "--fast", "--timeout", "200ms"]);
+    let mut child = command.args(padded).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let (start, mut most_kib) = (Instant::now(), 0);
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        let kib = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+        most_kib = most_kib.max(kib.unwrap_or_default());
+        if start.elapsed() > 4 * SOON {
+            child.kill().unwrap();
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    println!("{most_kib} KiB\n{text}");
+    assert!(text.contains("100,000") || text.contains("100000"), "{text}");
+    assert!((10_000..160 << 10).contains(&most_kib), "{most_kib} KiB");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The recorded queries are read whole; `catlab trace` as a program.
 use lab::trace::{Transport, read_dnsperf, read_pcap, read_rpl_raw};
 use serde_json::Value;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -38,6 +39,78 @@ fn trace(arguments: &[&str]) -> String {
 
 fn info(file: &str) -> Value {
     serde_json::from_str(&trace(&["info", "--json", file])).unwrap()
+}
+
+/// An IPv4 packet without options in a record of a capture of such packets.
+fn record(identification: u16, place: u16, protocol: u8, client: u32, payload: &[u8]) -> Vec<u8> {
+    let octets = (20 + payload.len()) as u16;
+    let mut packet = vec![0x45, 0];
+    for word in [octets, identification, place, u16::from_be_bytes([64, protocol]), 0] {
+        packet.extend(word.to_be_bytes());
+    }
+    packet.extend((0x0A00_0000 | client).to_be_bytes());
+    packet.extend([192, 0, 2, 53]);
+    packet.extend(payload);
+    // Seconds, microseconds, octets in the file and of the packet.
+    [[1, 0, packet.len() as u32, packet.len() as u32].map(u32::to_le_bytes).concat(), packet].concat()
+}
+
+/// A segment of TCP towards port 53.
+fn segment(sequence: u32, flags: u8, octets: usize) -> Vec<u8> {
+    let mut segment = vec![0; 20 + octets];
+    segment[..4].copy_from_slice(&[16, 0, 0, 53]);
+    segment[4..8].copy_from_slice(&sequence.to_be_bytes());
+    (segment[12], segment[13]) = (5 << 4, flags);
+    segment
+}
+
+/// Gives it so many octets and more of what `next` makes, number after number; the most that it had in memory, in KiB,
+/// and what it told.
+fn fed(arguments: &[&str], first: &[u8], octets: usize, mut next: impl FnMut(u32) -> Vec<u8>) -> (u64, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.arg("trace").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let (mut sent, mut number) = (first.len(), 0);
+    let mut goes_on = stdin.write_all(first).is_ok();
+    while goes_on && sent < octets {
+        let octets = next(number);
+        goes_on = stdin.write_all(&octets).is_ok();
+        (sent, number) = (sent + octets.len(), number + 1);
+    }
+    // All but what is in the pipe has been read.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    // One that has ended by itself has no memory any more.
+    (line.map_or(0, |line| line.split_whitespace().next().unwrap().parse().unwrap()), text)
+}
+
+/// Captures without an end in which something is always missing, and one line without an end: a gigabyte of each.
+#[test]
+fn a_hostile_trace_without_an_end_takes_a_bounded_memory() {
+    const OCTETS: usize = 1 << 30;
+    const MOST_KIB: u64 = 400 << 10;
+    let head = [0xA1B2_C3D4, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
+    // Each stream has one segment that comes too early.
+    let streams = |number: u32| {
+        let (begun, early) = (segment(0, 2, 0), segment(1_000, 0, 60_000));
+        [record(0, 0, 6, number, &begun), record(0, 0, 6, number, &early)].concat()
+    };
+    let (kib, text) = fed(&["info", "-"], &head, OCTETS, streams);
+    println!("streams: {kib} KiB");
+    assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
+    // 60 fragments of each packet overlap, and its last one never comes (RFC 791 3.2: place in words, more to come).
+    let part = vec![0; 60_000];
+    let fragments = |number: u32| record((number / 60) as u16, 1 << 13 | (number % 60) as u16, 17, 1, &part);
+    let (kib, text) = fed(&["info", "-"], &head, OCTETS, fragments);
+    println!("fragments: {kib} KiB");
+    assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
+    let line = vec![b'x'; 1 << 20];
+    let (kib, text) = fed(&["info", "--format", "text", "-"], b"", OCTETS, |_| line.clone());
+    assert!(kib < MOST_KIB && text.contains("longer than 256 KiB"), "{kib} KiB: {text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How fast traces are read and written, one thread, in queries a second:
 //!
-//!     cargo run --release -p catamaran-trace --example trace_figures -- [QUERIES] [FOLDER]
+//!     cargo xtask bench traces [QUERIES] [FOLDER]
 //!
 //! Queries as a root server sees them: 38,000 a second, 100,000 clients of whom some ask more, 3 % over TCP, every name
 //! another one. Each format is written, which is mostly making the queries, then read three times: the fastest counts,

@@ -18,6 +18,9 @@ pub const EXTENSIONS_MAX: usize = 16;
 pub const FRAGMENTED_COUNT_MAX: usize = 4_096;
 /// Fragments of one packet.
 pub const FRAGMENT_COUNT_MAX: usize = 64;
+/// Octets of all fragments that wait; with more the oldest packet is given up. Fragments may overlap, so it is not
+/// enough to bound packets.
+pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
 
@@ -26,6 +29,8 @@ pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
 pub const STREAM_COUNT_MAX: usize = 65_536;
 /// Segments of one stream that wait for one that is missing; then it counts as lost.
 pub const SEGMENTS_WAITING_MAX: usize = 256;
+/// What a segment or a fragment that waits takes beside its octets.
+pub const WAITING_OCTETS_BESIDES: usize = 64;
 /// Octets of all segments that wait.
 pub const SEGMENT_OCTETS_WAITING_MAX: usize = 256 << 20;
 

@@ -1,12 +1,12 @@
 //! How fast a trace can be sent when times do not matter, beside a loop that does nothing but send.
 
-use super::Options;
 use super::echo::{listen, until_input_ends};
 use super::machine::{Server, TOOL_CORE, pinned, role};
 use super::sockets::{BATCH, Sender};
 use super::sourced::Sourced;
 use super::table::{Row, Verdict, spread, thousands};
 use super::traces;
+use super::{Options, drawn};
 use lab::report::Run;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
@@ -58,6 +58,14 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
         }
     }
     server.end();
+    if let Some(folder) = &options.pictures {
+        let lines = [
+            ("bare loop, one address", &bare[..]),
+            ("loop from 10,000 addresses", &sourced),
+            ("catlab replay --fast", &engine),
+        ];
+        drawn::fast(folder, &lines)?;
+    }
     Ok(vec![
         row("as fast as can be: bare loop", &bare, "sendmmsg of 64 on one connected socket, one query over and over"),
         row(

@@ -1,6 +1,8 @@
 //! How far from its plan a trace arrived: distances, intervals, and the rate of each second.
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Values of a distribution that are kept for a picture: the least, the most, and evenly many between.
+const CURVE_MAX: usize = 500;
 /// A second whose rate is this near to the planned one counts as near (LDplayer, IMC 2018, Figure 8).
 /// One query of a thousand is near, whatever binary fractions make of it.
 const NEAR: f64 = 0.001 + 1e-9;
@@ -24,7 +26,7 @@ pub(crate) struct Judged {
 }
 
 /// A distribution around zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spread {
     pub(crate) quartiles: [f64; 3],
     pub(crate) p1: f64,
@@ -32,6 +34,8 @@ pub(crate) struct Spread {
     pub(crate) ends: [f64; 2],
     /// How many values.
     pub(crate) count: usize,
+    /// As many of them, in order, as a curve needs.
+    pub(crate) curve: Vec<f64>,
 }
 
 impl Spread {
@@ -45,6 +49,7 @@ impl Spread {
             p99: at(0.99),
             ends: [values[0], values[values.len() - 1]],
             count: values.len(),
+            curve: curve(&values),
         }
     }
 
@@ -72,6 +77,12 @@ impl Spread {
         let [q1, median, q3] = self.quartiles;
         format!("{:.1} / {q1:.1} / {median:.1} / {q3:.1} / {:.1}", self.p1, self.p99)
     }
+}
+
+/// Some of many values that are in order, from the first to the last.
+fn curve(values: &[f64]) -> Vec<f64> {
+    let (last, count) = (values.len() - 1, values.len().min(CURVE_MAX));
+    (0..count).map(|place| values[last * place / (count - 1).max(1)]).collect()
 }
 
 /// Of two queries that follow each other something between them; each has when it arrived and was planned.

@@ -12,8 +12,10 @@
 mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
+// Pictures of what was measured.
 #[path = "../support/document.rs"]
 mod document;
+mod drawn;
 #[path = "../support/echo.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod echo;
@@ -44,7 +46,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask bench replay [--repeats N] [--seconds N] [--skip N] [--only timing,fast]
-                         [--traces NAMES] [--rounds N] [--catlab PROGRAM] [--write DOCUMENT]
+                         [--traces NAMES] [--rounds N] [--catlab PROGRAM] [--write DOCUMENT] [--pictures FOLDER]
 
   --repeats N    runs of each trace; the medians count (5)
   --seconds N    how long the traces are (60)
@@ -54,6 +56,8 @@ cargo xtask bench replay [--repeats N] [--seconds N] [--skip N] [--only timing,f
   --rounds N     turns of each tool as fast as it can (7)
   --catlab FILE  another build of catlab
   --write FILE   put the table between the marks of this document
+  --pictures DIR draw distances, intervals, rates of seconds, and what goes as fast as can be; a relative path counts
+                 from the root of the workspace
 Exit code 1: a budget is not met, or was not measured.
 ";
 
@@ -66,6 +70,7 @@ pub(crate) struct Options {
     parts: Vec<String>,
     traces: Vec<String>,
     document: Option<PathBuf>,
+    pictures: Option<PathBuf>,
     /// For what programs leave behind.
     folder: PathBuf,
     catlab: PathBuf,
@@ -81,6 +86,7 @@ impl Options {
             parts: ["timing", "fast"].map(str::to_owned).into(),
             traces: traces::words().into_iter().map(str::to_owned).collect(),
             document: None,
+            pictures: None,
             folder: command::folder("replay"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
@@ -93,6 +99,7 @@ impl Options {
                 "--only" => options.parts = given.some_of(&["timing", "fast"])?,
                 "--traces" => options.traces = given.some_of(&traces::words())?,
                 "--catlab" => options.catlab = given.value.into(),
+                "--pictures" => options.pictures = Some(command::root().join(&given.value)),
                 "--write" => options.document = Some(given.value.into()),
                 _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
             }

@@ -2,6 +2,7 @@
 //! when the server there has read them.
 
 use super::Options;
+use super::drawn::{self, Drawn};
 use super::judged::{Judged, Spread};
 use super::machine::{SERVER_CORE, Server, TOOL_CORE, pinned, role};
 use super::roles::read_arrivals;
@@ -27,7 +28,7 @@ struct Seen {
 
 /// All traces that are wanted.
 pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
-    let mut rows = Vec::new();
+    let (mut rows, mut all) = (Vec::new(), Vec::new());
     for shape in SHAPES.iter().filter(|shape| options.traces.iter().any(|word| word == shape.word)) {
         let made = traces::make(options, shape)?;
         let mut runs = Vec::new();
@@ -37,6 +38,10 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
             runs.push(seen);
         }
         rows.extend(figures(options, shape, &runs));
+        all.push(Drawn::of(shape, &middle_of(&runs).judged, runs.iter().map(|seen| &seen.judged)));
+    }
+    if let Some(folder) = &options.pictures {
+        drawn::timing(folder, options, &all)?;
     }
     Ok(rows)
 }

@@ -3,7 +3,7 @@
 use super::faults::{BEFORE, DURING, Fault, Outcome, Role, STEP, STEPS, STEPS_BEFORE, millis};
 use super::net::Cut;
 use super::table::{Row, Verdict, thousands};
-use lab::report::pictures::{Around, TimesOf, around, times};
+use lab::report::pictures::{Along, Around, Curve, around, cumulative};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -54,16 +54,18 @@ impl Tallies {
 
     /// How long updates paused, of all kinds.
     fn draw_times(&self, folder: &Path, wanted: Role) -> Result<(), String> {
-        let of = |(&(fault, role), outcomes): (&(Fault, Role), &Vec<Outcome>)| TimesOf {
+        let of = |(&(fault, role), outcomes): (&(Fault, Role), &Vec<Outcome>)| Curve {
             name: fault.label(role),
-            seconds: outcomes.iter().map(|outcome| outcome.resumed.as_secs_f64()).collect(),
+            values: outcomes.iter().map(|outcome| outcome.resumed.as_secs_f64()).collect(),
+            is_behind: false,
         };
-        let lines: Vec<TimesOf> = self.0.iter().filter(|((_, role), _)| *role == wanted).map(of).collect();
+        let lines: Vec<Curve> = self.0.iter().filter(|((_, role), _)| *role == wanted).map(of).collect();
         // A part of the bench leaves the picture of another one alone.
         let is_one_way = self.0.keys().all(|(fault, _)| matches!(fault, Fault::Cut(Cut::Mute | Cut::Deaf)));
         let part = if is_one_way { "-one-way" } else { "" };
         let path = folder.join(format!("failover-{}-times{part}.svg", wanted.word()));
-        times(&path, "From the fault to the first acknowledged update", &lines)
+        let title = "From the fault to the first acknowledged update";
+        cumulative(&path, title, Along::Times("time"), "faults", &lines, &[])
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::stream::link::{End, Link};
 use mio::net::TcpStream;
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(super) struct Connection {
     pub(super) link: Link,
     protocol: Protocol,
     pub(super) transport: Transport,
+    client: SocketAddr,
     pub(super) generation: u64,
     query_count: u64,
     plain: Vec<u8>,
@@ -35,7 +37,7 @@ pub(super) enum Served {
 
 impl Connection {
     pub(super) fn new(
-        socket: TcpStream,
+        (socket, client): (TcpStream, SocketAddr),
         transport: Transport,
         config: Option<&Arc<ServerConfig>>,
         generation: u64,
@@ -48,7 +50,7 @@ impl Connection {
             _ => Protocol::Framed(Framing::default()),
         };
         let link = Link::new(socket, tls.map(|tls| Box::new(tls.into())), true);
-        Ok(Self { link, protocol, transport, generation, query_count: 0, plain: Vec::new() })
+        Ok(Self { link, protocol, transport, client, generation, query_count: 0, plain: Vec::new() })
     }
 
     /// Takes in what has come and answers it; answers that are held back go to `delayed`.
@@ -82,21 +84,22 @@ impl Connection {
     }
 
     fn take(&mut self, octets: &[u8], desk: &Desk, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
-        let (link, transport, count) = (&mut self.link, self.transport, &mut self.query_count);
+        let (link, transport, client) = (&mut self.link, self.transport, self.client);
+        let count = &mut self.query_count;
         let mut closes = false;
         match &mut self.protocol {
             Protocol::Framed(framing) => framing.take(octets, |query| {
                 if closes {
                     return;
                 }
-                let reply = desk.reply(query, transport, *count);
+                let reply = desk.reply(query, transport, client, *count);
                 *count += 1;
                 closes = reply.closes;
                 send(link, reply, delayed);
             }),
             Protocol::Http(http) => {
                 let answer = |query: &[u8]| {
-                    let reply = desk.reply(query, transport, *count);
+                    let reply = desk.reply(query, transport, client, *count);
                     *count += 1;
                     reply
                 };

@@ -1,6 +1,7 @@
 //! What goes wrong, on purpose.
 
 use crate::engine::{Transport, question_of};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ pub struct Asked<'a> {
     pub message: &'a [u8],
     /// How it came.
     pub transport: Transport,
+    /// From where.
+    pub client: SocketAddr,
     /// When, since the server's start.
     pub at: Duration,
     /// Which query of its connection it is, from 0; of the whole server over UDP.

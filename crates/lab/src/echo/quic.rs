@@ -198,12 +198,13 @@ impl Peer {
     fn read(&mut self, id: StreamId, handle: usize, desk: &Desk, now: Instant, held: &mut Held) -> bool {
         let Some(framing) = self.streams.get_mut(&id) else { return false };
         let mut replies = Vec::new();
+        let client = self.quic.remote_address();
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return false };
         let is_over = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => framing.take(&chunk.bytes, |query| {
-                    replies.push(desk.reply(query, Doq, self.query_count));
+                    replies.push(desk.reply(query, Doq, client, self.query_count));
                     self.query_count += 1;
                 }),
                 Ok(None) | Err(ReadError::Reset(_)) => break true,

@@ -91,9 +91,9 @@ pub(super) struct Desk {
 
 impl Desk {
     /// What goes back for a query.
-    pub(super) fn reply(&self, message: &[u8], transport: Transport, number: u64) -> Reply {
+    pub(super) fn reply(&self, message: &[u8], transport: Transport, client: SocketAddr, number: u64) -> Reply {
         self.counts.queries[transport as usize].fetch_add(1, Ordering::Relaxed);
-        let asked = Asked { message, transport, at: self.start.elapsed(), number };
+        let asked = Asked { message, transport, client, at: self.start.elapsed(), number };
         Reply::new(message, (self.faults)(&asked))
     }
 
@@ -227,7 +227,7 @@ impl Server {
                 Err(error) => return Err(error),
             };
             let number = self.desk.counts.queries_of(Transport::Udp);
-            let reply = self.desk.reply(&self.scratch[..length], Transport::Udp, number);
+            let reply = self.desk.reply(&self.scratch[..length], Transport::Udp, client, number);
             let partial = reply.partial.map(|framed| framed[2..].to_vec());
             for message in reply.messages.into_iter().chain(partial) {
                 match reply.delay {
@@ -249,8 +249,8 @@ impl Server {
         for index in 0..self.listeners.len() {
             for count in 0..ACCEPT_COUNT {
                 let (transport, listener, config) = &self.listeners[index];
-                let socket = match listener.accept() {
-                    Ok((socket, _)) => socket,
+                let accepted = match listener.accept() {
+                    Ok(accepted) => accepted,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     // A client that has gone again, or no more files: the next one may do better.
                     Err(_) => break,
@@ -261,7 +261,7 @@ impl Server {
                     self.connections.len() - 1
                 });
                 self.generation += 1;
-                let mut connection = Connection::new(socket, *transport, config.as_ref(), self.generation)?;
+                let mut connection = Connection::new(accepted, *transport, config.as_ref(), self.generation)?;
                 let token = Token(FIRST_CONNECTION + slot);
                 self.poll.registry().register(
                     connection.link.socket(),

@@ -54,6 +54,11 @@ impl Input {
         Ok(Opened { reader, program: Some(Program { live, command: command.clone() }) })
     }
 
+    /// Whether a program writes what is read.
+    pub(super) const fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// The rules by which messages are still to be changed: a program has been given what is changed already.
     pub(super) fn rules_left(&self) -> Option<&Plan> {
         self.rules.as_deref().filter(|_| self.live.is_none())

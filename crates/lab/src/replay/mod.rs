@@ -33,6 +33,7 @@ pub use sharing::Sharing;
 mod block;
 mod dependents;
 mod feed;
+mod outlets;
 mod pacing;
 mod reader;
 pub(crate) use feed::Feed;

@@ -8,18 +8,18 @@ use super::block::Block;
 use super::feed::Feed;
 use super::input::Opened;
 use super::order::Ordered;
-use super::picker::{Pick, Picker, Query};
+use super::outlets::{Outlet, Outlets, Patience, gather, locked};
+use super::picker::{Pick, Picker};
 use crate::engine::lower_this_thread;
-use crate::limits::{LIVE_GATHER_MAX, LIVE_LOAD_MAX, REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
+use crate::limits::{REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
 use crate::mutation::{Leash, LiveEnd};
 use ::trace::TraceError;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// A trace that is being read.
 pub(crate) struct Reading {
@@ -56,13 +56,13 @@ impl Reading {
     /// When there is no thread to be had.
     pub(crate) fn start(replay: &Replay, worker_count: usize) -> io::Result<Self> {
         let block_count = (REPLAY_WINDOW_OCTETS / REPLAY_BLOCK_OCTETS / worker_count).max(REPLAY_BLOCKS_MIN);
-        Self::with_blocks(replay, worker_count, block_count)
+        Self::with(replay, worker_count, block_count, Patience::default())
     }
 
-    /// The same with so many blocks for each worker.
-    fn with_blocks(replay: &Replay, worker_count: usize, block_count: usize) -> io::Result<Self> {
+    /// The same with so many blocks for each worker, and so much patience with a program.
+    fn with(replay: &Replay, worker_count: usize, block_count: usize, patience: Patience) -> io::Result<Self> {
         let is_loaded = Arc::new(AtomicBool::new(false));
-        let (mut outlets, mut feeds) = (Vec::new(), VecDeque::new());
+        let (mut ways, mut feeds) = (Vec::new(), VecDeque::new());
         for index in 0..worker_count {
             let (home, emptied) = channel();
             let (full, blocks) = channel();
@@ -70,19 +70,21 @@ impl Reading {
                 // The other end is still in this function.
                 let _sent = home.send(Block::default());
             }
-            outlets.push(Outlet { emptied, full, block: None });
+            ways.push(Outlet { emptied, full, block: None });
             let client_count = replay.places(worker_count).filter(|&(worker, _)| worker == index).count();
             feeds.push_back(Feed::new(replay, client_count, blocks, home, Arc::clone(&is_loaded)));
         }
-        let reader = Reader { replay: replay.clone(), places: replay.places(worker_count).collect(), outlets };
-        let loading = Loading(is_loaded);
+        let places = replay.places(worker_count).collect();
+        let outlets = Arc::new(Mutex::new(Outlets::new(places, ways, is_loaded)));
+        let tell_first = replay.input.is_live().then(|| gatherer(&outlets, patience)).transpose()?;
+        let reader = Reader { replay: replay.clone(), outlets, tell_first };
         let leash = Leash::default();
         let held = leash.clone();
         let read = move || {
             // A program that is started from here gives way like this thread.
             lower_this_thread();
             match reader.replay.input.open(held) {
-                Ok(opened) => reader.read(opened, loading),
+                Ok(opened) => reader.read(opened),
                 Err(error) => SecondReading { unread: Some(error.to_string()), ..SecondReading::default() },
             }
         };
@@ -104,47 +106,18 @@ impl Reading {
     }
 }
 
-/// Workers wait until this says that as much has been read ahead as may be; at the end it does.
-struct Loading(Arc<AtomicBool>);
-
-impl Loading {
-    fn is_done(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for Loading {
-    fn drop(&mut self) {
-        self.is_done();
-    }
+/// Starts a thread that hands over what a program has written; gives how it is told of the first query.
+fn gatherer(outlets: &Arc<Mutex<Outlets>>, patience: Patience) -> io::Result<Sender<()>> {
+    let (outlets, (tell, first)) = (Arc::clone(outlets), channel());
+    std::thread::Builder::new().name("gather".into()).spawn(move || gather(&outlets, &first, patience))?;
+    Ok(tell)
 }
 
 struct Reader {
     replay: Replay,
-    /// Of each client its worker, and its number there.
-    places: Vec<(usize, u32)>,
-    outlets: Vec<Outlet>,
-}
-
-/// What a program writes slowly does not wait for a block to be full, nor the run for all blocks.
-struct Gathering {
-    since: Instant,
-    for_long: Duration,
-}
-
-impl Gathering {
-    fn begin() -> Self {
-        Self { since: Instant::now(), for_long: LIVE_LOAD_MAX }
-    }
-
-    /// From the beginning of the run on several times a second.
-    fn is_enough(&mut self) -> bool {
-        let is_enough = self.since.elapsed() > self.for_long;
-        if is_enough {
-            *self = Self { since: Instant::now(), for_long: LIVE_GATHER_MAX };
-        }
-        is_enough
-    }
+    outlets: Arc<Mutex<Outlets>>,
+    /// Where a program writes what is read.
+    tell_first: Option<Sender<()>>,
 }
 
 /// Why no more is read.
@@ -159,16 +132,8 @@ enum End {
     Damage(TraceError),
 }
 
-/// The way to one worker.
-struct Outlet {
-    emptied: Receiver<Block>,
-    full: Sender<Block>,
-    /// What is being filled.
-    block: Option<Block>,
-}
-
 impl Reader {
-    fn read(mut self, opened: Opened, loading: Loading) -> SecondReading {
+    fn read(self, opened: Opened) -> SecondReading {
         let Opened { reader, program } = opened;
         let mut trace = Ordered::new(reader, self.replay.survey.is_sorted);
         let mut told = SecondReading::default();
@@ -176,7 +141,9 @@ impl Reader {
         let picker = Picker::new(self.replay.selection).after(self.replay.input.rules_left());
         let Ok(mut picker) = picker else { return told };
         let mut queries = 0;
-        let mut gathering = program.as_ref().map(|_| Gathering::begin());
+        let mut untold = self.tell_first.as_ref();
+        // Nobody else wants it but who hands over what a program has written.
+        let mut own = untold.is_none().then(|| locked(&self.outlets));
         let end = loop {
             if picker.is_done() {
                 break End::Enough;
@@ -195,20 +162,23 @@ impl Reader {
                 told.newcomers += 1;
                 continue;
             };
-            if !self.put(number, &query, &loading) {
+            let is_taken = match &mut own {
+                Some(outlets) => outlets.put(number, &query),
+                None => locked(&self.outlets).put(number, &query),
+            };
+            if !is_taken {
                 break End::Untaken;
             }
-            if gathering.as_mut().is_some_and(Gathering::is_enough) {
-                self.hand_over();
-                loading.is_done();
+            if let Some(tell_first) = untold.take() {
+                let _told = tell_first.send(());
             }
         };
         if let (End::Read, Some(program)) = (&end, &program) {
             program.leash().note_read();
         }
-        self.hand_over();
         // Workers wait neither for the end of a program nor for what it says.
-        drop((self.outlets, loading));
+        own.get_or_insert_with(|| locked(&self.outlets)).close();
+        drop(own);
         let is_known = self.replay.survey.damaged.is_some();
         let (is_whole, unread) = match (end, program) {
             (End::Read, None) | (End::Enough, _) => (true, None),
@@ -226,42 +196,6 @@ impl Reader {
         told.queries = is_whole.then_some(queries);
         SecondReading { unread, ..told }
     }
-
-    /// Gives a query to its worker; `false` when that takes no more.
-    fn put(&mut self, number: u32, query: &Query<'_>, loading: &Loading) -> bool {
-        let (worker, client) = self.places[number as usize];
-        if self.outlets[worker].block.is_none() {
-            let emptied = match self.outlets[worker].emptied.try_recv() {
-                Err(TryRecvError::Empty) => {
-                    // Here it may wait long: the others get what there is for them.
-                    self.hand_over();
-                    loading.is_done();
-                    self.outlets[worker].emptied.recv().ok()
-                }
-                other => other.ok(),
-            };
-            let Some(mut block) = emptied else { return false };
-            block.clear();
-            self.outlets[worker].block = Some(block);
-        }
-        let outlet = &mut self.outlets[worker];
-        let Some(block) = &mut outlet.block else { return false };
-        block.push(client, query);
-        if block.is_full() { outlet.hand_over() } else { true }
-    }
-
-    fn hand_over(&mut self) {
-        for outlet in &mut self.outlets {
-            outlet.hand_over();
-        }
-    }
-}
-
-impl Outlet {
-    /// Gives what there is to the worker; `false` when that takes no more.
-    fn hand_over(&mut self) -> bool {
-        self.block.take().is_none_or(|block| self.full.send(block).is_ok())
-    }
 }
 
 #[cfg(test)]
@@ -272,6 +206,7 @@ mod tests {
     use crate::population::Server;
     use std::collections::BTreeMap;
     use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::{Duration, Instant};
     use wire::Name;
     use wire::builder::MessageBuilder;
     use wire::number::Rtype;
@@ -281,6 +216,11 @@ mod tests {
 
     /// A trace of several hundred kilobytes: query `n` at microsecond `n`.
     fn replay(name: &str, is_dependent: bool) -> Replay {
+        through(name, is_dependent, None)
+    }
+
+    /// The same through a program.
+    fn through(name: &str, is_dependent: bool, live: Option<String>) -> Replay {
         let path = std::env::temp_dir().join(format!("catlab-{name}-{}.txt", std::process::id()));
         let mut writer = ::trace::Writer::create(&path, ::trace::Format::Text).unwrap();
         for number in 0..QUERIES {
@@ -303,7 +243,7 @@ mod tests {
             sources,
             open_files_max: 1_024,
             rules: None,
-            live: None,
+            live,
         };
         let manner = Manner { is_dependent, ..Manner::default() };
         Replay::new(&path, ::trace::Options::default(), Selection::default(), manner, &route).unwrap()
@@ -329,7 +269,7 @@ mod tests {
     fn a_trace_that_is_longer_than_the_window_comes_whole_and_in_order() {
         let replay = replay("window", false);
         for worker_count in [1, 2, 4] {
-            let mut reading = Reading::with_blocks(&replay, worker_count, 2).unwrap();
+            let mut reading = Reading::with(&replay, worker_count, 2, Patience::default()).unwrap();
             let mut feeds: Vec<_> = std::iter::from_fn(|| reading.next_feed()).collect();
             let mut taken = vec![Vec::new(); worker_count];
             let start = Instant::now();
@@ -352,9 +292,44 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_wrote_before_it_rests_is_there_while_it_rests() {
+        const REST: Duration = Duration::from_secs(5);
+        let been = std::env::temp_dir().join(format!("catlab-rests-{}", std::process::id()));
+        let _gone = std::fs::remove_file(&been);
+        // The first reading takes it as it is; in the second it rests behind a thousand lines.
+        let live = format!(
+            "if [ -e {been} ]; \
+             then awk 'NR == 1000 {{ print; fflush(); system(\"sleep {rest}\"); next }} {{ print }}'; \
+             else touch {been}; cat; fi",
+            been = been.display(),
+            rest = REST.as_secs()
+        );
+        let replay = through("rests", false, Some(live));
+        let patience = Patience { load: Duration::from_millis(50), gather: Duration::from_millis(5) };
+        let start = Instant::now();
+        let mut reading = Reading::with(&replay, 1, 64, patience).unwrap();
+        let (mut feed, mut taken) = (reading.next_feed().unwrap(), Vec::new());
+        while taken.len() < 990 {
+            assert!(start.elapsed() < REST - Duration::from_millis(500), "{} while it rests", taken.len());
+            std::thread::sleep(Duration::from_millis(1));
+            take(&mut feed, &mut taken);
+        }
+        assert!(feed.is_loaded() && taken.len() <= 1_000, "{}", taken.len());
+        while feed.goes_on() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", taken.len());
+            take(&mut feed, &mut taken);
+        }
+        assert_eq!(taken.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (0..QUERIES).collect::<Vec<_>>());
+        drop(feed);
+        assert_eq!(reading.finish(), SecondReading { queries: Some(QUERIES), ..SecondReading::default() });
+        std::fs::remove_file(replay.trace()).unwrap();
+        std::fs::remove_file(been).unwrap();
+    }
+
+    #[test]
     fn a_reader_ends_with_its_workers() {
         let replay = replay("end", false);
-        let mut reading = Reading::with_blocks(&replay, 2, 2).unwrap();
+        let mut reading = Reading::with(&replay, 2, 2, Patience::default()).unwrap();
         let mut feed = reading.next_feed().unwrap();
         let start = Instant::now();
         while !feed.is_loaded() {
@@ -370,7 +345,7 @@ mod tests {
     #[test]
     fn dependent_queries_of_a_client_go_one_after_the_other_and_others_pass() {
         let replay = replay("dependent", true);
-        let mut reading = Reading::with_blocks(&replay, 1, 2).unwrap();
+        let mut reading = Reading::with(&replay, 1, 2, Patience::default()).unwrap();
         let mut feed = reading.next_feed().unwrap();
         let (mut taken, mut now) = (Vec::new(), 0);
         let start = Instant::now();

@@ -1,7 +1,8 @@
-//! Colours: Paul Tol's "bright" scheme. Colour-blind readers can tell them apart, and they show on white and on black.
+//! Colours: Paul Tol's "bright" scheme, and the orange of his "vibrant" one. Colour-blind readers can tell them apart,
+//! and they show on white and on black.
 
 /// Of runs, in turn.
-pub(super) const RUNS: [&str; 6] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
+pub(super) const RUNS: [&str; 7] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE", "#EE7733"];
 /// Of what went wrong.
 pub(super) const BAD: &str = "#CC3311";
 /// Of what is beside the point.

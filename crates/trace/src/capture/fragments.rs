@@ -1,9 +1,13 @@
 //! Packets that came in fragments, put together.
 
 use super::ip::{Fragment, Packet};
-use crate::limits::{FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENTED_COUNT_MAX, MESSAGE_OCTETS_MAX};
+use crate::limits::{
+    FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX, MESSAGE_OCTETS_MAX,
+    WAITING_OCTETS_BESIDES,
+};
 use crate::tally::{Tally, Unread};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 /// Of fragments of one packet source, destination, protocol and number are the same (RFC 791 3.2; RFC 8200 4.5 takes
@@ -12,7 +16,11 @@ type Key = (IpAddr, IpAddr, u8, u32);
 
 /// The packets of which a part is there.
 #[derive(Default)]
-pub(super) struct Fragments(BTreeMap<Key, Parts>);
+pub(super) struct Fragments {
+    packets: BTreeMap<Key, Parts>,
+    /// What all of them keep.
+    octets: usize,
+}
 
 #[derive(Default)]
 struct Parts {
@@ -39,14 +47,17 @@ impl Fragments {
         let protocol = if packet.source.is_ipv4() { packet.protocol } else { 0 };
         let key = (packet.source, packet.destination, protocol, fragment.id);
         let is_old = |parts: &Parts| at_ns.abs_diff(parts.began_ns) > FRAGMENT_LIFE_NS;
-        if self.0.get(&key).is_some_and(is_old) {
+        if self.packets.get(&key).is_some_and(is_old) {
             self.give_up(key, tally);
         }
-        if !self.0.contains_key(&key) && self.0.len() >= FRAGMENTED_COUNT_MAX {
-            let oldest = self.0.iter().min_by_key(|(_, parts)| parts.began_ns).map(|(&key, _)| key)?;
-            self.give_up(oldest, tally);
+        if !self.packets.contains_key(&key) && self.packets.len() >= FRAGMENTED_COUNT_MAX {
+            self.give_up_oldest(tally);
         }
-        let parts = self.0.entry(key).or_insert_with(|| Parts { began_ns: at_ns, ..Parts::default() });
+        let takes = packet.payload.len() + WAITING_OCTETS_BESIDES;
+        while self.octets + takes > FRAGMENT_OCTETS_WAITING_MAX && !self.packets.is_empty() {
+            self.give_up_oldest(tally);
+        }
+        let parts = self.packets.entry(key).or_insert_with(|| Parts { began_ns: at_ns, ..Parts::default() });
         parts.waiting += 1;
         let end = fragment.offset + packet.payload.len();
         if packet.is_cut || end > MESSAGE_OCTETS_MAX || parts.parts.len() >= FRAGMENT_COUNT_MAX {
@@ -59,23 +70,39 @@ impl Fragments {
             parts.protocol = packet.protocol;
         }
         // What came first stands: fragments that overlap are forged or sent twice.
-        parts.parts.entry(fragment.offset).or_insert_with(|| packet.payload.to_vec());
+        if let Entry::Vacant(vacant) = parts.parts.entry(fragment.offset) {
+            vacant.insert(packet.payload.to_vec());
+            self.octets += takes;
+        }
         let whole = parts.whole()?;
-        self.0.remove(&key);
+        self.remove(key);
         Some(whole)
     }
 
     /// There will be no more.
     pub(super) fn end(&mut self, tally: &mut Tally) {
-        while let Some((&key, _)) = self.0.first_key_value() {
+        while let Some((&key, _)) = self.packets.first_key_value() {
             self.give_up(key, tally);
         }
     }
 
+    fn give_up_oldest(&mut self, tally: &mut Tally) {
+        let oldest = self.packets.iter().min_by_key(|(_, parts)| parts.began_ns).map(|(&key, _)| key);
+        if let Some(oldest) = oldest {
+            self.give_up(oldest, tally);
+        }
+    }
+
     fn give_up(&mut self, key: Key, tally: &mut Tally) {
-        if let Some(parts) = self.0.remove(&key) {
+        if let Some(parts) = self.remove(key) {
             tally.recount(Unread::Fragment, Unread::FragmentAlone, parts.waiting);
         }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Parts> {
+        let parts = self.packets.remove(&key)?;
+        self.octets -= parts.parts.values().map(|part| part.len() + WAITING_OCTETS_BESIDES).sum::<usize>();
+        Some(parts)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::ip::Packet;
 use crate::held::Held;
-use crate::limits::{HEADER_OCTETS, SEGMENT_OCTETS_WAITING_MAX, SEGMENTS_WAITING_MAX, STREAM_COUNT_MAX};
+use crate::limits::{
+    HEADER_OCTETS, SEGMENT_OCTETS_WAITING_MAX, SEGMENTS_WAITING_MAX, STREAM_COUNT_MAX, WAITING_OCTETS_BESIDES,
+};
 use crate::message::{Message, Transport};
 use crate::tally::{Tally, Unread};
 use std::collections::BTreeMap;
@@ -142,7 +144,8 @@ impl Stream {
     }
 
     fn octets(&self) -> usize {
-        self.open.len() + self.waiting.iter().map(|(_, octets)| octets.len()).sum::<usize>()
+        let waiting = self.waiting.iter().map(|(_, octets)| octets.len() + WAITING_OCTETS_BESIDES);
+        self.open.len() + waiting.sum::<usize>()
     }
 
     /// Takes a segment, and what waited for it.
@@ -291,6 +294,34 @@ mod tests {
         let (found, tally) = run(Stream::new(100, false), &[(100, &QUERY[7..]), (112, QUERY), (131, QUERY)]);
         assert_eq!(found, [&QUERY[2..]; 2]);
         assert_eq!(tally.unread(Unread::SegmentAdrift), 1);
+    }
+
+    /// Segments of one octet take more room beside it than for it.
+    #[test]
+    fn however_small_segments_are_what_waits_is_bounded() {
+        const PER_STREAM: usize = 200;
+        let (mut streams, mut held, mut tally) = (Streams::default(), Held::default(), Tally::default());
+        let server = SocketAddr::from(([192, 0, 2, 53], 53));
+        let most = SEGMENT_OCTETS_WAITING_MAX / (1 + WAITING_OCTETS_BESIDES);
+        let stream_count = most / PER_STREAM + 500;
+        for number in 0..stream_count as u32 {
+            let client = SocketAddr::from((std::net::Ipv4Addr::from(number), 4_000));
+            for sequence in 0..PER_STREAM as u32 {
+                // It begins at 1, of which nothing comes.
+                let mut segment = [0; 21];
+                segment[4..8].copy_from_slice(&(2 * sequence).to_be_bytes());
+                (segment[12], segment[13]) = (5 << 4, if sequence == 0 { SYN } else { 0 });
+                let payload = if sequence == 0 { &segment[..20] } else { &segment[..] };
+                let (source, destination) = (client.ip(), server.ip());
+                let packet = Packet { source, destination, protocol: 6, payload, is_cut: false, fragment: None };
+                let taken = streams.take(0, (client, server), &packet, &mut held, &mut tally);
+                taken.inspect_err(|unread| tally.count(*unread)).unwrap_err();
+            }
+        }
+        let waiting: usize = streams.streams.values().map(|stream| stream.waiting.len()).sum();
+        assert!(waiting <= most && waiting > most - PER_STREAM, "{waiting} of {most}");
+        let given_up = (stream_count * (PER_STREAM - 1) - waiting) as u64;
+        assert_eq!(tally.unread(Unread::SegmentAdrift), given_up);
     }
 
     #[test]

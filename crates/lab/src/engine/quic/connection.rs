@@ -13,6 +13,7 @@ use quinn_proto::{
     StreamEvent, StreamId, TransportErrorCode, VarInt,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Instant;
 
 /// DOQ_NO_ERROR (RFC 9250 8.4).
@@ -22,6 +23,8 @@ pub(super) struct Connection {
     quic: QuicConnection,
     handle: ConnectionHandle,
     pub(super) port: usize,
+    /// The address of its client, where that has one of its own.
+    source: Option<IpAddr>,
     pub(super) life: Life,
     /// Queries that wait for a stream, framed.
     pending: VecDeque<(u64, Vec<u8>)>,
@@ -71,11 +74,17 @@ impl Member for Connection {
 }
 
 impl Connection {
-    pub(super) fn new(quic: QuicConnection, handle: ConnectionHandle, port: usize, life: Life) -> Self {
+    pub(super) fn new(
+        quic: QuicConnection,
+        handle: ConnectionHandle,
+        (port, source): (usize, Option<IpAddr>),
+        life: Life,
+    ) -> Self {
         Self {
             quic,
             handle,
             port,
+            source,
             life,
             pending: VecDeque::new(),
             pending_octets: 0,
@@ -145,7 +154,7 @@ impl Connection {
         if matches!(step, Step::GoesOn) {
             self.open_streams(book);
         }
-        port.transmit(&mut self.quic, now, &mut book.tail.refusals);
+        port.transmit(&mut self.quic, self.source, now, &mut book.tail.refusals);
         port.exchange_events(self.handle, &mut self.quic);
         step
     }
@@ -253,7 +262,7 @@ impl Connection {
             self.quic.close(now, NO_ERROR, bytes::Bytes::new());
         }
         let mut refusals = 0;
-        port.transmit(&mut self.quic, now, &mut refusals);
+        port.transmit(&mut self.quic, self.source, now, &mut refusals);
         port.forget(self.handle);
     }
 }

@@ -51,15 +51,16 @@ impl Quic {
         habits: Arc<[Habits]>,
         clock: Clock,
     ) -> io::Result<Self> {
-        let mut servers: Vec<_> =
-            clients.iter().filter(|client| client.transport == Doq).map(|client| client.server).collect();
+        let own = || clients.iter().filter(|client| client.transport == Doq);
+        let have_addresses = own().any(|client| client.source.is_some());
+        let mut servers: Vec<_> = own().map(|client| client.server).collect();
         servers.sort_unstable();
         servers.dedup();
         let mut ports = Vec::new();
         for at in 0..plan.socket_count {
             for &server in &servers {
                 let source = plan.sources.get(at % plan.sources.len().max(1)).copied();
-                ports.push(Port::open(server, source)?);
+                ports.push(if have_addresses { Port::open_to_all(server) } else { Port::open(server, source) }?);
             }
         }
         let mut transport = TransportConfig::default();
@@ -156,7 +157,8 @@ impl Quic {
                 return None;
             }
         };
-        let connection = Connection::new(state, handle, port, Life::new(client, habits.in_flight_max));
+        let connection =
+            Connection::new(state, handle, (port, endpoint.source), Life::new(client, habits.in_flight_max));
         let slot = self.roster.vacant();
         self.ports[port].owns(handle, slot);
         self.roster.add(slot, connection, now);

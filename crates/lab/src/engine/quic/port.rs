@@ -1,6 +1,8 @@
-//! A client port: a connected socket, and a QUIC endpoint for the connections on it.
+//! A client port: a socket, and a QUIC endpoint for the connections on it. The socket is connected, or where clients
+//! have addresses of their own it is not, and the address goes with each datagram.
 
 use super::connection::Connection;
+use crate::engine::Transport::Doq;
 use crate::engine::book::Book;
 use crate::engine::clock::StampClock;
 use crate::engine::roster::Roster;
@@ -39,18 +41,29 @@ pub(super) struct Port {
 }
 
 impl Port {
+    /// All connections are from one address.
     pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
-        Ok(Self {
-            socket: channel::open(server, source)?,
+        Ok(Self::on(channel::open(server, source)?, server, Outgoing::new(), Incoming::new()))
+    }
+
+    /// Each is from its own.
+    pub(super) fn open_to_all(server: SocketAddr) -> io::Result<Self> {
+        let socket = channel::open_to_all(server)?;
+        Ok(Self::on(socket, server, Outgoing::to(server), Incoming::new().with_senders()))
+    }
+
+    fn on(socket: UdpSocket, server: SocketAddr, outgoing: Outgoing, incoming: Incoming) -> Self {
+        Self {
+            socket,
             server,
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None),
             slots: Vec::new(),
-            outgoing: Outgoing::new(),
-            incoming: Incoming::new(),
+            outgoing,
+            incoming,
             filled: 0,
             taken: 0,
             buffer: Vec::new(),
-        })
+        }
     }
 
     pub(super) const fn server(&self) -> SocketAddr {
@@ -121,6 +134,12 @@ impl Port {
         tls: &TlsConfigs,
         book: &mut Book,
     ) -> io::Result<()> {
+        let is_another = |sender: &SocketAddr| (sender.ip(), sender.port()) != (self.server.ip(), self.server.port());
+        if let Some(sender) = self.incoming.sender(index).filter(is_another) {
+            book.queries(Doq, at_ns).other_address += 1;
+            book.tail.other_address.get_or_insert((self.server, sender));
+            return Ok(());
+        }
         let datagram = BytesMut::from(self.incoming.message(index));
         self.buffer.clear();
         match self.endpoint.handle(Instant::now(), self.server, None, None, datagram, &mut self.buffer) {
@@ -141,7 +160,8 @@ impl Port {
             }
             Some(DatagramEvent::Response(transmit)) => {
                 let octets = std::mem::take(&mut self.buffer);
-                self.push(&octets[..transmit.size], &mut book.tail.refusals)?;
+                let source = self.incoming.destination(index);
+                self.push(&octets[..transmit.size], source, &mut book.tail.refusals)?;
                 self.buffer = octets;
             }
             // Nobody is served here.
@@ -168,14 +188,20 @@ impl Port {
         }
     }
 
-    /// Queues what a connection wants to send.
-    pub(super) fn transmit(&mut self, connection: &mut QuicConnection, now: Instant, refusals: &mut u64) {
+    /// Queues what a connection wants to send, from its client's address.
+    pub(super) fn transmit(
+        &mut self,
+        connection: &mut QuicConnection,
+        source: Option<IpAddr>,
+        now: Instant,
+        refusals: &mut u64,
+    ) {
         loop {
             let mut octets = std::mem::take(&mut self.buffer);
             octets.clear();
             let transmit = connection.poll_transmit(now, 1, &mut octets);
             // A socket that fails is seen by the next flush, which returns its error.
-            let _queued = transmit.as_ref().map(|transmit| self.push(&octets[..transmit.size], refusals));
+            let _queued = transmit.as_ref().map(|transmit| self.push(&octets[..transmit.size], source, refusals));
             self.buffer = octets;
             if transmit.is_none() {
                 return;
@@ -183,7 +209,7 @@ impl Port {
         }
     }
 
-    fn push(&mut self, octets: &[u8], refusals: &mut u64) -> io::Result<()> {
+    fn push(&mut self, octets: &[u8], source: Option<IpAddr>, refusals: &mut u64) -> io::Result<()> {
         if self.outgoing.count() == BATCH_COUNT {
             self.flush(refusals)?;
         }
@@ -191,6 +217,7 @@ impl Port {
             slot[..octets.len()].copy_from_slice(octets);
             octets.len()
         });
+        self.outgoing.go_from(source);
         Ok(())
     }
 
@@ -203,6 +230,8 @@ impl Port {
                 Ok(count) => taken += count,
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => *refusals += 1,
                 Err(error) if channel::is_passing(&error) => std::thread::yield_now(),
+                // Its connection does not come about, and says so.
+                Err(error) if channel::is_of_its_source(&error) && self.outgoing.source(taken).is_some() => taken += 1,
                 Err(error) => return Err(error),
             }
         }

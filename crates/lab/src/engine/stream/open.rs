@@ -192,3 +192,20 @@ fn connect(server: SocketAddr, source: Option<IpAddr>, ports: &mut PortTurns) ->
     }
     Ok(socket.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    /// Nagle's algorithm would have a query wait for the acknowledgement of the one before.
+    #[test]
+    fn queries_on_a_connection_wait_for_no_acknowledgement() {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for source in [None, Some(Ipv4Addr::new(127, 0, 0, 7).into())] {
+            let connection = connect(server.local_addr().unwrap(), source, &mut PortTurns::of_kernel(0)).unwrap();
+            assert!(connection.nodelay().unwrap(), "{source:?}");
+            assert_eq!(source.unwrap_or(Ipv4Addr::LOCALHOST.into()), connection.local_addr().unwrap().ip());
+        }
+    }
+}

@@ -4,23 +4,20 @@
 //! address has one of a few tables of IDs, and an answer is looked for in that of the address that it was sent to.
 
 use super::batch::{self, Incoming, Outgoing};
-use super::channel::{SEND_TRIES_MAX, is_passing};
+use super::channel::{SEND_TRIES_MAX, is_of_its_source, is_passing, open_to_all};
 use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::matching::{Arrival, InFlight};
-use crate::engine::system::{enable_stamps, let_fragment, tell_destinations};
+use crate::engine::system::let_fragment;
 use crate::engine::worker::RECEIVE_NS;
 use crate::engine::{Lane, Plan, Transport};
-use crate::limits::{
-    BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOCKET_BUFFER_OCTETS, UNFRAGMENTED_OCTETS_MAX,
-};
+use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, UNFRAGMENTED_OCTETS_MAX};
 use crate::measure::{Second, Sent};
 use crate::octet_hash;
 use crate::per_query::Parties;
-use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// See the module.
 pub(in crate::engine) struct Addressed {
@@ -178,25 +175,8 @@ impl Lane for Addressed {
 
 impl Door {
     fn open(server: SocketAddr, table_count: usize) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
-        // As much as the system grants: too little shows as drops, which are counted.
-        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
-        let any: IpAddr = if server.is_ipv6() {
-            socket.set_only_v6(true)?;
-            // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
-            socket.set_freebind_v6(true)?;
-            Ipv6Addr::UNSPECIFIED.into()
-        } else {
-            socket.set_freebind_v4(true)?;
-            Ipv4Addr::UNSPECIFIED.into()
-        };
-        socket.bind(&SocketAddr::new(any, 0).into())?;
-        tell_destinations(&socket, server.is_ipv6())?;
-        // Without stamps the time of reading counts, and the report says so.
-        let _stamped = enable_stamps(&socket);
         Ok(Self {
-            socket: socket.into(),
+            socket: open_to_all(server)?,
             server,
             tables: (0..table_count.max(1)).map(|_| InFlight::new()).collect(),
             outgoing: Outgoing::to(server),
@@ -279,25 +259,11 @@ impl Door {
     }
 }
 
-/// The kernel takes no message from that address: it is none of this machine, or nothing leads on from it.
-fn is_of_its_source(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EINVAL
-                | libc::EADDRNOTAVAIL
-                | libc::ENETUNREACH
-                | libc::EHOSTUNREACH
-                | libc::EACCES
-                | libc::EPERM
-                | libc::EMSGSIZE
-        )
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use socket2::{Domain, Protocol, Socket, Type};
+    use std::net::Ipv4Addr;
 
     /// Sends a message of so many octets from an address of loopback; gives the IP header with which it arrived.
     fn packet_of(door: &mut Door, octets: usize, socket: &Socket) -> Vec<u8> {

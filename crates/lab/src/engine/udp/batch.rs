@@ -95,6 +95,11 @@ impl Outgoing {
         self.sources[self.count - 1] = source;
     }
 
+    /// From which address message `index` goes, where one is said.
+    pub(in crate::engine) fn source(&self, index: usize) -> Option<IpAddr> {
+        self.sources[index]
+    }
+
     /// Has the newest message go to somebody, where each has its own recipient.
     pub(crate) fn go_to(&mut self, recipient: SocketAddr) {
         self.recipients[self.count - 1] = Some(recipient.into());

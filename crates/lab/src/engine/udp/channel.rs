@@ -3,11 +3,11 @@
 use super::batch::{Incoming, Outgoing};
 use super::witness::Witness;
 use crate::engine::matching::InFlight;
-use crate::engine::system::enable_stamps;
+use crate::engine::system::{enable_stamps, tell_destinations};
 use crate::limits::SOCKET_BUFFER_OCTETS;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// How often a full socket is tried before its messages count as unsent.
 pub(super) const SEND_TRIES_MAX: usize = 1_000;
@@ -73,6 +73,29 @@ pub(in crate::engine) fn open(server: SocketAddr, source: Option<IpAddr>) -> io:
     ready(socket, server)
 }
 
+/// A socket that is not connected, towards a server: each datagram goes from an address of its own, and each that comes
+/// says which one it was sent to.
+pub(in crate::engine) fn open_to_all(server: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
+    // As much as the system grants: too little shows as drops, which are counted.
+    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
+    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+    let any: IpAddr = if server.is_ipv6() {
+        socket.set_only_v6(true)?;
+        // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
+        socket.set_freebind_v6(true)?;
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        socket.set_freebind_v4(true)?;
+        Ipv4Addr::UNSPECIFIED.into()
+    };
+    socket.bind(&SocketAddr::new(any, 0).into())?;
+    tell_destinations(&socket, server.is_ipv6())?;
+    // Without stamps the time of reading counts, and the report says so.
+    let _stamped = enable_stamps(&socket);
+    Ok(socket.into())
+}
+
 fn ready(socket: Socket, server: SocketAddr) -> io::Result<UdpSocket> {
     // As much as the system grants: too little shows as drops, which are counted.
     let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
@@ -96,4 +119,20 @@ fn is_about_runs(error: &io::Error) -> bool {
 pub(in crate::engine) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::OutOfMemory)
         || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// The kernel takes no message from that address: it is none of this machine, or nothing leads on from it.
+pub(in crate::engine) fn is_of_its_source(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EINVAL
+                | libc::EADDRNOTAVAIL
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EMSGSIZE
+        )
+    )
 }

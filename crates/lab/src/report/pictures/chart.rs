@@ -52,6 +52,11 @@ impl Colour {
         Self { opacity: 0.35, ..self }
     }
 
+    /// For a line that shows on both sides of another one.
+    pub(super) fn broad(self) -> Self {
+        Self { width: 7, ..self }
+    }
+
     /// For what lies behind lines of others.
     pub(super) fn faint(self) -> Self {
         Self { opacity: 0.15, ..self }
@@ -100,6 +105,19 @@ impl Scale {
         });
         let ticks = ticks.collect();
         Self::logarithmic(low * 0.8, high * 1.25, title, ticks)
+    }
+
+    /// Counts from zero on, in groups of three digits.
+    pub(super) fn counts(most: f64, title: &str) -> Self {
+        let ticks = even_ticks(0.0, most).into_iter().map(|(tick, text)| (tick, grouped(&text))).collect();
+        Self::linear(0.0, most, title, Some(ticks))
+    }
+
+    /// Ticks on an axis of shares from `-most` to `most`, in per cent.
+    pub(super) fn shares(most: f64) -> Vec<(f64, String)> {
+        let name = |text: String| if text.trim_start_matches(['-', '0', '.']).is_empty() { "0".into() } else { text };
+        let percent = even_ticks(-most * 100.0, most * 100.0).into_iter();
+        percent.map(|(tick, text)| (tick / 100.0, format!("{} %", name(text)))).collect()
     }
 
     /// Where a value lies: itself, or its logarithm.
@@ -346,6 +364,18 @@ fn shortened(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// A whole number in groups of three digits.
+fn grouped(digits: &str) -> String {
+    let places = digits.chars().enumerate();
+    places.fold(String::new(), |mut grouped, (place, digit)| {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+        grouped
+    })
 }
 
 /// About eight, at round values.

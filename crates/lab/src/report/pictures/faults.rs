@@ -1,7 +1,7 @@
 //! What clients saw around faults that were made on purpose: how much was answered, and how long nothing was.
 
-use super::Form;
 use super::chart::{Chart, Colour, Scale};
+use super::curves::write;
 use crate::report::palette;
 use std::path::Path;
 
@@ -16,15 +16,6 @@ pub struct Around {
     pub name: String,
     /// Low, median and high share of each step; one is all.
     pub shares: Vec<[f64; 3]>,
-}
-
-/// Times of one kind.
-#[derive(Clone, Debug)]
-pub struct TimesOf {
-    /// For the legend.
-    pub name: String,
-    /// Each of them.
-    pub seconds: Vec<f64>,
 }
 
 /// Draws shares over time, and marks at points in time; zero is when the fault came. Steps are so many seconds long,
@@ -70,42 +61,12 @@ pub fn around(
     write(&chart, path)
 }
 
-/// Draws how many of the times were as long or shorter.
-///
-/// # Errors
-/// When it cannot be drawn or written.
-pub fn times(path: &Path, title: &str, lines: &[TimesOf]) -> Result<(), String> {
-    let all = || lines.iter().flat_map(|line| &line.seconds).map(|seconds| seconds.max(1e-6));
-    let (low, high) = all().fold((f64::MAX, 1e-6_f64), |(low, high), seconds| (low.min(seconds), high.max(seconds)));
-    let mut chart = Chart::new(title, "");
-    chart.x = Scale::times(low.min(high), high, "time");
-    let ticks = (0..=10).map(|tenth| (f64::from(tenth) / 10.0, format!("{} %", 10 * tenth))).collect();
-    chart.y = Scale::linear(0.0, 1.0, "share of faults", Some(ticks));
-    for (index, line) in lines.iter().enumerate() {
-        let mut seconds: Vec<f64> = line.seconds.iter().map(|seconds| seconds.max(1e-6)).collect();
-        seconds.sort_by(f64::total_cmp);
-        let count = seconds.len() as f64;
-        // Up at each time, level between two.
-        let corners = seconds.iter().enumerate().flat_map(|(rank, &at)| {
-            let (below, above) = (rank as f64 / count, (rank + 1) as f64 / count);
-            [(at, below), (at, above)]
-        });
-        chart.line(&line.name, corners.collect(), Colour::of(index));
-    }
-    write(&chart, path)
-}
-
-fn write(chart: &Chart, path: &Path) -> Result<(), String> {
-    let wrong = |reason: String| format!("{}: {reason}", path.display());
-    let octets = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
-    std::fs::write(path, octets).map_err(|error| wrong(error.to_string()))
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn drawn(draw: impl FnOnce(&Path) -> Result<(), String>) -> String {
+    /// The text of a picture.
+    pub(in crate::report::pictures) fn drawn(draw: impl FnOnce(&Path) -> Result<(), String>) -> String {
         let thread = std::thread::current().id();
         let path = std::env::temp_dir().join(format!("catlab-faults-{}-{thread:?}.svg", std::process::id()));
         draw(&path).unwrap();
@@ -133,19 +94,5 @@ mod tests {
         let without = drawn(|path| around(path, "Around", (0.1, 0.2), &narrow, &[]));
         let areas = |text: &str| text.matches("<rect").count();
         assert_eq!(areas(&text) - areas(&without), 6 + 7, "{text}");
-    }
-
-    #[test]
-    fn times_go_up_to_all_of_them() {
-        let lines = [
-            TimesOf { name: "killed".into(), seconds: vec![0.03, 0.02, 0.05] },
-            TimesOf { name: "cut off".into(), seconds: vec![0.5] },
-        ];
-        let text = drawn(|path| times(path, "Times", &lines));
-        for part in ["killed", "cut off", "100 %", "20 ms", "500 ms"] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        // No time at all is drawn as well.
-        drawn(|path| times(path, "None", &[TimesOf { name: "none".into(), seconds: Vec::new() }]));
     }
 }

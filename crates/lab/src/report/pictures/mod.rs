@@ -8,12 +8,15 @@ mod bitmap;
 mod clients;
 mod connections;
 mod server;
+// Any values.
+mod curves;
 // What clients saw around faults.
 mod faults;
 
 use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
-pub use faults::{Around, TimesOf, around, times};
+pub use curves::{Along, Curve, cumulative, turns};
+pub use faults::{Around, around};
 use std::path::{Path, PathBuf};
 
 /// Bars of boxes and answers; longer runs have several seconds in one.
@@ -61,7 +64,7 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
         Ok(())
     };
     put("percentiles".into(), percentiles(runs))?;
-    put("cdf".into(), cumulative(runs))?;
+    put("cdf".into(), cumulative_latency(runs))?;
     put("losses".into(), losses(runs))?;
     put("send-lag".into(), send_lag(runs))?;
     put("connections".into(), connections::open(runs))?;
@@ -112,7 +115,7 @@ fn by_percentile(mut chart: Chart, lines: &[(&str, &Distribution)]) -> Option<Ch
     Some(chart)
 }
 
-fn cumulative(runs: &[Run]) -> Option<Chart> {
+fn cumulative_latency(runs: &[Run]) -> Option<Chart> {
     let (low, high, _) = extent(runs.iter().map(|run| &run.total.latency))?;
     let mut chart = titled("Cumulative distribution of latency", runs);
     chart.x = Scale::times(low, high, "latency");

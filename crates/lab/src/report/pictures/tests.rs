@@ -155,7 +155,7 @@ fn a_run_that_is_not_valid_says_so_in_every_title() {
     for picture in [
         heat(&run(false)),
         percentiles(&[run(false)]),
-        cumulative(&[run(true), run(false)]),
+        cumulative_latency(&[run(true), run(false)]),
         losses(&[run(false)]),
         send_lag(&[run(false)]),
         connections::open(&[run(false)]),
