@@ -35,8 +35,6 @@ pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
-/// Octets of the buffer for responses that connections of one runtime pass on.
-pub(crate) const CONNECTION_SPARE_BYTES: usize = 16 << 10;
 /// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;

@@ -4,7 +4,7 @@
 
 use super::counters::Cut;
 use super::desk::{Desk, Panicked, Share};
-use super::framing::{Inbound, Outbound, first_message};
+use super::framing::{Inbound, Outbound};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::future::poll_fn;
@@ -92,7 +92,6 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             }
         }
         self.inbound.release();
-        self.outbound.release(&self.desk.spare);
         if !self.share.set(self.inbound.memory() + self.outbound.memory()) {
             return Poll::Ready(End::Cut(Cut::Memory));
         }
@@ -108,7 +107,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// One turn; pending when there is nothing to do but wait.
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
-        self.answer_what_waits()?;
+        self.answer_whole_messages()?;
         self.write(context)?;
         let backlog = self.outbound.waiting().len();
         if self.is_half_closed && backlog == 0 && !self.is_flush_due && self.deferred_count == 0 {
@@ -141,51 +140,29 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.is_flush_due || !self.outbound.waiting().is_empty()
     }
 
-    fn answer_what_waits(&mut self) -> Result<(), End> {
-        let mut inbound = std::mem::take(&mut self.inbound);
-        inbound.taken(self.answer(inbound.waiting())?);
-        self.inbound = inbound;
-        Ok(())
-    }
-
-    /// Answers the whole messages that these octets begin with, as many as may be answered now; gives how many octets
-    /// that were.
-    fn answer(&mut self, octets: &[u8]) -> Result<usize, End> {
-        if first_message(octets).is_none() || !self.may_answer() {
-            return Ok(0);
-        }
-        // One look at the time and at the zones for all that came together.
-        let (desk, now) = (self.desk, Instant::now());
-        if !self.is_writing() {
-            self.wrote_at = now;
-        }
-        self.active_at = now;
-        desk.in_turn(|turn| {
-            let mut rest = octets;
-            while self.may_answer()
-                && let Some((message, count)) = first_message(rest)
-            {
-                rest = &rest[count..];
-                let (late, outbound) = (&mut self.late, &mut self.outbound);
-                let (peer, transport, transfers) = (self.peer, desk.transport, self.transfers);
-                let reply = || {
-                    let connection = late.get_or_insert_with(|| mpsc::channel(LATE_MAX)).0.clone();
-                    Reply::Stream { peer, transport, transfers, connection }
-                };
-                match turn.respond(message, peer, reply, |response| outbound.push(response, &desk.spare)) {
-                    Ok(Action::Defer) => self.deferred_count += 1,
-                    Ok(Action::Respond(_)) => {}
-                    // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
-                    Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
-                }
+    fn answer_whole_messages(&mut self) -> Result<(), End> {
+        while self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX {
+            let now = Instant::now();
+            let is_first = !self.is_writing();
+            let Some(message) = self.inbound.next() else { break };
+            let (late, outbound) = (&mut self.late, &mut self.outbound);
+            let (peer, transport, transfers) = (self.peer, self.desk.transport, self.transfers);
+            let reply = || {
+                let connection = late.get_or_insert_with(|| mpsc::channel(LATE_MAX)).0.clone();
+                Reply::Stream { peer, transport, transfers, connection }
+            };
+            match self.desk.respond(message, peer, reply, |response| outbound.push(response)) {
+                Ok(Action::Defer) => self.deferred_count += 1,
+                Ok(Action::Respond(_)) => {}
+                // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
+                Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
             }
-            Ok(octets.len() - rest.len())
-        })
-    }
-
-    /// Whether there is room for another request, and its response.
-    fn may_answer(&self) -> bool {
-        self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX
+            self.active_at = now;
+            if is_first {
+                self.wrote_at = now;
+            }
+        }
+        Ok(())
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
@@ -199,13 +176,6 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 match buffer.filled() {
                     // The client may close its half and still wait for responses.
                     [] => self.is_half_closed = true,
-                    octets if self.inbound.waiting().is_empty() => {
-                        // Nearly always whole messages, which are answered where they are.
-                        let count = self.answer(octets)?;
-                        if count < octets.len() {
-                            self.inbound.extend(&octets[count..]);
-                        }
-                    }
                     octets => self.inbound.extend(octets),
                 }
                 Poll::Ready(Ok(()))
@@ -219,7 +189,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             match Pin::new(&mut self.stream).poll_write(context, self.outbound.waiting()) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(End::Closed),
                 Poll::Ready(Ok(count)) => {
-                    self.outbound.sent(count, &self.desk.spare);
+                    self.outbound.sent(count);
                     self.is_flush_due = true;
                     self.wrote_at = Instant::now();
                     self.active_at = self.wrote_at;
@@ -247,7 +217,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if !self.is_writing() {
             self.wrote_at = now;
         }
-        self.outbound.push(&message, &self.desk.spare);
+        self.outbound.push(&message);
         self.active_at = now;
         self.deferred_count -= usize::from(is_last);
         Ok(())

@@ -2,7 +2,6 @@
 
 use super::clients::{Clients, Place};
 use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
-use super::framing::Spare;
 use super::handshake_rate::HandshakeRate;
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::config::Tcp;
@@ -206,8 +205,6 @@ pub(crate) struct Desk<R> {
     pub(crate) limits: ConnectionLimits,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) counters: Arc<ListenCounters>,
-    /// For what is to go out on a connection of messages behind their lengths.
-    pub(crate) spare: Spare,
     work: RefCell<Work<R>>,
 }
 
@@ -230,8 +227,7 @@ impl<R: Responder> Desk<R> {
         counters: Arc<ListenCounters>,
     ) -> Self {
         let work = RefCell::new(Work { responder, out: vec![0; DATAGRAM_OCTETS_MAX] });
-        let (limits, connections) = (limits.clone(), connections.of(transport).clone());
-        Self { transport, limits, connections, counters, spare: Spare::default(), work }
+        Self { transport, limits: limits.clone(), connections: connections.of(transport).clone(), counters, work }
     }
 
     /// Answers one message from the newest version: `take` gets the response, `reply` says where one goes that has to
@@ -243,44 +239,19 @@ impl<R: Responder> Desk<R> {
         reply: impl FnOnce() -> Reply,
         take: impl FnOnce(&[u8]),
     ) -> Result<Action, Panicked> {
-        self.in_turn(|turn| turn.respond(octets, peer, reply, take))
-    }
-
-    /// Answers messages that came together, all from the version that is the newest now. Nothing is waited for
-    /// meanwhile.
-    pub(crate) fn in_turn<T>(&self, answer: impl FnOnce(&mut Turn<'_, '_, R>) -> T) -> T {
         let mut work = self.work.borrow_mut();
         let Work { responder, out } = &mut *work;
-        let answered = answer(&mut Turn { desk: self, pinned: responder.pin(), out });
-        responder.offline();
-        answered
-    }
-}
-
-/// See [`Desk::in_turn`].
-pub(crate) struct Turn<'d, 'w, R: Responder + 'w> {
-    desk: &'d Desk<R>,
-    pinned: R::Pinned<'w>,
-    out: &'w mut [u8],
-}
-
-impl<R: Responder> Turn<'_, '_, R> {
-    /// As [`Desk::respond`].
-    pub(crate) fn respond(
-        &mut self,
-        octets: &[u8],
-        peer: SocketAddr,
-        reply: impl FnOnce() -> Reply,
-        take: impl FnOnce(&[u8]),
-    ) -> Result<Action, Panicked> {
-        let Self { desk, pinned, out } = self;
         // A panic is a bug of ours; it costs the connection that met it, never the runtime.
-        let action = catch_unwind(AssertUnwindSafe(|| match pinned.respond(octets, peer, desk.transport, out) {
-            Action::Defer => pinned.defer(octets, reply(), out),
-            action => action,
+        let action = catch_unwind(AssertUnwindSafe(|| {
+            let mut pinned = responder.pin();
+            match pinned.respond(octets, peer, self.transport, out) {
+                Action::Defer => pinned.defer(octets, reply(), out),
+                action => action,
+            }
         }));
+        responder.offline();
         let Ok(action) = action else {
-            desk.counters.panics.one_shared();
+            self.counters.panics.one_shared();
             return Err(Panicked);
         };
         if let Action::Respond(len) = action {

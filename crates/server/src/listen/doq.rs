@@ -49,7 +49,7 @@ impl<R: Responder + 'static> DoqService<R> {
         Rc::new(Self { desk: Rc::new(desk) })
     }
 
-    /// Accepts on one endpoint until it is closed. Runs in a `LocalRuntime`.
+    /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
         while let Some(incoming) = endpoint.accept().await {
             self.incoming(incoming);

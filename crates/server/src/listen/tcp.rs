@@ -31,7 +31,7 @@ impl<R: Responder + 'static> TcpService<R> {
         Rc::new(Self { desk: Rc::new(desk), spoken })
     }
 
-    /// Accepts on one listener, for ever. Runs in a `LocalRuntime`.
+    /// Accepts on one listener, for ever. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {

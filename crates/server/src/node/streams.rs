@@ -17,9 +17,7 @@ use crate::tls::public::PublicTls;
 use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
-use tokio::runtime::{Builder, LocalOptions};
 
 /// How often a runtime looks for the order to stop.
 const STOP_LOOK: Duration = Duration::from_millis(100);
@@ -51,21 +49,13 @@ pub(super) fn start(
         let (connections, tls, stop) = (connections.clone(), tls.cloned(), stop.clone());
         // One for all: it is that of the service.
         let limits = workers.tcp.responder.service.connections.clone();
-        let (tell, told) = channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {
             give_way(PACKET_NICE_STEP);
-            // Its tasks never leave this thread. A `LocalSet` would be a scheduler within that of a runtime, and each
-            // task that octets wake would go through both.
-            let built = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-            let runtime = match built {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(error)),
-            };
-            drop(tell);
             let desk = |transport, Worker { responder, listen }| {
                 Desk::new(transport, responder, &limits, &connections, listen)
             };
-            runtime.block_on(async move {
+            tokio::task::LocalSet::new().block_on(&runtime, async move {
                 accept(TcpService::new(desk(Transport::Tcp, workers.tcp), Spoken::Plain), sockets.tcp);
                 let mut endpoints = Vec::new();
                 if let (Some(tls), Some(workers)) = (tls, workers.encrypted) {
@@ -90,9 +80,6 @@ pub(super) fn start(
             });
         };
         spawn(format!("tcp-{index}"), serve)?;
-        if let Ok(error) = told.recv() {
-            return Err(runtime_failed(error));
-        }
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use crate::listen::{PinnedResponder, Transport};
 use crate::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -22,25 +21,14 @@ type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
 /// gets the largest message there is.
 struct Echo {
     deferred: Deferred,
-    looks: Arc<Looks>,
-}
-
-/// How often it looked at the newest version, and how often it let go of it.
-#[derive(Default)]
-struct Looks {
-    begun: AtomicUsize,
-    ended: AtomicUsize,
 }
 
 impl Responder for Echo {
     type Pinned<'a> = &'a mut Self;
     fn pin(&mut self) -> &mut Self {
-        self.looks.begun.fetch_add(1, Ordering::SeqCst);
         self
     }
-    fn offline(&mut self) {
-        self.looks.ended.fetch_add(1, Ordering::SeqCst);
-    }
+    fn offline(&mut self) {}
 }
 
 impl PinnedResponder for &mut Echo {
@@ -70,7 +58,6 @@ struct Server {
     counters: Arc<ListenCounters>,
     connections: Arc<ConnectionCounters>,
     deferred: Deferred,
-    looks: Arc<Looks>,
     stop: Stop,
 }
 
@@ -79,21 +66,19 @@ impl Server {
         let listener: StdListener = sockets::tcp("127.0.0.1:0".parse().unwrap(), Sharing::Shared).unwrap();
         let address = listener.local_addr().unwrap();
         let (counters, deferred, stop) = (Arc::<ListenCounters>::default(), Arc::default(), Stop::default());
-        let looks = Arc::<Looks>::default();
-        let echo = Echo { deferred: Arc::clone(&deferred), looks: looks.clone() };
+        let echo = Echo { deferred: Arc::clone(&deferred) };
         let (their_counters, their_stop) = (counters.clone(), stop.clone());
         let all = AllConnections::default();
         let connections = all.of(Transport::Tcp).clone();
         std::thread::spawn(move || {
-            let builder = &mut tokio::runtime::Builder::new_current_thread();
-            let runtime = builder.enable_all().build_local(Default::default()).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let limits = ConnectionLimits::new(
                 &Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() },
                 &[],
             );
             let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
             let service = TcpService::new(desk, Spoken::Plain);
-            runtime.block_on(async move {
+            tokio::task::LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::task::spawn_local(service.accept(listener));
                 while !their_stop.is_ordered() {
@@ -101,7 +86,7 @@ impl Server {
                 }
             });
         });
-        Self { address, counters, connections, deferred, looks, stop }
+        Self { address, counters, connections, deferred, stop }
     }
 
     fn connect(&self) -> StdStream {
@@ -167,27 +152,6 @@ fn requests_are_pipelined_and_octets_may_come_one_by_one() {
     assert_eq!(read(&mut stream), b"last");
     assert!(is_closed(&mut stream));
     server.wait_for("the end of the connection", |server| server.connections.open.get() == 0);
-}
-
-#[test]
-fn what_came_together_is_answered_from_one_look_at_the_zones() {
-    let server = Server::start(5_000, 10, 10);
-    let mut stream = server.connect();
-    stream.write_all(&framed(b"x").repeat(500)).unwrap();
-    (0..500).for_each(|_| assert_eq!(read(&mut stream), b"x"));
-    let looks = server.looks.begun.load(Ordering::SeqCst);
-    // One, unless the kernel handed it over in pieces.
-    assert!((1..=10).contains(&looks), "{looks} looks");
-    // Part of a message is none to look for; and nothing is held on to afterwards, however a turn ended.
-    stream.write_all(&framed(b"half")[..4]).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(server.looks.begun.load(Ordering::SeqCst), looks);
-    stream.write_all(&framed(b"half")[4..]).unwrap();
-    assert_eq!(read(&mut stream), b"half");
-    stream.write_all(&framed(b"p")).unwrap();
-    assert!(is_closed(&mut stream));
-    let [begun, ended] = [&server.looks.begun, &server.looks.ended].map(|count| count.load(Ordering::SeqCst));
-    assert!(begun > looks && begun == ended, "{begun} begun, {ended} ended");
 }
 
 #[test]
