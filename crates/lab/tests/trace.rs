@@ -1,5 +1,6 @@
 //! The recorded queries are read whole; `catlab trace` as a program.
 use lab::trace::{Transport, read_dnsperf, read_pcap, read_rpl_raw};
+use lzma_rust2::{XzOptions, XzWriter};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -111,6 +112,31 @@ fn a_hostile_trace_without_an_end_takes_a_bounded_memory() {
     let line = vec![b'x'; 1 << 20];
     let (kib, text) = fed(&["info", "--format", "text", "-"], b"", OCTETS, |_| line.clone());
     assert!(kib < MOST_KIB && text.contains("longer than 256 KiB"), "{kib} KiB: {text}");
+}
+
+/// What little is a gigabyte when it is unpacked is never whole in memory.
+#[test]
+fn an_xz_file_of_any_size_takes_a_bounded_memory() {
+    const MOST_KIB: u64 = 64 << 10;
+    const PACKED_OCTETS: usize = 560 << 10;
+    let head = [0xA1B2_C3D4, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
+    let mut xz = XzWriter::new(Vec::new(), XzOptions::with_preset(0)).unwrap();
+    xz.write_all(&head).unwrap();
+    let payload = [0; 4_000];
+    let (mut packets, mut unpacked) = (0, 0);
+    let (kib, text) = fed(&["info", "-"], b"", PACKED_OCTETS, |_| {
+        while xz.inner().is_empty() {
+            let packet = record(0, 0, 6, packets, &payload);
+            xz.write_all(&packet).unwrap();
+            (packets, unpacked) = (packets + 1, unpacked + packet.len());
+        }
+        std::mem::take(xz.inner_mut())
+    });
+    println!("xz: {kib} KiB for {unpacked} octets unpacked: {text}");
+    assert!(unpacked > 1 << 30, "{unpacked} octets are too few to tell");
+    assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
+    // It ends early, which is told after what was read.
+    assert!(text.contains("packed and damaged"), "{text}");
 }
 
 #[test]

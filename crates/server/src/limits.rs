@@ -237,6 +237,8 @@ pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 
 /// Octets of a zone file as it lies on disk, and after decompression.
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
+/// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
+pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 /// Octets of a configuration, key or token file.
 pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Time `up` gives its nodes to become ready, and what it adds for each so many octets that they have to read.

@@ -55,10 +55,10 @@ pub const CDNS_PARAMETERS_MAX: usize = 1_024;
 /// How deep items of C-DNS are nested: six levels, and room for what implementations add.
 pub const CDNS_DEPTH_MAX: usize = 16;
 
-/// Octets that are unpacked ahead, in blocks of so many.
+/// Octets that are unpacked ahead.
 pub const UNPACKED_OCTETS: usize = 64 << 10;
-/// How many such blocks.
-pub const UNPACKED_BLOCKS_MAX: usize = 8;
+/// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
+pub const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 
 /// Addresses that a summary tells apart.
 pub const CLIENT_COUNT_MAX: usize = 4 << 20;

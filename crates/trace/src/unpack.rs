@@ -1,10 +1,10 @@
 //! Files, unpacked while they are read: gzip, xz, zstd and LZ4, told by their first octets.
 
-use crate::limits::{UNPACKED_BLOCKS_MAX, UNPACKED_OCTETS};
+use crate::limits::{UNPACKED_OCTETS, XZ_MEMORY_KIB_MAX};
+use lzma_rust2::XzReader;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// The octets of a file, unpacked; those of standard input when it is called `-`.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
@@ -22,7 +22,7 @@ fn unpack(octets: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
         [0x28, 0xB5, 0x2F, 0xFD, ..] => {
             buffered(ruzstd::decoding::StreamingDecoder::new(whole).map_err(io::Error::other)?)
         }
-        [0xFD, b'7', b'z', b'X', b'Z', 0x00, ..] => buffered(unpack_xz(whole)?),
+        [0xFD, b'7', b'z', b'X', b'Z', 0x00, ..] => buffered(XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB_MAX)),
         _ => Box::new(whole),
     })
 }
@@ -49,68 +49,4 @@ impl<R: Read> Read for Rejoined<R> {
 
 pub(crate) fn buffered(octets: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
     Box::new(BufReader::with_capacity(UNPACKED_OCTETS, octets))
-}
-
-/// The library unpacks into a writer; a thread of its own lets it be read.
-fn unpack_xz(mut packed: impl BufRead + Send + 'static) -> io::Result<Unpacking> {
-    let (sender, receiver) = sync_channel(UNPACKED_BLOCKS_MAX);
-    let work = move || {
-        let mut blocks = Blocks { sender, block: Vec::with_capacity(UNPACKED_OCTETS) };
-        let ended = match lzma_rs::xz_decompress(&mut packed, &mut blocks) {
-            Ok(()) => blocks.flush(),
-            // Whoever read it is gone.
-            Err(lzma_rs::error::Error::IoError(error)) if error.kind() == io::ErrorKind::BrokenPipe => return,
-            Err(error) => blocks.flush().and(Err(io::Error::other(format!("xz: {error:?}")))),
-        };
-        if let Err(error) = ended {
-            // Nobody may listen any more.
-            let _ = blocks.sender.send(Err(error));
-        }
-    };
-    std::thread::Builder::new().name("unpack".into()).spawn(work)?;
-    Ok(Unpacking { receiver, block: Cursor::default() })
-}
-
-struct Blocks {
-    sender: SyncSender<io::Result<Vec<u8>>>,
-    block: Vec<u8>,
-}
-
-impl Write for Blocks {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        let taken = octets.len().min(UNPACKED_OCTETS - self.block.len());
-        self.block.extend_from_slice(&octets[..taken]);
-        if self.block.len() == UNPACKED_OCTETS {
-            self.flush()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.block.is_empty() {
-            return Ok(());
-        }
-        let block = std::mem::replace(&mut self.block, Vec::with_capacity(UNPACKED_OCTETS));
-        self.sender.send(Ok(block)).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-}
-
-struct Unpacking {
-    receiver: Receiver<io::Result<Vec<u8>>>,
-    block: Cursor<Vec<u8>>,
-}
-
-impl Read for Unpacking {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.block.read(out)? {
-                0 if out.is_empty() => return Ok(0),
-                0 => match self.receiver.recv() {
-                    Ok(block) => self.block = Cursor::new(block?),
-                    Err(_) => return Ok(0),
-                },
-                read => return Ok(read),
-            }
-        }
-    }
 }

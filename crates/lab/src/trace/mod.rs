@@ -11,10 +11,12 @@ pub use pcap::{Capture, DNS_PORT, read_capture, read_pcap};
 pub use rpl::read_rpl_raw;
 pub use synthesis::{End, Synthesis, Turns};
 
+use lzma_rust2::XzReader;
+use std::fmt;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
-use std::{fmt, io};
 
 /// How a query travelled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -89,8 +91,9 @@ pub fn read_whole(path: &Path) -> Result<Vec<u8>, TraceError> {
         return Ok(packed);
     }
     let mut octets = Vec::new();
-    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut octets)
-        .map_err(|error| TraceError::Compression(format!("{error:?}")))?;
+    XzReader::new(packed.as_slice(), true)
+        .read_to_end(&mut octets)
+        .map_err(|error| TraceError::Compression(error.to_string()))?;
     Ok(octets)
 }
 

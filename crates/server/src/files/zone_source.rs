@@ -1,8 +1,9 @@
 //! Zone files as people keep them: plain or compressed, with an origin of their own or a given one.
 
-use crate::limits::ZONE_FILE_BYTES_MAX;
+use crate::limits::{XZ_MEMORY_KIB_MAX, ZONE_FILE_BYTES_MAX};
 use crate::problem::{Exit, Problem};
-use std::io::{self, BufReader, Read, Write};
+use lzma_rust2::XzReader;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use wire::name::Name;
 
@@ -36,10 +37,7 @@ fn read_limited(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut out = Bounded { octets: Vec::new(), bytes_max };
     match octets.get(..6) {
         Some([0xFD, b'7', b'z', b'X', b'Z', 0]) => {
-            lzma_rs::xz_decompress(&mut BufReader::new(&octets[..]), &mut out).map_err(|error| match error {
-                lzma_rs::error::Error::IoError(error) => error,
-                error => io::Error::other(format!("damaged xz: {error}")),
-            })?;
+            copy(&mut XzReader::new_mem_limit(&octets[..], true, XZ_MEMORY_KIB_MAX), &mut out)?;
         }
         Some([0x28, 0xB5, 0x2F, 0xFD, ..]) => {
             let mut rest = &octets[..];
@@ -89,6 +87,7 @@ impl Write for Bounded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lzma_rust2::{XzOptions, XzWriter};
 
     #[test]
     fn arguments_name_a_file_and_perhaps_an_origin() {
@@ -110,12 +109,15 @@ mod tests {
         let text = "example.test. 1 IN A 192.0.2.1\n".repeat(1_000);
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gz.write_all(text.as_bytes()).unwrap();
-        let mut xz = Vec::new();
-        lzma_rs::xz_compress(&mut text.as_bytes(), &mut xz).unwrap();
+        let mut xz = XzWriter::new(Vec::new(), XzOptions::default()).unwrap();
+        xz.write_all(text.as_bytes()).unwrap();
         let zst = ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Uncompressed);
-        for (name, octets) in
-            [("a", text.clone().into_bytes()), ("a.gz", gz.finish().unwrap()), ("a.xz", xz), ("a.zst", zst)]
-        {
+        for (name, octets) in [
+            ("a", text.clone().into_bytes()),
+            ("a.gz", gz.finish().unwrap()),
+            ("a.xz", xz.finish().unwrap()),
+            ("a.zst", zst),
+        ] {
             let path = dir.path().join(name);
             std::fs::write(&path, &octets).unwrap();
             assert_eq!(read(&path).unwrap(), text.as_bytes(), "{name}");
@@ -125,5 +127,25 @@ mod tests {
                 assert!(read(&path).is_err(), "{name} cut in half");
             }
         }
+    }
+
+    #[test]
+    fn a_damaged_xz_is_an_error_or_the_same() {
+        let dir = crate::test_dir("zone-source-damaged");
+        let text = "example.test. 1 IN A 192.0.2.1\n".repeat(50);
+        let mut xz = XzWriter::new(Vec::new(), XzOptions::default()).unwrap();
+        xz.write_all(text.as_bytes()).unwrap();
+        let (good, path) = (xz.finish().unwrap(), dir.path().join("a.xz"));
+        let mut refused = 0;
+        for bit in 48..good.len() * 8 {
+            let mut octets = good.clone();
+            octets[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &octets).unwrap();
+            match read(&path) {
+                Ok(read) => assert_eq!(read, text.as_bytes(), "bit {bit}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused * 10 > (good.len() * 8 - 48) * 9, "{refused} of {} bits", good.len() * 8 - 48);
     }
 }

@@ -7,7 +7,9 @@
 use crate::common::{add_zone, name, small_set, zone_id};
 use crate::model::{Model, compare, under};
 use crate::signing::Scheme;
+use lzma_rust2::XzReader;
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::PathBuf;
 use wire::name::Name;
 use wire::number::{Rtype, Serial};
@@ -25,7 +27,7 @@ fn root_zone() -> Option<Vec<Record>> {
         return None;
     };
     let mut text = Vec::new();
-    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut text).expect("xz");
+    XzReader::new(packed.as_slice(), true).read_to_end(&mut text).expect("xz");
     let loaded = load(&mut Slice::new(text), None, &LoadOptions::default()).expect("a zone file");
     Some(check(loaded).expect("a zone").records.to_records())
 }

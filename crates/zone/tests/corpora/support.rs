@@ -2,7 +2,9 @@
 
 use catamaran_zone::file::{FileErrors, LoadOptions, Loaded, Slice, load};
 use catamaran_zone::record::Record;
+use lzma_rust2::XzReader;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The data folder; says so when there is none.
@@ -23,7 +25,8 @@ pub(crate) fn read(folder: &Path, name: &str) -> Vec<u8> {
         return octets;
     }
     let mut unpacked = Vec::new();
-    lzma_rs::xz_decompress(&mut &octets[..], &mut unpacked).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let read = XzReader::new(&octets[..], true).read_to_end(&mut unpacked);
+    read.unwrap_or_else(|error| panic!("{name}: {error}"));
     unpacked
 }
 
