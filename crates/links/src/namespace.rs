@@ -36,7 +36,7 @@ impl Namespace {
     /// Runs `ip` in it, with the words of a line.
     ///
     /// # Errors
-    /// As [`ip`].
+    /// As [`ip()`].
     pub fn ip(&self, line: &str) -> io::Result<()> {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(line.split_whitespace()).collect();
         ip(&words)

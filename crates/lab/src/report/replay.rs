@@ -42,7 +42,7 @@ pub struct Shares {
     pub max: f64,
     /// How many.
     pub n: u64,
-    /// Which part of them is no more than [`NEAR`]; none in runs of before it was counted.
+    /// Which part of them is no more than a thousandth (LDplayer, Figure 8); none in runs of before it was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<f64>,
 }
