@@ -18,6 +18,11 @@ const PEERS: &[(&str, &str)] = &[
     ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
     ("unbound", "unbound"),
+    // Resolvers that walk an emulated hierarchy.
+    ("pdns_recursor", "pdns-recursor"),
+    ("kresd", "knot-resolver"),
+    // Carries what the laboratory's agents are told.
+    ("nats-server", "nats-server"),
     ("curl", "curl"),
     ("xz", "xz-utils"),
     // Namespaces, and what a thread asks of the kernel.
