@@ -11,7 +11,7 @@ pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, UpdateCommand};
-use crate::io::{NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
+use crate::io::{AdminError, NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
@@ -183,19 +183,26 @@ impl Replica {
             Answer::BadTime => return self.bad_time(token),
             Answer::NotProposed => return self.waiters.not_proposed(token),
             Answer::Overloaded => return self.overloaded(token),
-            Answer::Refused(error) => {
-                return match self.waiters.remove(token) {
-                    Some(Waiter { purpose: Purpose::Admin(step), .. }) => self.admin_step_done(step, Err(error)),
-                    Some(Waiter { purpose: Purpose::Update { clients, .. }, .. }) => {
-                        for client in clients {
-                            self.verdict(client.request_id, Verdict::NotProposed);
-                        }
-                    }
-                    None => {}
-                };
-            }
+            Answer::Refused(error) => return self.refused(token, error),
         }
         self.settle(token);
+    }
+
+    /// The leader refuses this attempt. A command is over by it; of an update another attempt may be under way, and be
+    /// carried out yet.
+    fn refused(&mut self, token: u64, error: AdminError) {
+        self.waiters.not_proposed(token);
+        let Some(waiter) = self.waiters.get(token) else { return };
+        match waiter.purpose {
+            Purpose::Update { .. } if waiter.is_certainly_not_proposed() => {
+                self.finish_update(token, Verdict::NotProposed);
+            }
+            Purpose::Update { .. } => {}
+            Purpose::Admin(step) => {
+                self.waiters.remove(token);
+                self.admin_step_done(step, Err(error));
+            }
+        }
     }
 
     /// The leader has no room for this attempt. An update of which no other attempt may be under way is refused at

@@ -3,7 +3,9 @@
 use super::cluster::*;
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, StageId};
-use crate::io::{AdminCommand, AdminReply, AuditRecord, Contents, Input, Output, Right, Verdict, ZoneOptions};
+use crate::io::{
+    AdminCommand, AdminError, AdminReply, AuditRecord, Contents, Input, Output, Right, Verdict, ZoneOptions,
+};
 use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::peer::Frame;
 use crate::propose::Origin;
@@ -549,37 +551,79 @@ fn a_command_whose_frame_comes_again_is_carried_out_once() {
     cluster.assert_same();
 }
 
-#[test]
-fn an_answer_that_comes_again_makes_nothing_certain() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+/// The number of the last attempt at a command that is on its way between the two.
+fn attempt_on_its_way(cluster: &mut Cluster, from: u64, to: u64) -> Option<u64> {
+    let frames = frames_to(cluster, from, to);
+    let mut tokens = frames.iter().filter_map(|frame| match Frame::decode(frame) {
+        Ok((_, Frame::Forward { token, .. })) => Some(token),
+        _ => None,
+    });
+    tokens.next_back()
+}
+
+/// An update of which nobody knows what became of the first attempt, and the number of the second.
+fn asked_twice(cluster: &mut Cluster, follower: u64, leader: u64) -> (u64, u64) {
     let message = add(&address(1), 77, cluster.now.wall_ms);
     let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
-    let attempt = |frames: Vec<Vec<u8>>| {
-        let mut tokens = frames.iter().filter_map(|frame| match Frame::decode(frame) {
-            Ok((_, Frame::Forward { token, .. })) => Some(token),
-            _ => None,
-        });
-        tokens.next_back()
-    };
-    // Nobody knows what became of the first attempt; the leader refuses the second, and its refusal comes twice.
-    let first = attempt(frames_to(&mut cluster, follower, leader)).unwrap();
+    let first = attempt_on_its_way(cluster, follower, leader).unwrap();
     let mut second = None;
     while second.is_none() {
         cluster.now.monotonic_ms += 10;
         cluster.input(follower, Input::Tick);
-        second = attempt(frames_to(&mut cluster, follower, leader));
+        second = attempt_on_its_way(cluster, follower, leader);
     }
     let second = second.unwrap();
     assert_ne!(first, second, "each attempt has a number of its own");
-    let refusal = Frame::Answer { token: second, answer: Answer::NotProposed }.encode(0);
-    for _ in 0..2 {
-        cluster.input(follower, Input::Peer { from: leader, frame: refusal.clone() });
+    (request, second)
+}
+
+/// Whatever the leader says no to the second attempt with, nobody knows what became of the first.
+#[test]
+fn an_answer_that_comes_again_makes_nothing_certain() {
+    for answer in [Answer::NotProposed, Answer::Overloaded, Answer::Refused(AdminError::TooLarge)] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+        let (request, second) = asked_twice(&mut cluster, follower, leader);
+        let refusal = Frame::Answer { token: second, answer }.encode(0);
+        for _ in 0..2 {
+            cluster.input(follower, Input::Peer { from: leader, frame: refusal.clone() });
+        }
+        cluster.cut = [(follower, leader), (leader, follower)].into();
+        cluster.run(5_000);
+        assert_eq!(cluster.verdict(request), Some(Verdict::Unknown), "{answer:?}: the first may have been carried out");
     }
-    cluster.cut = [(follower, leader), (leader, follower)].into();
-    cluster.run(5_000);
-    assert_eq!(cluster.verdict(request), Some(Verdict::Unknown), "the first attempt may have been carried out");
+}
+
+/// The leader has the first attempt after all, once it has refused the second.
+#[test]
+fn an_update_that_was_refused_once_and_is_carried_out_is_told_so() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let (request, second) = asked_twice(&mut cluster, follower, leader);
+    let answer = Answer::Refused(AdminError::TooLarge);
+    cluster.input(follower, Input::Peer { from: leader, frame: Frame::Answer { token: second, answer }.encode(0) });
+    // The same octets through another member stand for the first attempt.
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    cluster.update_octets(leader, message, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+}
+
+#[test]
+fn an_update_whose_only_attempt_is_refused_was_certainly_not_made() {
+    for answer in [Answer::Overloaded, Answer::Refused(AdminError::TooLarge)] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+        let message = add(&address(1), 77, cluster.now.wall_ms);
+        let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+        let token = attempt_on_its_way(&mut cluster, follower, leader).unwrap();
+        cluster.input(follower, Input::Peer { from: leader, frame: Frame::Answer { token, answer }.encode(0) });
+        cluster.settle();
+        assert_eq!(cluster.verdict(request), Some(Verdict::NotProposed));
+    }
 }
 
 #[test]
