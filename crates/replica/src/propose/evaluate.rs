@@ -1,6 +1,6 @@
 //! One command, evaluated on the head.
 
-use super::membership::has_caught_up;
+use super::membership::{can_decide, has_caught_up, is_changing, is_to_vote};
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
@@ -323,14 +323,21 @@ impl Evaluator<'_> {
         Some(self.not_yet(AdminError::NodeBehind))
     }
 
-    /// Somebody's vote goes, to another or to nobody.
+    /// Somebody's vote goes, to another or to nobody. One at a time: what the one before leaves is known once raft has
+    /// carried it out.
     fn take_vote(&mut self, origin: Origin, id: NodeId, to: Option<NodeId>, change: SettingsChange) -> Step {
         match self.machine.settings.check(&change, self.head.time_ms) {
             Ok(true) => {}
             Ok(false) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
+        let settings = &self.machine.settings;
+        if is_changing(self.driver, settings, self.reports, self.now_ms) {
+            return Step::Answer(Answer::NotProposed);
+        }
         let mut voters = self.driver.incoming_voters();
+        // What goes as soon as it can be spared is not counted on.
+        voters.retain(|&voter| is_to_vote(settings, voter));
         if voters == [id] && to.is_none() {
             return Step::Answer(Answer::Refused(AdminError::LastVoter));
         }
@@ -343,9 +350,7 @@ impl Evaluator<'_> {
         }
         voters.retain(|&voter| voter != id);
         voters.extend(to);
-        let answers =
-            |&&id: &&NodeId| id == self.driver.id() || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
-        if voters.iter().filter(answers).count() <= voters.len() / 2 {
+        if !can_decide(self.driver, self.reports, self.now_ms, &voters) {
             // Nothing could be decided after it, not even another change.
             return self.not_yet(AdminError::MajorityWouldGo);
         }

@@ -1,12 +1,13 @@
 //! Raft's configuration follows the members in the settings, one step at a time: a new member is a learner, then
 //! a voter once it has caught up, unless it is to stay a learner; a member that left the settings is removed, and when
-//! another waits for a vote, both in one step.
+//! another waits for a vote, both in one step. No vote is taken that the others need to decide anything.
 
 use crate::io::NodeId;
 use crate::limits::LEARNER_LAG_MAX;
 use crate::raft::{ConfChange, Driver};
 use crate::replica::Replica;
 use crate::report::{HEARD_MS, Reports};
+use crate::state::Settings;
 
 /// The feature level from which on members know joint configurations.
 const JOINT_LEVEL: u32 = 2;
@@ -38,26 +39,28 @@ impl Replica {
         let conf_state = self.driver.conf_state();
         let (voters, learners) = (conf_state.get_voters(), conf_state.get_learners());
         let gone = |id: &&u64| !settings.is_member(**id);
-        let to_vote = |id: &&u64| settings.is_member(**id) && !settings.is_learner(**id);
+        let to_vote = |id: &&u64| is_to_vote(settings, **id);
         let promoted = learners.iter().filter(to_vote).find(|&&id| self.has_caught_up(id)).copied();
         if let Some(&id) = learners.iter().find(gone) {
             return Some(ConfChange::Remove(id));
         }
-        if let Some(&gone) = voters.iter().find(gone) {
-            // A member below that level does not follow a joint configuration through its log.
-            if let Some(new) = promoted.filter(|_| settings.feature_level() >= JOINT_LEVEL) {
-                return Some(ConfChange::Swap { gone, new });
-            }
-            // A leader that began a moment ago does not know yet who has caught up: the swap may have been another's.
-            let may_swap = learners.iter().any(|id| to_vote(&id)) && !self.reports.is_settled(self.now.monotonic_ms);
-            return (voters != [gone] && !may_swap).then_some(ConfChange::Remove(gone));
+        // A member below that level does not follow a joint configuration through its log.
+        let taker = promoted.filter(|_| settings.feature_level() >= JOINT_LEVEL);
+        if let (Some(&gone), Some(new)) = (voters.iter().find(gone), taker) {
+            return Some(ConfChange::Swap { gone, new });
+        }
+        // A leader that began a moment ago does not know yet who has caught up: the swap may have been another's.
+        let may_swap = learners.iter().any(|id| to_vote(&id)) && !self.reports.is_settled(self.now.monotonic_ms);
+        if let Some(&gone) = voters.iter().filter(gone).find(|&&id| self.can_spare(voters, id))
+            && !may_swap
+        {
+            return Some(ConfChange::Remove(gone));
         }
         if let Some(id) = promoted {
             return Some(ConfChange::Promote(id));
         }
-        if let Some(&id) = voters.iter().find(|&&id| settings.is_learner(id))
-            && voters != [id]
-        {
+        let demoted = |id: &&u64| settings.is_learner(**id) && self.can_spare(voters, **id);
+        if let Some(&id) = voters.iter().find(demoted) {
             return Some(ConfChange::Demote(id));
         }
         let members = settings.members();
@@ -68,6 +71,38 @@ impl Replica {
     fn has_caught_up(&self, id: NodeId) -> bool {
         has_caught_up(&self.driver, &self.reports, self.now.monotonic_ms, id)
     }
+
+    fn can_spare(&self, voters: &[NodeId], id: NodeId) -> bool {
+        can_spare(&self.driver, &self.reports, self.now.monotonic_ms, voters, id)
+    }
+}
+
+/// Whether the settings want a member to vote.
+pub(super) fn is_to_vote(settings: &Settings, id: NodeId) -> bool {
+    settings.is_member(id) && !settings.is_learner(id)
+}
+
+/// Whether a change of votes is under way: raft has one that is not over, or is about to take a vote. One who is to
+/// vote and does not yet is none: it may never come, and nothing rests on it. Nor is a vote that the others need: it
+/// stays as long as they do, and must not keep somebody dead from going.
+pub(super) fn is_changing(driver: &Driver, settings: &Settings, reports: &Reports, now_ms: u64) -> bool {
+    let voters = driver.incoming_voters();
+    let is_about_to_go = |&id: &NodeId| !reports.is_settled(now_ms) || can_spare(driver, reports, now_ms, &voters, id);
+    let mut leaving = voters.iter().filter(|&&id| !is_to_vote(settings, id));
+    driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go)
+}
+
+/// Whether the others can decide something without this voter. That they could when it was decided that it goes is not
+/// enough: one of them may have died since, or the one that was to get the vote lags.
+fn can_spare(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId], id: NodeId) -> bool {
+    let rest: Vec<_> = voters.iter().copied().filter(|&voter| voter != id).collect();
+    can_decide(driver, reports, now_ms, &rest)
+}
+
+/// Whether so many of these voters answer this leader that they are a majority of them.
+pub(super) fn can_decide(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId]) -> bool {
+    let answers = |&&id: &&NodeId| id == driver.id() || reports.was_heard_within(id, HEARD_MS, now_ms);
+    voters.iter().filter(answers).count() > voters.len() / 2
 }
 
 /// Whether a member answers, and lacks little of the log.
