@@ -47,6 +47,8 @@ impl Replica {
         let own = self.driver.id();
         let mut rest = self.driver.voters();
         rest.retain(|&voter| voter != id);
+        // Who is to go would hand over again: it comes last, and leads if nobody else can.
+        rest.sort_by_key(|&voter| !self.keeps_vote(voter));
         if let Some(rank) = rest.iter().position(|&voter| voter == own) {
             let at_ms = self.now.monotonic_ms + rank as u64 * CAMPAIGN_RANK_MS;
             self.evidence.campaign = Some((at_ms, self.driver.term()));

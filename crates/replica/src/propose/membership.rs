@@ -19,19 +19,24 @@ impl Replica {
         if !self.driver.has_applied_own_term() || self.driver.has_pending_conf() || self.driver.is_transferring() {
             return;
         }
-        // A new leader that finds a joint configuration leaves it first.
+        // A new leader that finds a joint configuration leaves it first, if it has a vote in what comes after it.
         if self.driver.is_joint() {
-            return self.driver.leave_joint();
+            let stays = self.driver.incoming_voters().contains(&self.driver.id());
+            return if stays { self.driver.leave_joint() } else { self.hand_over_to_go() };
         }
         let Some(change) = self.next_conf_change() else { return };
         if change.takes_vote_of(self.driver.id()) {
-            if let Some(to) = self.successor() {
-                self.driver.transfer_leader(to);
-            }
-            return;
+            return self.hand_over_to_go();
         }
         // Dropped now, tried again at the next tick.
         let _ = self.driver.propose_conf_change(change, Vec::new());
+    }
+
+    /// A leader never takes its own vote: it asks one that stays to lead, and that one does it.
+    fn hand_over_to_go(&mut self) {
+        if let Some(to) = self.successor() {
+            self.driver.transfer_leader(to);
+        }
     }
 
     fn next_conf_change(&self) -> Option<ConfChange> {
@@ -74,6 +79,11 @@ impl Replica {
 
     fn can_spare(&self, voters: &[NodeId], id: NodeId) -> bool {
         can_spare(&self.driver, &self.reports, self.now.monotonic_ms, voters, id)
+    }
+
+    /// Whether a voter is one after all that is decided and under way, too.
+    pub(crate) fn keeps_vote(&self, id: NodeId) -> bool {
+        is_to_vote(&self.machine.settings, id) && self.driver.incoming_voters().contains(&id)
     }
 }
 

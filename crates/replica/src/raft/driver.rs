@@ -318,14 +318,22 @@ impl Driver {
     /// Proposes to leave a joint configuration, as a new leader must that finds one (R/raft.rs:962).
     pub(crate) fn leave_joint(&mut self) {
         if self.is_leader() && self.is_joint() && !self.has_pending_conf() {
+            assert!(self.incoming_voters().contains(&self.id()), "a leader hands over before it goes");
             let _ = self.node.propose_conf_change(Vec::new(), ConfChangeV2::default());
             self.draw();
         }
     }
 
-    /// Applies a committed change of membership; `false` when it does not fit the configuration.
+    /// Applies a committed change of membership; `false` when it does not fit the configuration. A leader whose vote it
+    /// takes leads no more.
     pub(crate) fn apply_conf_change(&mut self, change: &ConfChangeV2) -> bool {
         let applied = self.node.apply_conf_change(change).is_ok();
+        // Another leader had proposed it, and this one committed it with its own first entry. Raft would lead on, and
+        // panic where it looks for its own progress (R/raft.rs:943, 1055).
+        if self.is_leader() && !self.is_voter() {
+            let term = self.term();
+            self.node.raft.become_follower(term, raft::INVALID_ID);
+        }
         self.draw();
         applied
     }

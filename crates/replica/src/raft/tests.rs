@@ -181,6 +181,27 @@ fn a_leader_never_removes_itself() {
 }
 
 #[test]
+#[should_panic(expected = "hands over before it goes")]
+fn a_leader_never_leaves_a_joint_configuration_behind_which_it_has_no_vote() {
+    let mut conf_state = ConfState::default();
+    conf_state.set_voters(vec![2, 3]);
+    conf_state.set_voters_outgoing(vec![1, 2]);
+    let mut group = Group([1, 2, 3].map(|id| (id, with_conf_state(id, 7, conf_state.clone()))).into());
+    group.elect(1).leave_joint();
+}
+
+/// Raft itself leads on, without a progress of its own, and panics when it commits or stores the next entry.
+#[test]
+fn a_leader_that_applies_its_own_removal_leads_no_more() {
+    let mut group = Group::new(&[1, 2, 3]);
+    let leader = group.elect(1);
+    leader.propose(vec![vec![1]]).unwrap();
+    assert!(leader.apply_conf_change(&ConfChange::Remove(1).to_raft()));
+    assert_eq!((leader.role(), leader.leader(), leader.is_voter()), (StateRole::Follower, None, false));
+    group.settle();
+}
+
+#[test]
 fn time_limits_come_from_the_seed() {
     let drawn = |seed| {
         let mut driver = seeded(1, seed, &[1, 2, 3], &[]);

@@ -476,3 +476,94 @@ fn a_dead_member_goes_before_one_whose_vote_is_needed() {
     let request = cluster.add(3, &address(2));
     cluster.assert_done(request);
 }
+
+/// Members 1 to 4, all of them in the joint configuration in which 4 takes the vote of `gone`, and `leader` leads.
+fn replacing(leader: u64, gone: u64) -> Cluster {
+    let mut cluster = Cluster::with_zone(3);
+    cluster.admin_ok(leader, AdminCommand::TransferLeader { to: Some(leader) });
+    assert_eq!(cluster.leader(), Some(leader));
+    let new = join_learner(&mut cluster, leader);
+    assert_eq!(new, 4);
+    cluster.admin(leader, AdminCommand::ReplaceNode { gone, new });
+    let is_joint = |cluster: &Cluster| (1..=4).all(|id| cluster.replica(id).driver.is_joint());
+    for _ in 0..10 {
+        if !is_joint(&cluster) {
+            cluster.run(10);
+        }
+    }
+    assert!(is_joint(&cluster));
+    cluster
+}
+
+/// The process of `leader` is gone, unseen, and `next` is the first that campaigns.
+fn lead_instead(cluster: &mut Cluster, leader: u64, next: u64) {
+    cluster.machines.get_mut(&leader).unwrap().replica = None;
+    for id in cluster.alive() {
+        cluster.replica_mut(id).driver.forget_leader();
+    }
+    cluster.replica_mut(next).driver.campaign();
+    cluster.settle();
+    assert_eq!(cluster.leader(), Some(next));
+}
+
+#[test]
+fn a_leader_that_a_joint_configuration_leaves_behind_hands_over_first() {
+    let mut cluster = replacing(1, 2);
+    lead_instead(&mut cluster, 1, 2);
+    // Sooner than anybody could be elected that was not asked to lead.
+    cluster.run(200);
+    let leader = cluster.leader().unwrap();
+    assert!([3, 4].contains(&leader), "{leader} leads");
+    cluster.run(500);
+    assert_eq!(cluster.machines[&2].removed, Some(true));
+    for id in [3, 4] {
+        assert!(!cluster.replica(id).driver.is_joint());
+        assert_eq!(voters(&cluster, id), [1, 3, 4]);
+    }
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+}
+
+#[test]
+fn who_stays_campaigns_before_who_is_to_go() {
+    let mut cluster = replacing(2, 1);
+    let term = cluster.replica(2).status().term;
+    cluster.kill(2);
+    cluster.run(10);
+    assert_eq!((cluster.leader(), cluster.replica(3).status().term), (Some(3), term + 1));
+    cluster.run(1_000);
+    assert_eq!(voters(&cluster, 3), [2, 3, 4]);
+}
+
+/// The removal is in the log of the one that it removes, and in no other that lives.
+#[test]
+fn a_leader_whose_own_removal_is_committed_leads_no_more() {
+    let mut cluster = Cluster::with_zone(4);
+    cluster.admin_ok(1, AdminCommand::TransferLeader { to: Some(1) });
+    cluster.admin(1, AdminCommand::RemoveNode { id: 2 });
+    cluster.cut = [(1, 3), (1, 4), (2, 1), (3, 1), (4, 1)].into();
+    let last = |cluster: &Cluster, id| cluster.replica(id).driver.last_index();
+    let before = last(&cluster, 2);
+    for _ in 0..10 {
+        if last(&cluster, 2) == before {
+            cluster.run(10);
+        }
+    }
+    assert_eq!([1, 2, 3, 4].map(|id| last(&cluster, id) - before), [1, 1, 0, 0]);
+    cluster.cut.clear();
+    cluster.machines.get_mut(&2).unwrap().removed = None;
+    cluster.machines.get_mut(&1).unwrap().replica = None;
+    for id in [2, 3, 4] {
+        cluster.replica_mut(id).driver.forget_leader();
+    }
+    cluster.replica_mut(2).driver.campaign();
+    let request = cluster.add(3, &address(1));
+    cluster.run(2_000);
+    assert_eq!(cluster.machines[&2].removed, Some(true));
+    let leader = cluster.leader().unwrap();
+    assert!([3, 4].contains(&leader), "{leader} leads");
+    assert_eq!(voters(&cluster, leader), [1, 3, 4]);
+    cluster.assert_done(request);
+    let request = cluster.add(leader, &address(2));
+    cluster.assert_done(request);
+}
