@@ -1,7 +1,7 @@
 //! Update policies on a whole cluster: whoever takes the update, the leader judges by what it has applied.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
+use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right, Verdict};
 use crate::policy::text::parse_policy;
 use crate::policy::{External, Question, SocketPath};
 use crate::update::client::UpdateBuilder;
@@ -238,4 +238,45 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
     assert_eq!(cluster.serial(leader), if first == Rcode::NOERROR { 5 } else { 4 });
     cluster.run(500);
     cluster.assert_same();
+}
+
+/// A node that does not hear of it goes on verifying with a secret that is none any more: the leader's word counts, when
+/// the node reaches it again.
+#[test]
+fn a_signature_counts_only_while_the_leader_knows_its_secret() {
+    let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [2; 12] };
+    let retire = || AdminCommand::RetireKey { name: name("key.") };
+    let remove = || AdminCommand::RemoveKey { name: name("key.") };
+    let add = || AdminCommand::AddKey {
+        name: name("key."),
+        algorithm: KeyAlgorithm::HmacSha256,
+        secret: b"another".to_vec(),
+        nonce: [3; 12],
+    };
+    let grant = || AdminCommand::Grant { key: name("key."), zone: None, right: Right::Update };
+    for (commands, rcode) in [
+        (vec![roll(b"newer"), retire()], Rcode::REFUSED),
+        (vec![remove(), add(), grant()], Rcode::REFUSED),
+        (vec![remove()], Rcode::REFUSED),
+        // The former secret counts until it is retired.
+        (vec![roll(b"newer")], Rcode::NOERROR),
+    ] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let cut = leader % 3 + 1;
+        for id in cluster.alive() {
+            cluster.cut.extend([(cut, id), (id, cut)]);
+        }
+        for command in commands.clone() {
+            assert_eq!(cluster.admin_ok(leader, command), AdminReply::Done);
+        }
+        let request = cluster.add(cut, &address(1));
+        assert_eq!(cluster.verdict(request), None, "{commands:?}: it waits for a leader");
+        cluster.cut.clear();
+        cluster.run(1_000);
+        assert_eq!(cluster.verdict(request), Some(Verdict::Answer(rcode)), "{commands:?}");
+        for id in cluster.alive() {
+            assert_eq!(cluster.has(id, &address(1)), rcode == Rcode::NOERROR, "{commands:?}, {id}");
+        }
+    }
 }
