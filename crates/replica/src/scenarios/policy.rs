@@ -280,3 +280,32 @@ fn a_signature_counts_only_while_the_leader_knows_its_secret() {
         }
     }
 }
+
+/// A zone that is full for a key takes no more of it, but what takes as much away; others are not held to its limit.
+#[test]
+fn a_key_fills_a_zone_up_to_its_limit_and_no_further() {
+    let (mut cluster, leader, follower) = cluster();
+    // The zone begins with as many.
+    let zone = cluster.replica(leader).zones().published();
+    let before = zone.zone(&zone_id("example.test.")).unwrap().record_count();
+    let rules = format!("grant key. zonesub A;\nlimit key. zone-records {};", before + 2);
+    set(&mut cluster, leader, Some("example.test."), &rules);
+    for (last, rcode) in [(1, Rcode::NOERROR), (2, Rcode::NOERROR), (3, Rcode::REFUSED)] {
+        let request = cluster.add(follower, &address(last));
+        assert_eq!(answer(&cluster, request), rcode, "{last}");
+    }
+    let exchange = UpdateBuilder::new(7, name("example.test.").as_ref()).delete_name(address(1).owner.as_ref()).add(
+        address(3).owner.as_ref(),
+        60,
+        Rtype::A,
+        &address(3).rdata,
+    );
+    let request = cluster.update_octets(follower, sign(exchange.finish(), cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    assert!(cluster.has(leader, &address(3)) && !cluster.has(leader, &address(4)));
+    set(&mut cluster, leader, Some("example.test."), "grant key. zonesub A;\nlimit other. zone-records 1;");
+    let request = cluster.add(follower, &address(4));
+    cluster.assert_done(request);
+    cluster.assert_same();
+}
