@@ -5,6 +5,7 @@ use crate::entry::{Body, Entry, SettingsChange};
 use crate::io::{AdminError, NodeId, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
 use crate::policy::External;
+use crate::update::SecretId;
 use wire::name::Name;
 use wire::number::Rcode;
 
@@ -52,12 +53,20 @@ pub(crate) struct UpdateCommand {
     pub(crate) fudge: u16,
     /// Address of the client, an IPv4 one mapped into IPv6.
     pub(crate) source: [u8; 16],
-    /// How it came; not said below feature level 2.
-    pub(crate) transport: Option<Transport>,
+    /// How the node took it; not said below feature level 2.
+    pub(crate) taken: Option<Taken>,
     /// What the daemons of `external` rules said to the node that took it; that is believed as its word on the
     /// signature is. Of feature level 2, where there is anything.
     pub(crate) external: External,
     pub(crate) message: Vec<u8>,
+}
+
+/// How a node took an UPDATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) transport: Transport,
+    /// What made its signature. The node may not know yet that this is no secret of the key any more; the leader does.
+    pub(crate) secret: SecretId,
 }
 
 /// What the leader says to a [`Command`].
@@ -88,7 +97,7 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
-            Self::Update(UpdateCommand { transport: Some(_), .. }) | Self::Everywhere { .. } => 2,
+            Self::Update(UpdateCommand { taken: Some(_), .. }) | Self::Everywhere { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -96,7 +105,7 @@ impl Command {
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::Update(update) => {
-                out.u8(match (update.transport, update.external.is_empty()) {
+                out.u8(match (update.taken, update.external.is_empty()) {
                     (None, _) => 1,
                     (Some(_), true) => 7,
                     (Some(_), false) => 12,
@@ -106,8 +115,9 @@ impl Command {
                 out.u64(update.time_signed);
                 out.u16(update.fudge);
                 out.fixed(&update.source);
-                if let Some(transport) = update.transport {
+                if let Some(Taken { transport, secret }) = update.taken {
                     out.bool(transport == Transport::Tcp);
+                    out.fixed(&secret.0);
                     if !update.external.is_empty() {
                         update.external.encode(out);
                     }
@@ -153,9 +163,12 @@ impl Command {
                 time_signed: from.u64()?,
                 fudge: from.u16()?,
                 source: from.array()?,
-                transport: match kind {
+                taken: match kind {
                     1 => None,
-                    _ => Some(if from.bool()? { Transport::Tcp } else { Transport::Udp }),
+                    _ => Some(Taken {
+                        transport: if from.bool()? { Transport::Tcp } else { Transport::Udp },
+                        secret: SecretId(from.array()?),
+                    }),
                 },
                 external: match kind {
                     12 => Some(External::decode(from)?).filter(|said| !said.is_empty()).ok_or(DecodeError::Unknown)?,

@@ -16,6 +16,7 @@ use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy};
 pub use crate::replica::Membership;
 use crate::secrets::DataKey;
+use crate::update::SecretId;
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::name::Name;
@@ -121,6 +122,8 @@ pub enum Transport {
 pub struct Verified {
     /// Name of the key, canonical.
     pub key_name: Name,
+    /// Which of its secrets made the signature.
+    pub secret: SecretId,
     /// Digest of key, signed time, whole MAC and message: the identity of the request.
     pub identity: [u8; 16],
     /// Time Signed, in seconds since 1970.

@@ -229,18 +229,13 @@ impl Replica {
     /// One key with its secrets opened; `None` when there is no such key, or no way to open it.
     #[must_use]
     pub fn opened_key(&self, name: &Name) -> Option<TsigKey> {
-        let key = self.machine.settings.keys().get(name)?;
-        let secrets = self.secrets(name)?;
-        let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
-        TsigKey::new(name.as_ref(), key.algorithm, &secrets).ok()
+        self.machine.settings.keys().get(name)?.open(name, &self.config.data_key)
     }
 
     /// The secrets of a key in clear, the newest first: for an administrator who asks for them.
     #[must_use]
     pub fn secrets(&self, name: &Name) -> Option<Vec<Vec<u8>>> {
-        let key = self.machine.settings.keys().get(name)?;
-        let sealed = [Some(&key.secret), key.previous.as_ref()].into_iter().flatten();
-        sealed.map(|secret| self.open_secret(name, secret)).collect()
+        self.machine.settings.keys().get(name)?.secrets(name, &self.config.data_key)
     }
 
     /// All keys and what they may do, without secrets.

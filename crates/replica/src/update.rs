@@ -14,7 +14,7 @@ mod keys;
 mod mac;
 mod name_table;
 pub use authenticate::{Authenticated, TsigReject, authenticate};
-pub use keys::{KeyError, KeyTable, TsigKey};
+pub use keys::{KeyError, KeyTable, SecretId, TsigKey};
 pub use name_table::NameTable;
 
 // What it says.

@@ -10,7 +10,7 @@ mod waiter;
 pub(crate) use seen::SeenForwards;
 pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
-use crate::command::{Answer, Command, UpdateCommand};
+use crate::command::{Answer, Command, Taken, UpdateCommand};
 use crate::io::{AdminError, NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
@@ -80,7 +80,7 @@ impl Replica {
             fudge: verified.fudge,
             source,
             // A leader of software before that level would know neither; nor are there rules that ask for the latter.
-            transport: (self.machine.settings.feature_level() >= 2).then_some(transport),
+            taken: (self.machine.settings.feature_level() >= 2).then_some(Taken { transport, secret: verified.secret }),
             external,
             message,
         });

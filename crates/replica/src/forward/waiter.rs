@@ -315,7 +315,7 @@ mod tests {
         let identity = [number; 16];
         let command = Command::Update(UpdateCommand {
             external: Default::default(),
-            transport: None,
+            taken: None,
             identity,
             key_name: "key.".parse().unwrap(),
             time_signed: 0,

@@ -1,10 +1,11 @@
 //! Frames come back as they went, and arbitrary octets are refused without a panic.
 
 use super::*;
-use crate::command::UpdateCommand;
+use crate::command::{Taken, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
 use crate::io::{AdminError, Transport};
 use crate::policy::{External, Question, SocketPath};
+use crate::update::SecretId;
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use proptest::prelude::*;
 use wire::number::{Rcode, Rtype};
@@ -46,7 +47,7 @@ fn snapshot() -> Message {
 fn frames() -> Vec<Frame> {
     let update = UpdateCommand {
         external: Default::default(),
-        transport: None,
+        taken: None,
         identity: [1; 16],
         key_name: "key.".parse().unwrap(),
         time_signed: 1_700_000_000,
@@ -60,7 +61,8 @@ fn frames() -> Vec<Frame> {
         external.put(Question { socket, owner: owner.parse().unwrap(), rtype: Rtype::A }, is_granted);
     }
     let [over_udp, over_tcp] = [Transport::Udp, Transport::Tcp]
-        .map(|transport| UpdateCommand { transport: Some(transport), ..update.clone() });
+        .map(|transport| Taken { transport, secret: SecretId([7; 8]) })
+        .map(|taken| UpdateCommand { taken: Some(taken), ..update.clone() });
     let commands = [
         Command::Update(update),
         Command::Update(over_udp),

@@ -33,6 +33,8 @@ impl Replica {
             driver: &mut self.driver,
             reports: &self.reports,
             rotation: &mut self.rotation,
+            opened: &mut self.opened_keys,
+            data_key: &self.config.data_key,
             now_ms: self.now.monotonic_ms,
             group: self.config.group,
             wall_ms: self.now.wall_ms,

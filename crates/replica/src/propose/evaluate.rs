@@ -1,8 +1,9 @@
 //! One command, evaluated on the head.
 
 use super::membership::{can_decide, has_caught_up, is_changing, is_to_vote};
+use super::opened::OpenedKeys;
 use super::{Evaluated, Head, InFlight, Origin};
-use crate::command::{Answer, Command, UpdateCommand};
+use crate::command::{Answer, Command, Taken, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
 use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
 use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
@@ -11,6 +12,7 @@ use crate::policy::Requestor;
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
 use crate::rotation::Rotation;
+use crate::secrets::DataKey;
 use crate::state::Known;
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
@@ -51,6 +53,8 @@ pub(super) struct Evaluator<'r> {
     pub(super) driver: &'r mut Driver,
     pub(super) reports: &'r Reports,
     pub(super) rotation: &'r mut Rotation,
+    pub(super) opened: &'r mut OpenedKeys,
+    pub(super) data_key: &'r DataKey,
     pub(super) now_ms: u64,
     pub(super) group: u16,
     pub(super) wall_ms: u64,
@@ -100,7 +104,11 @@ impl Evaluator<'_> {
             in_flight.origins.push(origin);
             return Step::Attached;
         }
-        let (rcode, change) = self.guarded_outcome(&update);
+        let (rcode, change) = match self.is_signed_by_a_secret_in_force(&update) {
+            Some(true) => self.guarded_outcome(&update),
+            Some(false) => (Rcode::REFUSED, None),
+            None => return Step::Answer(Answer::NotProposed),
+        };
         let identity = update.identity;
         let key = self.machine.settings.keys().get(&update.key_name);
         let body = Body::Update(UpdateEntry {
@@ -134,6 +142,17 @@ impl Evaluator<'_> {
                 self.unfit(body, Rcode::SERVFAIL)
             }
         }
+    }
+
+    /// Whether what made the signature is a secret of the key. The node that verified it may have been behind: the key
+    /// was removed or retired since, or is another of the same name. This leader has applied all that changed keys,
+    /// since such a change is a barrier. `None` when it cannot open the key, and so does not know.
+    fn is_signed_by_a_secret_in_force(&mut self, update: &UpdateCommand) -> Option<bool> {
+        let Some(Taken { secret, .. }) = update.taken else { return Some(true) };
+        let settings = &self.machine.settings;
+        let Some(entry) = settings.keys().get(&update.key_name) else { return Some(false) };
+        let key = self.opened.get(settings.epoch(), &update.key_name, entry, self.data_key)?;
+        Some(key.has_secret(secret))
     }
 
     /// The outcome of an UPDATE that cannot be carried out is durable too.
@@ -196,7 +215,7 @@ impl Evaluator<'_> {
         let requestor = Requestor {
             key: update.key_name.as_ref(),
             source: Ipv6Addr::from(update.source).into(),
-            is_connected: update.transport == Some(Transport::Tcp),
+            is_connected: update.taken.is_some_and(|taken| taken.transport == Transport::Tcp),
         };
         let rules = self.machine.settings.rules(&update.key_name, &id);
         let judge = rules.judge(requestor).with_external(&update.external);

@@ -14,11 +14,13 @@
 mod batch;
 mod evaluate;
 mod membership;
+mod opened;
 // What waits, and who is next.
 mod queue;
 
 #[cfg(test)]
 pub(crate) use evaluate::LABEL_OF_DEATH;
+pub(crate) use opened::OpenedKeys;
 
 use crate::command::{Answer, Command};
 use crate::io::NodeId;

@@ -28,7 +28,7 @@ use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
-use crate::propose::Head;
+use crate::propose::{Head, OpenedKeys};
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
 use crate::report::Reports;
@@ -68,6 +68,7 @@ pub struct Replica {
     pub(crate) driver: Driver,
     pub(crate) machine: Machine,
     pub(crate) head: Head,
+    pub(crate) opened_keys: OpenedKeys,
     pub(crate) waiters: Waiters,
     pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
@@ -124,6 +125,7 @@ impl Replica {
             driver,
             machine,
             head: Head::default(),
+            opened_keys: OpenedKeys::default(),
             waiters: Waiters::new(first_token),
             seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),

@@ -1,7 +1,7 @@
 //! Update policies on a whole cluster: whoever takes the update, the leader judges by what it has applied.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
+use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right, Verdict};
 use crate::policy::text::parse_policy;
 use crate::policy::{External, Question, SocketPath};
 use crate::update::client::UpdateBuilder;
@@ -237,5 +237,75 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
     assert_eq!(answer(&cluster, request), Rcode::REFUSED);
     assert_eq!(cluster.serial(leader), if first == Rcode::NOERROR { 5 } else { 4 });
     cluster.run(500);
+    cluster.assert_same();
+}
+
+/// A node that does not hear of it goes on verifying with a secret that is none any more: the leader's word counts, when
+/// the node reaches it again.
+#[test]
+fn a_signature_counts_only_while_the_leader_knows_its_secret() {
+    let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [2; 12] };
+    let retire = || AdminCommand::RetireKey { name: name("key.") };
+    let remove = || AdminCommand::RemoveKey { name: name("key.") };
+    let add = || AdminCommand::AddKey {
+        name: name("key."),
+        algorithm: KeyAlgorithm::HmacSha256,
+        secret: b"another".to_vec(),
+        nonce: [3; 12],
+    };
+    let grant = || AdminCommand::Grant { key: name("key."), zone: None, right: Right::Update };
+    for (commands, rcode) in [
+        (vec![roll(b"newer"), retire()], Rcode::REFUSED),
+        (vec![remove(), add(), grant()], Rcode::REFUSED),
+        (vec![remove()], Rcode::REFUSED),
+        // The former secret counts until it is retired.
+        (vec![roll(b"newer")], Rcode::NOERROR),
+    ] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let cut = leader % 3 + 1;
+        for id in cluster.alive() {
+            cluster.cut.extend([(cut, id), (id, cut)]);
+        }
+        for command in commands.clone() {
+            assert_eq!(cluster.admin_ok(leader, command), AdminReply::Done);
+        }
+        let request = cluster.add(cut, &address(1));
+        assert_eq!(cluster.verdict(request), None, "{commands:?}: it waits for a leader");
+        cluster.cut.clear();
+        cluster.run(1_000);
+        assert_eq!(cluster.verdict(request), Some(Verdict::Answer(rcode)), "{commands:?}");
+        for id in cluster.alive() {
+            assert_eq!(cluster.has(id, &address(1)), rcode == Rcode::NOERROR, "{commands:?}, {id}");
+        }
+    }
+}
+
+/// A zone that is full for a key takes no more of it, but what takes as much away; others are not held to its limit.
+#[test]
+fn a_key_fills_a_zone_up_to_its_limit_and_no_further() {
+    let (mut cluster, leader, follower) = cluster();
+    // The zone begins with as many.
+    let zone = cluster.replica(leader).zones().published();
+    let before = zone.zone(&zone_id("example.test.")).unwrap().record_count();
+    let rules = format!("grant key. zonesub A;\nlimit key. zone-records {};", before + 2);
+    set(&mut cluster, leader, Some("example.test."), &rules);
+    for (last, rcode) in [(1, Rcode::NOERROR), (2, Rcode::NOERROR), (3, Rcode::REFUSED)] {
+        let request = cluster.add(follower, &address(last));
+        assert_eq!(answer(&cluster, request), rcode, "{last}");
+    }
+    let exchange = UpdateBuilder::new(7, name("example.test.").as_ref()).delete_name(address(1).owner.as_ref()).add(
+        address(3).owner.as_ref(),
+        60,
+        Rtype::A,
+        &address(3).rdata,
+    );
+    let request = cluster.update_octets(follower, sign(exchange.finish(), cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    assert!(cluster.has(leader, &address(3)) && !cluster.has(leader, &address(4)));
+    set(&mut cluster, leader, Some("example.test."), "grant key. zonesub A;\nlimit other. zone-records 1;");
+    let request = cluster.add(follower, &address(4));
+    cluster.assert_done(request);
     cluster.assert_same();
 }

@@ -229,7 +229,7 @@ fn flood(number: u64) -> Command {
         time_signed: 1_700_000_000 + number,
         fudge: 300,
         source: [9; 16],
-        transport: None,
+        taken: None,
         message: UpdateBuilder::new(1, name("example.test.").as_ref()).finish(),
     })
 }

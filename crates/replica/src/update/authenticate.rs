@@ -1,11 +1,11 @@
 //! Who sent this: the TSIG checks of a server (RFC 8945 5.2), for QUERY and AXFR as well as for UPDATE.
 
-use super::keys::{KeyTable, TsigKey};
+use super::keys::{KeyTable, Secret, TsigKey};
 use super::limits::FUDGE_S_MAX;
 use super::mac::{self, Cover, Mac, Variables, time_octets};
 use super::sign::Signer;
 use crate::io::Verified;
-use ring::{digest, hmac};
+use ring::digest;
 use wire::limits::HEADER_OCTETS;
 use wire::number::Rcode;
 use wire::parse::Request;
@@ -111,7 +111,7 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
     let Some((secret, whole_mac)) = message.verify(key, &tsig) else {
         return reject(TsigReject::BadSig, signer);
     };
-    signer.secret = Some(secret.clone());
+    signer.secret = Some(secret.hmac.clone());
     signer.mac_octets = key.algorithm.mac_octets();
 
     let fudge = tsig.fudge.min(FUDGE_S_MAX);
@@ -123,6 +123,7 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
     }
     let verified = Verified {
         key_name: key.name.clone(),
+        secret: secret.id,
         identity: message.identity(key, &tsig, &whole_mac),
         time_signed: tsig.time_signed,
         fudge,
@@ -160,7 +161,7 @@ impl<'m> Signed<'m> {
     }
 
     /// The secret that made the MAC, and that MAC in full length.
-    fn verify<'k>(&self, key: &'k TsigKey, tsig: &TsigView<'_>) -> Option<(&'k hmac::Key, Mac)> {
+    fn verify<'k>(&self, key: &'k TsigKey, tsig: &TsigView<'_>) -> Option<(&'k Secret, Mac)> {
         let variables = Variables {
             key_name: tsig.key_name.as_ref(),
             algorithm: tsig.algorithm.as_ref(),
@@ -170,7 +171,7 @@ impl<'m> Signed<'m> {
             other: tsig.other,
         };
         key.secrets.iter().find_map(|secret| {
-            let mac = mac::compute(secret, None, [&self.header, self.rest], &variables, Cover::Variables);
+            let mac = mac::compute(&secret.hmac, None, [&self.header, self.rest], &variables, Cover::Variables);
             mac.starts_with(tsig.mac).then_some((secret, mac))
         })
     }

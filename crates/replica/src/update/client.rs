@@ -146,7 +146,7 @@ impl ClientKey {
         let signer = Signer {
             key_name: NameBuf::from(self.0.name()),
             algorithm: NameBuf::from(algorithm),
-            secret: self.0.secrets.first().cloned(),
+            secret: self.0.secrets.first().map(|secret| secret.hmac.clone()),
             mac_octets: self.0.algorithm.mac_octets(),
             request_mac: Mac::NONE,
             time_signed,

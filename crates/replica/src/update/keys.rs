@@ -1,6 +1,6 @@
 //! The TSIG keys that a replica knows (RFC 8945 6).
 
-use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_OCTETS_MAX};
+use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_ID_OCTETS, SECRET_OCTETS_MAX};
 use super::name_table::NameTable;
 use crate::io::KeyAlgorithm;
 use ring::hmac;
@@ -61,13 +61,38 @@ pub enum KeyError {
     TableFull,
 }
 
+/// Tells one secret of a key from another without saying anything of it: a node that verified a signature names to the
+/// leader the secret that made it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SecretId(pub(crate) [u8; SECRET_ID_OCTETS]);
+
+/// One secret of a key.
+#[derive(Clone, Debug)]
+pub(super) struct Secret {
+    pub(super) hmac: hmac::Key,
+    pub(super) id: SecretId,
+}
+
+impl Secret {
+    fn new(key: NameRef<'_>, algorithm: KeyAlgorithm, octets: &[u8]) -> Self {
+        let hmac = hmac::Key::new(algorithm.hmac(), octets);
+        let mut context = hmac::Context::with_key(&hmac);
+        // No message that is signed begins so: its header would have an OPCODE and flags that are none.
+        context.update(b"which secret of the key ");
+        context.update(key.octets());
+        let mut id = [0; SECRET_ID_OCTETS];
+        id.copy_from_slice(&context.sign().as_ref()[..SECRET_ID_OCTETS]);
+        Self { hmac, id: SecretId(id) }
+    }
+}
+
 /// A TSIG key: a name, an algorithm that is fixed for it, and one secret, or two while it is rolled over.
 #[derive(Clone, Debug)]
 pub struct TsigKey {
     pub(super) name: Name,
     pub(super) algorithm: KeyAlgorithm,
     /// The newest first; never empty.
-    pub(super) secrets: Vec<hmac::Key>,
+    pub(super) secrets: Vec<Secret>,
     /// Octets of the shortest MAC that is accepted.
     pub(super) mac_octets_min: usize,
 }
@@ -84,10 +109,11 @@ impl TsigKey {
         if secrets.iter().any(|secret| secret.is_empty() || secret.len() > SECRET_OCTETS_MAX) {
             return Err(KeyError::SecretLength);
         }
+        let name = name.to_canonical();
         Ok(Self {
-            name: name.to_canonical(),
+            secrets: secrets.iter().map(|octets| Secret::new(name.as_ref(), algorithm, octets)).collect(),
+            name,
             algorithm,
-            secrets: secrets.iter().map(|secret| hmac::Key::new(algorithm.hmac(), secret)).collect(),
             mac_octets_min: algorithm.mac_octets(),
         })
     }
@@ -108,6 +134,12 @@ impl TsigKey {
     #[must_use]
     pub const fn name(&self) -> NameRef<'_> {
         self.name.as_ref()
+    }
+
+    /// Whether this is one of its secrets.
+    #[must_use]
+    pub(crate) fn has_secret(&self, id: SecretId) -> bool {
+        self.secrets.iter().any(|secret| secret.id == id)
     }
 
     /// Its algorithm.
@@ -185,6 +217,23 @@ mod tests {
         let key = of(&[b"new", b"old"]).unwrap();
         for (octets, fits) in [(23, false), (24, true), (48, true), (49, false)] {
             assert_eq!(key.clone().accept_mac_octets(octets).is_ok(), fits, "{octets}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_told_from_every_other() {
+        let key =
+            |key: &str, algorithm, secrets: &[&[u8]]| TsigKey::new(name(key).as_ref(), algorithm, secrets).unwrap();
+        let rolling = key("k", KeyAlgorithm::HmacSha256, &[b"new", b"old"]);
+        let id_of = |key: &TsigKey| key.secrets[0].id;
+        for (other, is_there) in [
+            (key("K", KeyAlgorithm::HmacSha256, &[b"new"]), true),
+            (key("k", KeyAlgorithm::HmacSha256, &[b"old"]), true),
+            (key("k", KeyAlgorithm::HmacSha256, &[b"ne"]), false),
+            (key("l", KeyAlgorithm::HmacSha256, &[b"new"]), false),
+            (key("k", KeyAlgorithm::HmacSha512, &[b"new"]), false),
+        ] {
+            assert_eq!(rolling.has_secret(id_of(&other)), is_there, "{other:?}");
         }
     }
 

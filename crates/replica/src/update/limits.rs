@@ -25,6 +25,8 @@ pub const CHANGE_OCTETS_MAX: usize = 4 << 20;
 
 /// Secrets that one key has at a time: the old and the new one while they are rolled over.
 pub const KEY_SECRETS_MAX: usize = 2;
+/// Octets by which the secrets of a key are told apart.
+pub const SECRET_ID_OCTETS: usize = 8;
 /// Keys in a table.
 pub const KEYS_MAX: usize = 100_000;
 /// Octets of a secret; longer ones are hashed by HMAC first and gain nothing (RFC 2104 3).

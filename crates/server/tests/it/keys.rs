@@ -6,6 +6,7 @@ use crate::support::message::{name, sign};
 use crate::updates::rcode;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
@@ -65,4 +66,31 @@ fn a_secret_is_shown_to_who_asks_for_it_and_that_is_written_down() {
     };
     assert_eq!((of("key show"), of("key add"), of("key roll")), (2, 1, 1), "{audit}");
     assert!(!audit.contains(secret));
+}
+
+/// Whether a file has these octets.
+fn has(file: &Path, octets: &[u8]) -> bool {
+    std::fs::read(file).unwrap().windows(octets.len()).any(|window| window == octets)
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn no_file_has_a_secret_in_clear() {
+    let cluster = Cluster::start("sealed-keys", 1, &[]);
+    let made = done(&cluster, &["key", "add", "sealed-key", "--update"]);
+    let text = made.split('"').nth(3).unwrap();
+    let secret = data_encoding::BASE64.decode(text.as_bytes()).unwrap();
+    let backup = cluster.dir.join("all.backup");
+    done(&cluster, &["cluster", "backup", backup.to_str().unwrap()]);
+    let files: Vec<PathBuf> = files_below(&cluster.dir).into_iter().filter(|file| file.is_file()).collect();
+    // The key is in them: in the log, and in the backup.
+    let naming: Vec<_> = files.iter().filter(|file| has(file, b"sealed-key")).collect();
+    assert!(naming.contains(&&backup) && naming.len() > 1, "{naming:?} of {files:?}");
+    for file in &files {
+        assert!(!has(file, &secret) && !has(file, text.as_bytes()), "{}", file.display());
+    }
 }

@@ -19,7 +19,7 @@ fn update(key: u32, octets: usize) -> Command {
         time_signed: 1,
         fudge: 300,
         source: [0; 16],
-        transport: None,
+        taken: None,
         message,
     })
 }

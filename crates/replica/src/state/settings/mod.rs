@@ -17,7 +17,8 @@ use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_option
 use crate::io::{AckOption, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
 use crate::policy::{Policy, Rules, UpdateGrant};
-use crate::secrets::Sealed;
+use crate::secrets::{DataKey, Sealed};
+use crate::update::TsigKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::name::Name;
@@ -33,6 +34,21 @@ pub(crate) struct KeyEntry {
     pub(crate) previous: Option<Sealed>,
     /// Index of the entry that made it: two keys of one name are told apart by it.
     pub(crate) generation: u64,
+}
+
+impl KeyEntry {
+    /// Its secrets in clear, the newest first; `None` when no data key here opens them.
+    pub(crate) fn secrets(&self, name: &Name, data_key: &DataKey) -> Option<Vec<Vec<u8>>> {
+        let sealed = [Some(&self.secret), self.previous.as_ref()].into_iter().flatten();
+        sealed.map(|secret| data_key.open(secret, &secret_context(name))).collect()
+    }
+
+    /// The key to verify with.
+    pub(crate) fn open(&self, name: &Name, data_key: &DataKey) -> Option<TsigKey> {
+        let secrets = self.secrets(name, data_key)?;
+        let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
+        TsigKey::new(name.as_ref(), self.algorithm, &secrets).ok()
+    }
 }
 
 /// What is left of a zone that was removed.

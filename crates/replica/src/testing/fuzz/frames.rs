@@ -135,7 +135,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 
 /// Frames of our own kinds.
 fn others() -> Vec<Frame> {
-    use crate::command::{Answer, Command, UpdateCommand};
+    use crate::command::{Answer, Command, Taken, UpdateCommand};
     use crate::peer::{Report, ReportAck};
     let update = UpdateCommand {
         external: Default::default(),
@@ -144,7 +144,7 @@ fn others() -> Vec<Frame> {
         time_signed: super::world::TIME_MS / 1_000,
         fudge: 300,
         source: [0; 16],
-        transport: Some(crate::io::Transport::Tcp),
+        taken: Some(Taken { transport: crate::io::Transport::Tcp, secret: crate::update::SecretId([4; 8]) }),
         message: super::update::messages().remove(0),
     };
     vec![

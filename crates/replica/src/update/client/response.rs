@@ -84,7 +84,7 @@ impl ClientKey {
         };
         let message = [&header[..], &response[HEADER_OCTETS..at]];
         self.0.secrets.iter().any(|secret| {
-            let made = mac::compute(secret, Some(request_mac), message, &variables, Cover::Variables);
+            let made = mac::compute(&secret.hmac, Some(request_mac), message, &variables, Cover::Variables);
             made.starts_with(tsig.mac)
         })
     }

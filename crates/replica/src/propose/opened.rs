@@ -1,0 +1,29 @@
+//! The keys that updates were signed with, opened once for each state of the settings.
+
+use crate::secrets::DataKey;
+use crate::state::KeyEntry;
+use crate::update::TsigKey;
+use std::collections::BTreeMap;
+use wire::name::Name;
+
+/// Keys of the settings of one epoch, so no more than these have. One that could not be opened is tried again: another
+/// data key may be here by then.
+#[derive(Debug, Default)]
+pub(crate) struct OpenedKeys {
+    epoch: u64,
+    keys: BTreeMap<Name, TsigKey>,
+}
+
+impl OpenedKeys {
+    /// A key of the settings of this epoch; `None` when no data key here opens it.
+    pub(super) fn get(&mut self, epoch: u64, name: &Name, entry: &KeyEntry, data_key: &DataKey) -> Option<&TsigKey> {
+        if self.epoch != epoch {
+            self.keys.clear();
+            self.epoch = epoch;
+        }
+        if !self.keys.contains_key(name) {
+            self.keys.insert(name.clone(), entry.open(name, data_key)?);
+        }
+        self.keys.get(name)
+    }
+}
