@@ -109,18 +109,21 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
         self.answer_whole_messages()?;
         self.write(context)?;
-        let backlog = self.outbound.waiting().len();
-        if self.is_half_closed && backlog == 0 && !self.is_flush_due && self.deferred_count == 0 {
+        let has_message = self.inbound.has_message();
+        if has_message && self.may_answer() {
+            // What went out made room; the stream may have nothing more to say that would wake the task.
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
             return Poll::Ready(Err(End::Closed));
         }
-        let has_room = backlog < TCP_WRITE_BACKLOG_BYTES_MAX;
-        if has_room
+        if self.has_room()
             && let Some((_, receiver)) = &mut self.late
             && let Poll::Ready(late) = receiver.poll_recv(context)
         {
             return Poll::Ready(self.take_late(late));
         }
-        let may_read = !self.is_half_closed && has_room && self.deferred_count < TCP_PIPELINE_MAX;
+        let may_read = !self.is_half_closed && self.may_answer();
         if may_read { self.read(context) } else { Poll::Pending }
     }
 
@@ -140,8 +143,18 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.is_flush_due || !self.outbound.waiting().is_empty()
     }
 
+    /// Whether more responses may wait for the client.
+    fn has_room(&self) -> bool {
+        self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX
+    }
+
+    /// Whether another request may be answered, if there is one.
+    fn may_answer(&self) -> bool {
+        self.has_room() && self.deferred_count < TCP_PIPELINE_MAX
+    }
+
     fn answer_whole_messages(&mut self) -> Result<(), End> {
-        while self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX {
+        while self.may_answer() {
             let now = Instant::now();
             let is_first = !self.is_writing();
             let Some(message) = self.inbound.next() else { break };

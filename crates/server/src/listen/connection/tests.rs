@@ -230,6 +230,26 @@ fn a_client_that_does_not_read_is_cut() {
 }
 
 #[test]
+fn large_responses_that_are_read_come_without_a_pause() {
+    const COUNT: usize = 100;
+    let server = Server::start(10_000, 10, 10);
+    for is_half_closed in [false, true, false, true] {
+        let mut stream = server.connect();
+        let start = std::time::Instant::now();
+        // Six times what may wait at once.
+        stream.write_all(&framed(b"b").repeat(COUNT)).unwrap();
+        if is_half_closed {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        for _ in 0..COUNT {
+            assert_eq!(read(&mut stream).len(), 65_535);
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "half closed: {is_half_closed}, {:?}", start.elapsed());
+        assert!(!is_half_closed || is_closed(&mut stream));
+    }
+}
+
+#[test]
 fn limits_on_connections_hold() {
     let server = Server::start(5_000, 100, 2);
     let (mut first, mut second) = (server.connect(), server.connect());
