@@ -35,6 +35,10 @@ pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
+/// Messages that a connection answers before others have their turn: more than clients have in flight.
+pub(crate) const CONNECTION_TURN_MESSAGES_MAX: usize = 128;
+/// Time after which its turn ends sooner, microseconds.
+pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
 /// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;

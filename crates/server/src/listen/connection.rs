@@ -5,6 +5,7 @@
 use super::counters::Cut;
 use super::desk::{Desk, Panicked, Share};
 use super::framing::{Inbound, Outbound};
+use super::turn::{Turn, give_way};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::future::poll_fn;
@@ -84,8 +85,13 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Does what can be done; ready with the reason when the connection is to end.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
+        let mut turn = Turn::default();
         loop {
-            match self.poll_progress(context) {
+            match self.poll_progress(context, &mut turn) {
+                Poll::Ready(Ok(())) if turn.is_over() => {
+                    give_way(context);
+                    break;
+                }
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => break,
@@ -105,17 +111,17 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         Poll::Pending
     }
 
-    /// One turn; pending when there is nothing to do but wait.
-    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
-        self.answer_whole_messages()?;
+    /// One step of a turn; pending when there is nothing to do but wait.
+    fn poll_progress(&mut self, context: &mut Context<'_>, turn: &mut Turn) -> Poll<Result<(), End>> {
+        self.answer_whole_messages(turn)?;
         self.write(context)?;
         let has_message = self.inbound.has_message();
-        if has_message && self.may_answer() {
-            // What went out made room; the stream may have nothing more to say that would wake the task.
-            return Poll::Ready(Ok(()));
-        }
         if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
             return Poll::Ready(Err(End::Closed));
+        }
+        if turn.is_over() || (has_message && self.may_answer()) {
+            // What went out made room; the stream may have nothing more to say that would wake the task.
+            return Poll::Ready(Ok(()));
         }
         if self.has_room()
             && let Some((_, receiver)) = &mut self.late
@@ -153,9 +159,12 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.has_room() && self.deferred_count < TCP_PIPELINE_MAX
     }
 
-    fn answer_whole_messages(&mut self) -> Result<(), End> {
+    fn answer_whole_messages(&mut self, turn: &mut Turn) -> Result<(), End> {
         while self.may_answer() {
             let now = Instant::now();
+            if !turn.goes_on(now) {
+                break;
+            }
             let is_first = !self.is_writing();
             let Some(message) = self.inbound.next() else { break };
             let (late, outbound) = (&mut self.late, &mut self.outbound);
@@ -170,6 +179,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
                 Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
             }
+            turn.answered();
             self.active_at = now;
             if is_first {
                 self.wrote_at = now;
