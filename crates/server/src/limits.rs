@@ -25,7 +25,8 @@ pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
 /// Connections of one client (RFC 7766 6.2.2 lets a server limit them).
 pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
-/// Silence after which a connection is closed, and the time a slow reader has to take a response (RFC 7766 6.2.3).
+/// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
+/// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
