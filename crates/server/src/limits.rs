@@ -25,7 +25,8 @@ pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
 /// Connections of one client (RFC 7766 6.2.2 lets a server limit them).
 pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
-/// Silence after which a connection is closed, and the time a slow reader has to take a response (RFC 7766 6.2.3).
+/// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
+/// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
@@ -35,6 +36,10 @@ pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
+/// Messages that a connection answers before others have their turn: more than clients have in flight.
+pub(crate) const CONNECTION_TURN_MESSAGES_MAX: usize = 128;
+/// Time after which its turn ends sooner, microseconds.
+pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
 /// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;

@@ -5,6 +5,7 @@
 use super::counters::Cut;
 use super::desk::{Desk, Panicked, Share};
 use super::framing::{Inbound, Outbound};
+use super::turn::{Turn, give_way};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::future::poll_fn;
@@ -84,8 +85,13 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Does what can be done; ready with the reason when the connection is to end.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
+        let mut turn = Turn::default();
         loop {
-            match self.poll_progress(context) {
+            match self.poll_progress(context, &mut turn) {
+                Poll::Ready(Ok(())) if turn.is_over() => {
+                    give_way(context);
+                    break;
+                }
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => break,
@@ -105,22 +111,25 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         Poll::Pending
     }
 
-    /// One turn; pending when there is nothing to do but wait.
-    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
-        self.answer_whole_messages()?;
+    /// One step of a turn; pending when there is nothing to do but wait.
+    fn poll_progress(&mut self, context: &mut Context<'_>, turn: &mut Turn) -> Poll<Result<(), End>> {
+        self.answer_whole_messages(turn)?;
         self.write(context)?;
-        let backlog = self.outbound.waiting().len();
-        if self.is_half_closed && backlog == 0 && !self.is_flush_due && self.deferred_count == 0 {
+        let has_message = self.inbound.has_message();
+        if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
             return Poll::Ready(Err(End::Closed));
         }
-        let has_room = backlog < TCP_WRITE_BACKLOG_BYTES_MAX;
-        if has_room
+        if turn.is_over() || (has_message && self.may_answer()) {
+            // What went out made room; the stream may have nothing more to say that would wake the task.
+            return Poll::Ready(Ok(()));
+        }
+        if self.has_room()
             && let Some((_, receiver)) = &mut self.late
             && let Poll::Ready(late) = receiver.poll_recv(context)
         {
             return Poll::Ready(self.take_late(late));
         }
-        let may_read = !self.is_half_closed && has_room && self.deferred_count < TCP_PIPELINE_MAX;
+        let may_read = !self.is_half_closed && self.may_answer();
         if may_read { self.read(context) } else { Poll::Pending }
     }
 
@@ -140,9 +149,22 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.is_flush_due || !self.outbound.waiting().is_empty()
     }
 
-    fn answer_whole_messages(&mut self) -> Result<(), End> {
-        while self.deferred_count < TCP_PIPELINE_MAX && self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX {
+    /// Whether more responses may wait for the client.
+    fn has_room(&self) -> bool {
+        self.outbound.waiting().len() < TCP_WRITE_BACKLOG_BYTES_MAX
+    }
+
+    /// Whether another request may be answered, if there is one.
+    fn may_answer(&self) -> bool {
+        self.has_room() && self.deferred_count < TCP_PIPELINE_MAX
+    }
+
+    fn answer_whole_messages(&mut self, turn: &mut Turn) -> Result<(), End> {
+        while self.may_answer() {
             let now = Instant::now();
+            if !turn.goes_on(now) {
+                break;
+            }
             let is_first = !self.is_writing();
             let Some(message) = self.inbound.next() else { break };
             let (late, outbound) = (&mut self.late, &mut self.outbound);
@@ -157,6 +179,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
                 Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
             }
+            turn.answered();
             self.active_at = now;
             if is_first {
                 self.wrote_at = now;

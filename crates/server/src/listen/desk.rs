@@ -12,8 +12,10 @@ use crate::limits::{
 };
 use crate::metrics::Gauge;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,7 @@ pub(crate) struct ConnectionLimits {
     pub(crate) handshake_rate: Arc<HandshakeRate>,
     /// What all connections take of memory.
     pub(crate) memory: Arc<Memory>,
-    /// Silence after which a connection is closed, and time that a client has to take a response.
+    /// Silence after which a connection is closed, and time in which a client has to take something of what waits.
     pub(crate) idle: Duration,
 }
 
@@ -124,6 +126,8 @@ impl Drop for Share {
 pub(crate) struct Held {
     octets: Cell<usize>,
     share: RefCell<Share>,
+    /// When octets last left for the client.
+    moved_at: Cell<Instant>,
 }
 
 /// What one exchange holds of it; given back when dropped.
@@ -138,7 +142,8 @@ pub(crate) struct OutOfMemory;
 
 impl Held {
     pub(crate) fn new(limits: &ConnectionLimits) -> Rc<Self> {
-        Rc::new(Self { octets: Cell::new(0), share: RefCell::new(Share::new(limits)) })
+        let share = RefCell::new(Share::new(limits));
+        Rc::new(Self { octets: Cell::new(0), share, moved_at: Cell::new(Instant::now()) })
     }
 
     pub(crate) const fn octets(&self) -> usize {
@@ -156,9 +161,33 @@ impl Held {
         let is_granted = self.share.borrow_mut().set(self.octets.get());
         is_granted.then_some(()).ok_or(OutOfMemory)
     }
+
+    /// Takes note that octets left for the client.
+    pub(crate) fn moved(&self) {
+        self.moved_at.set(Instant::now());
+    }
+
+    /// Waits for a future as long as octets leave, each within a time of those before: `None` when none did. They may
+    /// be those of other exchanges, behind which this one has to wait for its client to read.
+    pub(crate) async fn while_moving<T>(&self, patience: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut since = Instant::now();
+        loop {
+            match tokio::time::timeout_at(since + patience, future.as_mut()).await {
+                Ok(output) => return Some(output),
+                Err(_) if self.moved_at.get() <= since => return None,
+                Err(_) => since = self.moved_at.get(),
+            }
+        }
+    }
 }
 
-impl Holding<'_> {
+impl<'h> Holding<'h> {
+    /// What it is a part of.
+    pub(crate) const fn held(&self) -> &'h Held {
+        self.held
+    }
+
     pub(crate) fn set(&mut self, octets: usize) -> Result<(), OutOfMemory> {
         let from = std::mem::replace(&mut self.octets, octets);
         self.held.change(from, octets)
@@ -288,5 +317,26 @@ mod tests {
         assert_eq!(other.set(MAX + 1), Err(OutOfMemory));
         drop((one, other));
         assert_eq!((held.octets(), limits.memory.taken.get()), (0, 0));
+    }
+
+    #[test]
+    fn who_waits_is_given_up_when_nothing_moves_any_more() {
+        const PATIENCE: Duration = Duration::from_millis(400);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let held = Held::new(&ConnectionLimits::new(&Tcp::default(), &[]));
+        runtime.block_on(async {
+            let start = Instant::now();
+            let others = async {
+                for _ in 0..8 {
+                    tokio::time::sleep(PATIENCE / 4).await;
+                    held.moved();
+                }
+            };
+            let never = held.while_moving(PATIENCE, std::future::pending::<()>());
+            let (outcome, ()) = tokio::join!(never, others);
+            let waited = start.elapsed();
+            assert!(outcome.is_none() && waited >= 3 * PATIENCE, "{waited:?}");
+            assert_eq!(held.while_moving(PATIENCE, std::future::ready(7)).await, Some(7));
+        });
     }
 }

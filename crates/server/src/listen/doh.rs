@@ -174,10 +174,18 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
 
     /// The next request, if one may be taken: none is while responses wait for the client to read.
     fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Accepted, h2::Error>>> {
-        if self.stalls.since().is_none() && self.held.octets() < TCP_WRITE_BACKLOG_BYTES_MAX {
-            return self.connection.poll_accept(context);
+        if !self.has_room() {
+            let closed = self.connection.poll_closed(context).map(|closed| closed.err().map(Err));
+            // When everything could be written just now, nothing else will ask for the requests that wait.
+            if closed.is_ready() || !self.has_room() {
+                return closed;
+            }
         }
-        self.connection.poll_closed(context).map(|closed| closed.err().map(Err))
+        self.connection.poll_accept(context)
+    }
+
+    fn has_room(&self) -> bool {
+        self.stalls.since().is_none() && self.held.octets() < TCP_WRITE_BACKLOG_BYTES_MAX
     }
 
     fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {

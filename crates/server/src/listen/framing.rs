@@ -1,6 +1,7 @@
 //! Messages on a stream: each behind its length in two octets (RFC 1035 4.2.2, RFC 7766 8).
 
 use crate::limits::MESSAGE_PREFIX_OCTETS;
+use std::ops::Range;
 
 /// Octets that came in and are not yet messages. Empty, it holds no memory.
 #[derive(Default)]
@@ -19,15 +20,22 @@ impl Inbound {
 
     /// The next whole message.
     pub(crate) fn next(&mut self) -> Option<&[u8]> {
-        let rest = &self.octets[self.start..];
-        let (prefix, body) = rest.split_first_chunk::<MESSAGE_PREFIX_OCTETS>()?;
+        let message = self.find()?;
+        self.start = message.end;
+        Some(&self.octets[message])
+    }
+
+    /// Whether a whole message waits.
+    pub(crate) fn has_message(&self) -> bool {
+        self.find().is_some()
+    }
+
+    /// Where the next message is, when all of it is there.
+    fn find(&self) -> Option<Range<usize>> {
+        let (prefix, body) = self.octets[self.start..].split_first_chunk::<MESSAGE_PREFIX_OCTETS>()?;
         let len = usize::from(u16::from_be_bytes(*prefix));
         let message = self.start + MESSAGE_PREFIX_OCTETS;
-        if body.len() < len {
-            return None;
-        }
-        self.start = message + len;
-        Some(&self.octets[message..self.start])
+        (body.len() >= len).then_some(message..message + len)
     }
 
     /// Gives back the memory of what has been taken, where nothing else is waiting.
@@ -98,9 +106,10 @@ mod tests {
             let mut seen = Vec::new();
             for octets in stream.chunks(piece) {
                 inbound.extend(octets);
-                while let Some(message) = inbound.next() {
-                    seen.push(message.to_vec());
+                while inbound.has_message() {
+                    seen.push(inbound.next().unwrap().to_vec());
                 }
+                assert!(inbound.next().is_none());
             }
             assert_eq!(seen, messages, "pieces of {piece}");
             inbound.release();

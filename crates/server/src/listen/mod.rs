@@ -20,6 +20,7 @@ pub(crate) mod udp;
 pub(crate) mod clients;
 pub(crate) mod desk;
 mod handshake_rate;
+mod turn;
 // TCP, and TLS on it.
 mod connection;
 mod framing;

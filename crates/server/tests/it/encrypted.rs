@@ -13,6 +13,8 @@ mod floods;
 mod handshake_rate;
 mod rates;
 mod unread;
+// Clients that do not.
+mod steady_readers;
 // Clients that others made.
 mod clients;
 

@@ -17,8 +17,11 @@ use tokio::net::TcpListener;
 /// Messages that wait, with where their responses go.
 type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
 
+/// What a costly answer takes: a name that does not exist, in a zone with as many iterations of NSEC3 as may be.
+const COSTLY: Duration = Duration::from_micros(100);
+
 /// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...`
-/// gets the largest message there is.
+/// gets the largest message there is; `c...` costs as much as an answer may.
 struct Echo {
     deferred: Deferred,
 }
@@ -39,6 +42,10 @@ impl PinnedResponder for &mut Echo {
             Some(b'p') => panic!("as the test wants"),
             Some(b'b') => Action::Respond(out.len()),
             _ => {
+                let start = std::time::Instant::now();
+                while octets.starts_with(b"c") && start.elapsed() < COSTLY {
+                    std::hint::spin_loop();
+                }
                 out[..octets.len()].copy_from_slice(octets);
                 Action::Respond(octets.len())
             }
@@ -227,6 +234,56 @@ fn a_client_that_does_not_read_is_cut() {
     let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
     let _ = stream.write_all(&all);
     server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
+}
+
+#[test]
+fn large_responses_that_are_read_come_without_a_pause() {
+    const COUNT: usize = 100;
+    let server = Server::start(10_000, 10, 10);
+    for is_half_closed in [false, true, false, true] {
+        let mut stream = server.connect();
+        let start = std::time::Instant::now();
+        // Six times what may wait at once.
+        stream.write_all(&framed(b"b").repeat(COUNT)).unwrap();
+        if is_half_closed {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        for _ in 0..COUNT {
+            assert_eq!(read(&mut stream).len(), 65_535);
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "half closed: {is_half_closed}, {:?}", start.elapsed());
+        assert!(!is_half_closed || is_closed(&mut stream));
+    }
+}
+
+#[test]
+fn a_connection_that_floods_leaves_others_their_turn() {
+    let server = Server::start(5_000, 10, 10);
+    let (mut flood, mut other) = (server.connect(), server.connect());
+    let mut writer = flood.try_clone().unwrap();
+    let writing = std::thread::spawn(move || {
+        let costly = framed(b"c").repeat(10_000);
+        while writer.write_all(&costly).is_ok() {}
+    });
+    assert_eq!(read(&mut flood), b"c");
+    let mut reader = flood.try_clone().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut octets = [0; 65_536];
+        while reader.read(&mut octets).is_ok_and(|count| count > 0) {}
+    });
+    let mut latencies: Vec<Duration> = (0..31)
+        .map(|_| {
+            let start = std::time::Instant::now();
+            other.write_all(&framed(b"x")).unwrap();
+            assert_eq!(read(&mut other), b"x");
+            start.elapsed()
+        })
+        .collect();
+    latencies.sort();
+    flood.shutdown(std::net::Shutdown::Both).unwrap();
+    writing.join().unwrap();
+    reading.join().unwrap();
+    assert!(latencies[15] < Duration::from_millis(20), "{latencies:?}");
 }
 
 #[test]

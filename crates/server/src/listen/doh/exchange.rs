@@ -25,7 +25,7 @@ pub(super) enum Exchange {
     Done,
     /// The client took its request back before that.
     Reset,
-    /// The client did not take its response in time.
+    /// The client took nothing for too long.
     Slow,
     /// All connections together hold as much as they may.
     OutOfMemory,
@@ -111,11 +111,11 @@ pub(super) async fn exchange<R: Responder>(
             return Exchange::Done;
         }
     };
-    match tokio::time::timeout(desk.limits.idle, send(&mut respond, response, &mut holding, &stalls)).await {
-        Ok(Ok(())) => Exchange::Done,
-        Ok(Err(Missing::Over(ended))) => ended,
-        Ok(Err(Missing::Bad(_))) => Exchange::Done,
-        Err(_) => {
+    match held.while_moving(desk.limits.idle, send(&mut respond, response, &mut holding, &stalls)).await {
+        Some(Ok(())) => Exchange::Done,
+        Some(Err(Missing::Over(ended))) => ended,
+        Some(Err(Missing::Bad(_))) => Exchange::Done,
+        None => {
             respond.send_reset(Reason::CANCEL);
             Exchange::Slow
         }

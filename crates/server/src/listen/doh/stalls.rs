@@ -31,9 +31,19 @@ impl Stalls {
         self.since.get()
     }
 
-    /// Notes that HTTP/2 was given so many octets.
+    /// Notes that HTTP/2 was given so many octets, which the client's windows let leave.
     pub(super) fn give(&self, octets: usize) -> Result<(), OutOfMemory> {
+        self.held.moved();
         self.set(self.inside.get() + octets + OVERHEAD_OCTETS)
+    }
+
+    /// Notes that the stream took so many octets. Where no response is among them, they are only talk.
+    fn take(&self, octets: usize) {
+        let inside = self.inside.get();
+        if inside > 0 {
+            self.held.moved();
+            let _granted = self.set(inside.saturating_sub(octets));
+        }
     }
 
     fn set(&self, octets: usize) -> Result<(), OutOfMemory> {
@@ -83,7 +93,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, octets);
         self.stalls.note(&outcome);
         if let Poll::Ready(Ok(count)) = outcome {
-            let _granted = self.stalls.set(self.stalls.inside.get().saturating_sub(count));
+            self.stalls.take(count);
         }
         outcome
     }

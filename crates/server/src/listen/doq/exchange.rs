@@ -148,9 +148,15 @@ async fn write<R>(desk: &Desk<R>, send: &mut SendStream, framed: Vec<u8>, holdin
     if holding.set(framed.len()).is_err() {
         return Exchange::OutOfMemory;
     }
-    match tokio::time::timeout(desk.limits.idle, send.write_all(&framed)).await {
-        // Or the client wants no more of it, or is gone.
-        Ok(Ok(()) | Err(_)) => Exchange::Done,
-        Err(_) => Exchange::Slow,
-    }
+    let held = holding.held();
+    let written = async {
+        let mut rest = &framed[..];
+        while !rest.is_empty() {
+            // Or the client wants no more of it, or is gone.
+            let Ok(count) = send.write(rest).await else { return };
+            rest = &rest[count..];
+            held.moved();
+        }
+    };
+    held.while_moving(desk.limits.idle, written).await.map_or(Exchange::Slow, |()| Exchange::Done)
 }

@@ -18,34 +18,57 @@ const UNREAD: u64 = 8;
 /// What they may cost: 1 MiB each, and what the allocator keeps.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
+/// Adds so many texts to a name, each a record of 262 octets in an answer.
+pub(super) fn add_texts(cluster: &Cluster, owner: &str, count: usize) {
+    let (key, owner) = (cluster.client_key(), name(owner));
+    let texts: Vec<Vec<u8>> = (0..count).map(|index| [&[249], format!("{index:0249}").as_bytes()].concat()).collect();
+    for part in texts.chunks(40) {
+        let update = MessageBuilder::update(0, name("example.test.").as_ref());
+        let update = part.iter().fold(update, |update, text| update.add(owner.as_ref(), Rtype::TXT, 60, text)).build();
+        let response = exchange(Transport::Tcp, cluster.dns(1), &sign(&key, update, 0), WAIT).unwrap();
+        assert_eq!(response[3] & 0x0F, 0);
+    }
+}
+
+/// What a client of HTTP/2 says that asks so many times at once, each response in a window that is open wide; how wide
+/// that of the connection is opened beyond what it is.
+pub(super) fn gets(message: &[u8], count: u32, window: u32) -> Vec<u8> {
+    let settings = [&[0, 4][..], &0x7FFF_FFFFu32.to_be_bytes()].concat();
+    let mut octets = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
+    if window > 0 {
+        octets.extend(frame(8, 0, 0, &window.to_be_bytes()));
+    }
+    let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
+    let headers = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
+    for index in 0..count {
+        octets.extend(frame(1, 0x5, 2 * index + 1, &headers));
+    }
+    octets
+}
+
+/// A window that no test fills.
+pub(super) const WIDE: u32 = 0x7FFF_0000;
+
 /// A node that has patience for a second and a half, and a response of 50 KiB.
-struct Patience {
-    cluster: Cluster,
-    message: Vec<u8>,
+pub(super) struct Patience {
+    pub(super) cluster: Cluster,
+    pub(super) message: Vec<u8>,
     before_kib: u64,
 }
 
 impl Patience {
-    fn start(test: &str) -> Self {
+    pub(super) fn start(test: &str) -> Self {
         let mut cluster = Cluster::start_encrypted(test, 1);
         cluster.end("TERM");
         cluster.configure(1, "idle_ms = 10000", "idle_ms = 1500");
         cluster.resume_encrypted();
-        let key = cluster.client_key();
-        for part in 0..5 {
-            let texts = (0..40).map(|index| [&[249], format!("{:0249}", 100 * part + index).as_bytes()].concat());
-            let update = MessageBuilder::update(0, name("example.test.").as_ref());
-            let big = name("big.example.test.");
-            let update = texts.fold(update, |update, text| update.add(big.as_ref(), Rtype::TXT, 60, &text)).build();
-            let response = exchange(Transport::Tcp, cluster.dns(1), &sign(&key, update, 0), WAIT).unwrap();
-            assert_eq!(response[3] & 0x0F, 0);
-        }
+        add_texts(&cluster, "big.example.test.", 200);
         let before_kib = resident_kib(cluster.pid(1).unwrap());
         Self { cluster, message: query("big.example.test.", Rtype::TXT).build(), before_kib }
     }
 
     /// Waits until so many connections of a transport were cut off, and looks at memory.
-    fn cut(&self, transport: &str, count: u64) {
+    pub(super) fn cut(&self, transport: &str, count: u64) {
         let series = format!("catamaran_connections_cut_total{{transport=\"{transport}\",reason=\"slow_reader\"}}");
         wait_for("the cut", || (self.cluster.metric(1, &series) == count).then_some(()));
         let (before, after) = (self.before_kib, resident_kib(self.cluster.pid(1).unwrap()));
@@ -78,15 +101,7 @@ fn a_client_of_https_that_does_not_read_is_cut_off() {
     socket.set_recv_buffer_size(4_096).unwrap();
     socket.connect(&node.cluster.doh(1).into()).unwrap();
     let mut stream = tls_over(socket.into(), &Arc::new(trust(&node.cluster, &["h2"]))).unwrap();
-    let settings = [&[0, 4][..], &0x7FFF_FFFFu32.to_be_bytes()].concat();
-    let window = frame(8, 0, 0, &0x7FFF_0000u32.to_be_bytes());
-    let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings), window].concat();
-    stream.write_all(&start).unwrap();
-    let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(&node.message));
-    let headers = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
-    for id in (1..200).step_by(2) {
-        stream.write_all(&frame(1, 0x5, id, &headers)).unwrap();
-    }
+    stream.write_all(&gets(&node.message, 100, WIDE)).unwrap();
     node.cut("doh", 1);
 }
 

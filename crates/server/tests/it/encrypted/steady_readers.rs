@@ -1,0 +1,152 @@
+//! Clients that read without a pause, in small segments or slowly. Each is served, and none has to wait for an alarm.
+
+use super::floods::frame;
+use super::query;
+use super::unread::{Patience, WIDE, add_texts, gets};
+use crate::support::cluster::Cluster;
+use crate::support::encrypted::{Doq, TlsStream, framed, tls_over, trust};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wire::number::Rtype;
+
+/// Requests of a connection at once: as many as may be.
+const COUNT: u32 = 100;
+/// Octets that a client reads at once.
+const PIECE: usize = 4 << 10;
+
+/// The time that a slow client takes for so many octets: it reads 1 MB a second, of 5 MB.
+const fn pace(octets: u64) -> Duration {
+    Duration::from_micros(octets)
+}
+
+/// A connection of HTTP/2 over a socket that is made ready before it connects.
+fn connect(cluster: &Cluster, ready: impl FnOnce(&Socket)) -> TlsStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    ready(&socket);
+    socket.connect(&cluster.doh(1).into()).unwrap();
+    tls_over(socket.into(), &Arc::new(trust(cluster, &["h2"]))).unwrap()
+}
+
+/// What a client of HTTP/2 has seen.
+#[derive(Default)]
+struct Seen {
+    /// What is not yet a frame.
+    octets: Vec<u8>,
+    /// Octets of everything.
+    count: u64,
+    /// Responses that have ended.
+    ended: u32,
+    /// Octets of bodies, each frame counted when it is whole.
+    body: u32,
+}
+
+impl Seen {
+    /// Reads once; false when the connection has ended.
+    fn read(&mut self, stream: &mut TlsStream) -> bool {
+        let mut piece = [0; PIECE];
+        let count = stream.read(&mut piece).unwrap_or(0);
+        self.count += count as u64;
+        self.octets.extend_from_slice(&piece[..count]);
+        while let Some(&[a, b, c, kind, flags, ..]) = self.octets.get(..9) {
+            let len = u32::from_be_bytes([0, a, b, c]);
+            let end = 9 + len as usize;
+            if self.octets.len() < end {
+                break;
+            }
+            // DATA and HEADERS may end a stream (RFC 9113 6.1, 6.2).
+            self.ended += u32::from(kind <= 1 && flags & 1 == 1);
+            self.body += if kind == 0 { len } else { 0 };
+            self.octets.drain(..end);
+        }
+        count > 0
+    }
+}
+
+#[test]
+fn responses_over_https_in_small_segments_come_without_a_pause() {
+    let cluster = Cluster::start_encrypted("small-segments", 1);
+    add_texts(&cluster, "big.example.test.", 58);
+    let message = query("big.example.test.", Rtype::TXT).build();
+    for turn in 0..5 {
+        let mut stream = connect(&cluster, |socket| socket.set_tcp_mss(536).unwrap());
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        stream.write_all(&gets(&message, COUNT, WIDE)).unwrap();
+        while seen.ended < COUNT {
+            assert!(seen.read(&mut stream), "turn {turn}: {} came", seen.ended);
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "turn {turn}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_client_of_https_that_reads_slowly_is_served() {
+    let node = Patience::start("slow-doh");
+    // Its socket takes little, or its window is narrow. With segments this small the kernel keeps little for it; what
+    // the kernel keeps leaves unseen.
+    for window in [WIDE, 0] {
+        let mut stream = connect(&node.cluster, |socket| {
+            socket.set_tcp_mss(536).unwrap();
+            socket.set_recv_buffer_size(16 << 10).unwrap();
+        });
+        let (mut seen, mut opened, start) = (Seen::default(), 0, Instant::now());
+        stream.write_all(&gets(&node.message, COUNT, window)).unwrap();
+        while seen.ended < COUNT {
+            assert!(seen.read(&mut stream), "window {window}: {} after {:?}", seen.ended, start.elapsed());
+            std::thread::sleep(pace(seen.count).saturating_sub(start.elapsed()));
+            if window == 0 && seen.body > opened {
+                stream.write_all(&frame(8, 0, 0, &(seen.body - opened).to_be_bytes())).unwrap();
+                opened = seen.body;
+            }
+        }
+        assert!(start.elapsed() > Duration::from_secs(3), "no slow client: {:?}", start.elapsed());
+    }
+    node.cut("doh", 0);
+}
+
+#[test]
+fn a_client_of_https_that_opens_no_window_is_cut_off_though_it_talks() {
+    let node = Patience::start("shut-doh");
+    let mut stream = connect(&node.cluster, |_| {});
+    stream.write_all(&gets(&node.message, COUNT, 0)).unwrap();
+    let (mut seen, start) = (Seen::default(), Instant::now());
+    while stream.write_all(&frame(6, 0, 0, &[0; 8])).is_ok() && seen.read(&mut stream) {
+        assert!(start.elapsed() < Duration::from_secs(8), "it is still there");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    node.cut("doh", 1);
+}
+
+#[test]
+fn a_client_of_quic_that_reads_slowly_is_served() {
+    let node = Patience::start("slow-doq");
+    let doq = Doq::connect(node.cluster.dot(1), trust(&node.cluster, &["doq"])).unwrap();
+    let start = Instant::now();
+    doq.wait_long(async {
+        let read = Arc::new(AtomicU64::new(0));
+        let mut all = tokio::task::JoinSet::new();
+        for _ in 0..90 {
+            let (mut send, mut receive) = doq.connection.open_bi().await.unwrap();
+            send.write_all(&framed(&node.message)).await.unwrap();
+            send.finish().unwrap();
+            let read = read.clone();
+            all.spawn(async move {
+                let mut octets = 0;
+                while let Some(chunk) = receive.read_chunk(PIECE, true).await? {
+                    octets += chunk.bytes.len();
+                    let count = read.fetch_add(chunk.bytes.len() as u64, Relaxed);
+                    tokio::time::sleep(pace(count).saturating_sub(start.elapsed())).await;
+                }
+                Ok::<_, quinn::ReadError>(octets)
+            });
+        }
+        while let Some(octets) = all.join_next().await {
+            let octets = octets.unwrap();
+            assert!(octets.as_ref().is_ok_and(|octets| *octets > 50_000), "{octets:?} after {:?}", start.elapsed());
+        }
+    });
+    assert!(start.elapsed() > Duration::from_secs(3), "no slow client: {:?}", start.elapsed());
+    node.cut("doq", 0);
+}
