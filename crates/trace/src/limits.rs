@@ -23,6 +23,9 @@ pub const FRAGMENT_COUNT_MAX: usize = 64;
 pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
+/// Fragments of packets that were whole and are remembered, in case that they are seen again.
+pub const FRAGMENTS_READ_MAX: usize = 65_536;
+
 /// TCP streams that are followed at one time, each direction for itself; the one that was quiet longest is given up for
 /// another.
 pub const STREAM_COUNT_MAX: usize = 65_536;

@@ -180,3 +180,28 @@ fn a_syn_that_is_seen_again_begins_nothing_anew() {
     let (messages, tally) = read("syn", &packets);
     assert_eq!((messages, tally.lost()), (at_their_times(0..10), 0));
 }
+
+/// The fragments of a datagram with this ID in the message, of 64 octets.
+fn fragments(number: u16) -> [Vec<u8>; 2] {
+    let message = [&framed(number)[2..], &[0; 27]].concat();
+    let datagram = [&[0x0F, 0xA0, 0, 53, 0, 64, 0, 0][..], &message].concat();
+    // RFC 791 3.2: place in words of eight octets, more to come.
+    [packet(7, 1 << 13, 17, &datagram[..32]), packet(7, 4, 17, &datagram[32..])]
+}
+
+#[test]
+fn fragments_that_are_seen_twice_are_one_datagram() {
+    let ([one, two], [other_one, other_two]) = (fragments(1), fragments(2));
+    for (name, packets, found) in [
+        ("pairs", vec![&one, &one, &two, &two], &[1][..]),
+        ("rounds", vec![&one, &two, &one, &two], &[1]),
+        ("backwards", vec![&two, &two, &one, &one], &[1]),
+        // The same identification, and another datagram.
+        ("other", vec![&one, &two, &other_one, &other_two, &two], &[1, 2]),
+    ] {
+        let packets: Vec<_> = packets.into_iter().zip(0..).map(|(packet, at_ns)| (at_ns, packet.clone())).collect();
+        let (messages, tally) = read(name, &packets);
+        assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), found, "{name}");
+        assert_eq!(tally.lost(), 0, "{name}: {tally:?}");
+    }
+}
