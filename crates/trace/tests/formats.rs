@@ -1,7 +1,7 @@
 //! What tells one format from another, and what is none.
 
 use std::path::PathBuf;
-use trace::{Format, Options, Tally, Unread, open};
+use trace::{Format, Options, Tally, Transport, Unread, open};
 
 /// A file that goes with the test.
 struct File(PathBuf);
@@ -81,4 +81,36 @@ fn json_of_another_kind_is_refused_with_what_was_expected() {
     for text in ["{\"example.\": {\"queries\": []}}", "{\"_meta._dnsviz.\": {\"version\": 1.2}}"] {
         assert_eq!(read(&File::new("dnsviz.json", text)).0, Format::Dnsviz);
     }
+}
+
+#[test]
+fn columns_of_fsdb_stand_where_its_first_line_says() {
+    let text = "#fsdb -F t protocol time qtype qname qclass src_ip answer\n\
+        # a comment\n\
+        tls\t1600000000.5\tA\twww.example.com.\tIN\t192.0.2.1\tnone\n\
+        UDP\t1600000000.700000001\tAAAA\twww2.example.com\tCH\t2001:db8::1\t-\n\
+        tcp\t1600000001\tTYPE65\t.\tIN\t192.0.2.2\t-\n\
+        sctp\t1600000001\tA\t.\tIN\t192.0.2.2\t-\n\
+        udp\tyesterday\tA\t.\tIN\t192.0.2.2\t-\n\
+        udp\t1600000001\tA\ta..b\tIN\t192.0.2.2\t-\n\
+        udp\t1600000001\n";
+    let (format, lines, tally) = read(&File::new("trace.fsdb", text));
+    let columns = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<_> = lines.iter().map(columns).map(|line| [&line[..6], &line[10..13]].concat().join(" ")).collect();
+    assert_eq!(format, Format::Fsdb);
+    assert_eq!(
+        lines,
+        [
+            "1600000000.500000000 192.0.2.1 0 0.0.0.0 53 dot www.example.com. IN A",
+            "1600000000.700000001 2001:db8::1 0 :: 53 udp www2.example.com. CH AAAA",
+            "1600000001.000000000 192.0.2.2 0 0.0.0.0 53 tcp . IN HTTPS",
+        ]
+    );
+    assert_eq!("tls".parse(), Ok(Transport::Dot));
+    let unread = [Unread::OtherProtocol, Unread::LineMalformed, Unread::NotSendable].map(|reason| tally.unread(reason));
+    assert_eq!((tally.records, unread), (7, [1, 2, 1]));
+    // Without a column that is needed there is nothing to go by.
+    let file = File::new("short.fsdb", "#fsdb time src_ip qname qclass qtype\n1 192.0.2.1 . IN A\n");
+    let error = open(&file.0, &Options::default()).unwrap().next().unwrap_err().to_string();
+    assert_eq!(error, "fsdb: at 1: no column protocol");
 }
