@@ -10,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::error::Error;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -368,9 +369,18 @@ fn most(counts: &std::collections::BTreeMap<String, u64>) -> String {
     shown.join(", ") + &more
 }
 
-/// Creates the file, in the format that its name tells.
-pub(crate) fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error>> {
+/// Creates the file, in the format that its name tells. It is none of those that are read: they would be empty before
+/// they were.
+pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<Writer, Box<dyn Error>> {
     let path = &arguments.out;
+    if let Some(input) = inputs.iter().find(|input| is_same_file(input, path)) {
+        let (out, input) = (path.display(), input.display());
+        return Err(format!(
+            "{out}: is the file that is read ({input}), and writing would destroy it; write to another file and rename \
+             that afterwards"
+        )
+        .into());
+    }
     let name = path.to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
     let by_name = || {
@@ -388,6 +398,13 @@ pub(crate) fn create(arguments: &WriteArguments) -> Result<Writer, Box<dyn Error
     Ok(Writer::create(path, format).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
+/// Whether both are one file, by whatever names. What is no file (a pipe, a terminal) has nothing to lose.
+fn is_same_file(input: &Path, out: &Path) -> bool {
+    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
+    let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
+    input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
+}
+
 /// Ends the file, and says what is not in it.
 pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.out.display();
@@ -399,7 +416,7 @@ pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), B
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
     let mut reader = open(&arguments.trace, &arguments.read)?;
-    let mut writer = create(&arguments.write)?;
+    let mut writer = create(&arguments.write, &[&arguments.trace])?;
     let is_whole = read(&arguments.trace, &mut reader, |message| {
         writer.write(message)?;
         Ok(true)
@@ -418,7 +435,7 @@ pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
 
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     let mut reader = open(&arguments.trace, &arguments.read)?;
-    let mut writer = create(&arguments.write)?;
+    let mut writer = create(&arguments.write, &[&arguments.trace])?;
     let first_ns = match reader.next_ns() {
         Ok(first_ns) => first_ns.unwrap_or_default(),
         Err(error) => {
@@ -465,7 +482,8 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
     for path in &arguments.traces {
         readers.push((path, open(path, &arguments.read)?));
     }
-    let mut writer = create(&arguments.write)?;
+    let inputs: Vec<&Path> = arguments.traces.iter().map(PathBuf::as_path).collect();
+    let mut writer = create(&arguments.write, &inputs)?;
     let mut are_whole = true;
     let mut next = |(path, reader): &mut (&PathBuf, Reader)| match reader.next() {
         Ok(message) => message.map(|message| {

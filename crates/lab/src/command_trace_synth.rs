@@ -9,6 +9,7 @@ use lab::trace::{End, Synthesis, Turns};
 use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 use wire::number::Rtype;
 
@@ -83,7 +84,8 @@ pub(crate) struct SynthArguments {
 /// Writes it.
 pub(crate) fn synth(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> {
     let mut synthesis = synthesis(arguments)?;
-    let mut writer = create(&arguments.write)?;
+    let inputs: Vec<&Path> = arguments.like.as_deref().map(Path::new).into_iter().collect();
+    let mut writer = create(&arguments.write, &inputs)?;
     let bar = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {human_pos} queries").expect("a template"));
     bar.enable_steady_tick(Duration::from_millis(200));

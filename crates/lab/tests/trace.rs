@@ -251,6 +251,45 @@ fn what_gives_no_trace_is_refused_with_a_sentence() {
     }
 }
 
+/// By its name, a symbolic link, another name of the same file, or as standard input.
+#[test]
+fn no_trace_is_written_over_one_that_is_read() {
+    let folder = Folder::new("same");
+    let [day, other, key, rules] = ["day.pcap", "other.pcap", "trace.key", "rules.toml"].map(|name| folder.file(name));
+    let [link, twin] = ["link.pcap", "twin.pcap"].map(|name| folder.file(name));
+    for file in [&day, &other] {
+        trace(&["synth", "--interval", "1ms", "--count", "100", "--out", file]);
+    }
+    trace(&["anonymize", &day, "--key", &key, "--out", &folder.file("shown.pcap")]);
+    std::fs::write(&rules, "speed = 2.0\n").unwrap();
+    std::os::unix::fs::symlink(&day, &link).unwrap();
+    std::fs::hard_link(&day, &twin).unwrap();
+    let files = [&day, &other, &key, &rules].map(|file| (file, std::fs::read(file).unwrap()));
+    let refused = |arguments: &[&str], out: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+        command.arg("trace").args(arguments).args(["--to", "pcap", "--out", out]);
+        let output = command.stdin(std::fs::File::open(&day).unwrap()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2), "{arguments:?} {out}: {error}");
+        assert!(error.contains("is the file that is read") && error.contains("rename"), "{arguments:?}: {error}");
+        for (file, octets) in &files {
+            assert!(std::fs::read(file).unwrap() == *octets, "{arguments:?} {out}: {file} is another");
+        }
+    };
+    for out in [&day, &link, &twin] {
+        refused(&["convert", &day], out);
+        refused(&["convert", "-"], out);
+        refused(&["cut", &day, "--until", "0.05"], out);
+        refused(&["merge", &other, &day], out);
+        refused(&["mutate", &day, "--do", "1"], out);
+        refused(&["anonymize", &day, "--key", &key], out);
+    }
+    refused(&["anonymize", &day, "--key", &key], &key);
+    refused(&["mutate", &day, "--rules", &rules], &rules);
+    // What is there and is not read is written over.
+    trace(&["convert", &day, "--out", &other]);
+}
+
 fn data(path: &str) -> Option<PathBuf> {
     let folder =
         std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);

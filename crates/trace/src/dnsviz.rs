@@ -14,25 +14,38 @@ use std::io::{BufRead, Read};
 use std::net::{IpAddr, SocketAddr};
 
 const FORMAT: &str = "dnsviz";
+/// Where DNSViz tells its version.
+const ABOUT: &str = "_meta._dnsviz.";
+
+/// What is read in JSON.
+const EXPECTED: &str = "neither what DNSViz writes (zones, each with its `queries`) nor Zeek's dns.log \
+    (an object a line, with ts, id.orig_h, trans_id and query)";
 
 /// Reads one, whole: the values of JSON are in no order that could be relied on.
-pub(crate) struct DnsvizReader(Option<Box<dyn BufRead + Send>>);
+pub(crate) struct DnsvizReader(Option<Value>);
 
 impl DnsvizReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self(Some(octets))
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
+        let wrong = |at, what| TraceError::Format { format: FORMAT, at, what };
+        let read: Value = serde_json::from_reader(octets.take(JSON_OCTETS_MAX)).map_err(|error| {
+            let why = if error.is_syntax() { format!("{error}; {EXPECTED}") } else { error.to_string() };
+            wrong(error.line() as u64, why)
+        })?;
+        let is_zone = |(name, zone): (&String, &Value)| name == ABOUT || zone["queries"].is_array();
+        if !read.as_object().is_some_and(|zones| zones.iter().any(is_zone)) {
+            return Err(wrong(1, EXPECTED.into()));
+        }
+        Ok(Self(Some(read)))
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
-        let Some(octets) = self.0.take() else { return Ok(false) };
-        let read: Value = serde_json::from_reader(octets.take(JSON_OCTETS_MAX))
-            .map_err(|error| TraceError::Format { format: FORMAT, at: error.line() as u64, what: error.to_string() })?;
+    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> bool {
+        let Some(read) = self.0.take() else { return false };
         for zone in read.as_object().into_iter().flat_map(|zones| zones.values()) {
             for query in zone["queries"].as_array().into_iter().flatten() {
                 read_query(query, held, tally);
             }
         }
-        Ok(true)
+        true
     }
 }
 
@@ -76,15 +89,14 @@ mod tests {
             "responses": {"192.0.2.53": {"192.0.2.1": {"message": "AAGEAAAAAAAAAAAA"}},
             "2001:db8::53": {"2001:db8::1": {"message": null, "error": "TIMEOUT"}}}}]},
             "_meta._dnsviz.": {"version": 1.2}}"#;
-        let mut reader = DnsvizReader::new(Box::new(text.as_bytes()));
+        let mut reader = DnsvizReader::new(Box::new(text.as_bytes())).unwrap();
         let (mut held, mut tally) = (Held::default(), Tally::default());
-        assert!(reader.advance(&mut held, &mut tally).unwrap());
-        assert!(!reader.advance(&mut held, &mut tally).unwrap());
+        assert!(reader.advance(&mut held, &mut tally) && !reader.advance(&mut held, &mut tally));
         let message = held.pop().unwrap();
         assert_eq!((message.source, message.transport), ("192.0.2.53:53".parse().unwrap(), Transport::Tcp));
         assert!(message.is_response());
         assert_eq!((tally.records, tally.messages, tally.unread(Unread::NoMessage)), (2, 1, 1));
-        let mut broken = DnsvizReader::new(Box::new(&b"{\"a\": "[..]));
-        assert!(broken.advance(&mut held, &mut tally).unwrap_err().to_string().contains("dnsviz: at 1"));
+        let Err(error) = DnsvizReader::new(Box::new(&b"{\"a\": "[..])) else { panic!("it is broken") };
+        assert!(error.to_string().starts_with("dnsviz: at 1: EOF"), "{error}");
     }
 }

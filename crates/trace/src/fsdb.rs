@@ -7,7 +7,7 @@ use crate::message::{Message, Transport};
 use crate::tally::{Tally, Unread};
 use crate::words;
 use std::io::BufRead;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Name;
 use wire::builder::MessageBuilder;
 
@@ -43,7 +43,11 @@ impl FsdbReader {
         let words: Vec<&str> = line.split_whitespace().collect();
         match query(columns.map(|column| words.get(column).copied().unwrap_or("-"))) {
             Ok((at_ns, source, transport, octets)) => {
-                let destination = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 53);
+                let nowhere = match source.ip() {
+                    IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+                    IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+                };
+                let destination = SocketAddr::new(nowhere, 53);
                 held.push(Message { at_ns, source, destination, transport, octets: &octets });
                 tally.messages += 1;
             }

@@ -23,12 +23,22 @@ pub const FRAGMENT_COUNT_MAX: usize = 64;
 pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
+/// Fragments of packets that were whole and are remembered, in case that they are seen again.
+pub const FRAGMENTS_READ_MAX: usize = 65_536;
 
 /// TCP streams that are followed at one time, each direction for itself; the one that was quiet longest is given up for
 /// another.
 pub const STREAM_COUNT_MAX: usize = 65_536;
-/// Segments of one stream that wait for one that is missing; then it counts as lost.
+/// Segments of one stream that wait for one that is missing; with more it is given up.
 pub const SEGMENTS_WAITING_MAX: usize = 256;
+/// Time after which what is missing of a stream is given up: by then it was sent again three times, after one second,
+/// three and seven (RFC 6298 2.1 and 5.5).
+pub const GAP_LIFE_NS: u64 = 8_000_000_000;
+/// What was given up and is remembered of one stream, so that what comes after all counts as lost.
+pub const SKIPPED_COUNT_MAX: usize = 16;
+/// Octets that a segment may be before or behind those that come next; beyond that it is of another connection between
+/// the same ports.
+pub const STREAM_WINDOW_OCTETS: u32 = 1 << 20;
 /// What a segment or a fragment that waits takes beside its octets.
 pub const WAITING_OCTETS_BESIDES: usize = 64;
 /// Octets of all segments that wait.

@@ -14,7 +14,7 @@ use crate::rpl::RplReader;
 use crate::tally::Tally;
 use crate::text::{MAGIC, TextReader};
 use crate::unpack;
-use crate::zeek::ZeekReader;
+use crate::zeek::{self, ZeekReader};
 use std::fs::File;
 use std::io::{BufRead, Read, Seek};
 use std::ops::RangeInclusive;
@@ -124,8 +124,11 @@ const FIRST_OCTETS: usize = 32;
 /// [`TraceError`] when it cannot be opened, or its format is not known.
 pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let (first, octets) = unpack::peek(unpack::open(path)?, FIRST_OCTETS)?;
-    let octets = unpack::buffered(octets);
-    let format = options.format.or_else(|| format_of(&first, path)).ok_or(TraceError::Unknown)?;
+    let mut octets = unpack::buffered(octets);
+    let format = match options.format.or_else(|| format_of(&first, path)).ok_or(TraceError::Unknown)? {
+        Format::Dnsviz if options.format.is_none() && zeek::begins_json(octets.fill_buf()?) => Format::Zeek,
+        format => format,
+    };
     if format == Format::Binary
         && let Some(file) = unpacked(path)?
     {
@@ -146,7 +149,7 @@ fn source_of(octets: Box<dyn BufRead + Send>, format: Format, ports: Vec<u16>) -
         Format::Zeek => Source::Zeek(ZeekReader::new(octets)),
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
         Format::Rpl => Source::Rpl(Box::new(RplReader::new(octets))),
-        Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)),
+        Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)?),
     })
 }
 
@@ -198,7 +201,7 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
         [(MAGIC, Format::Text), ("#fsdb", Format::Fsdb), ("#separator", Format::Zeek), ("#fields", Format::Zeek)];
     let named = begins.into_iter().find(|(word, _)| first.starts_with(word.as_bytes())).map(|(_, format)| format);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Of formats in JSON this is the only one that is known.
+    // Or a log of Zeek, which its first line tells; what is neither its reader refuses.
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let by_name = || match &name {
         name if name.contains(".dnsperf") => Some(Format::Dnsperf),
@@ -272,7 +275,7 @@ impl Reader {
                 Source::Zeek(source) => source.advance(held, tally)?,
                 Source::Fsdb(source) => source.advance(held, tally)?,
                 Source::Rpl(source) => source.advance(held, tally)?,
-                Source::Dnsviz(source) => source.advance(held, tally)?,
+                Source::Dnsviz(source) => source.advance(held, tally),
             };
             if !goes_on {
                 break;

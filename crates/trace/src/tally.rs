@@ -23,7 +23,7 @@ pub enum Unread {
     SegmentEmpty,
     /// A segment that was sent again.
     SegmentAgain,
-    /// A segment that begins, continues or ends a message that another one gives whole, or waits for one before it.
+    /// A segment that begins, continues or ends a message that another one gives whole.
     SegmentPart,
     /// A segment of a stream whose beginning was not captured, or of which a part is missing, where no message begins.
     SegmentAdrift,
@@ -100,7 +100,7 @@ impl Unread {
             Self::SegmentEmpty => "a TCP segment without data",
             Self::SegmentAgain => "a TCP segment that was sent again",
             Self::SegmentPart => "part of a message that spans TCP segments",
-            Self::SegmentAdrift => "in a TCP stream whose beginning is missing",
+            Self::SegmentAdrift => "in a TCP stream whose beginning or a part is missing",
             Self::TooShort => "shorter than a DNS header",
             Self::OtherRecord => "a record of another kind",
             Self::NoMessage => "a record without the message",
@@ -161,6 +161,21 @@ impl Tally {
 
     pub(crate) fn count(&mut self, reason: Unread) {
         self.unread[reason as usize] += 1;
+    }
+
+    /// A record gave so many messages.
+    pub(crate) fn gave(&mut self, messages: u64) {
+        self.messages += messages;
+        self.further_messages += messages - 1;
+    }
+
+    /// What was counted as waiting was read: it gave so many messages, or none for a reason of its own.
+    pub(crate) fn settle(&mut self, waited: Unread, read: Result<u64, Unread>) {
+        self.unread[waited as usize] = self.unread[waited as usize].saturating_sub(1);
+        match read {
+            Ok(messages) => self.gave(messages),
+            Err(reason) => self.count(reason),
+        }
     }
 
     /// What was waiting turned out to be something else.

@@ -71,7 +71,7 @@ impl Target {
             Format::Rpl => text(RPL),
             Format::Dnsviz => text(DNSVIZ),
             Format::Dnsperf => text("www.example.com A\nexample.com MX\n"),
-            Format::Zeek => text(ZEEK),
+            Format::Zeek => [ZEEK, ZEEK_JSON].map(|text| text.as_bytes().to_vec()).into(),
             Format::Fsdb => text(FSDB),
         }
     }
@@ -88,6 +88,10 @@ const DNSVIZ: &str = "{\"example.com.\": {\"queries\": [{\"qname\": \"example.co
 const ZEEK: &str = "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n#path\tdns\n\
     #fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\ttrans_id\tquery\tqclass\tqtype\trcode\n\
     1600000000.500000\tC1\t192.0.2.1\t4000\t198.51.100.1\t53\tudp\t7\twww.example.com\t1\t1\t0\n";
+
+const ZEEK_JSON: &str = "{\"ts\":1600000000.5,\"id.orig_h\":\"192.0.2.1\",\"id.orig_p\":4000,\
+    \"id.resp_h\":\"198.51.100.1\",\"id.resp_p\":53,\"proto\":\"udp\",\"trans_id\":7,\"query\":\"www.example.com\",\
+    \"qclass\":1,\"qtype\":1,\"RD\":true}\n";
 
 const FSDB: &str = "#fsdb time src_ip qname qclass qtype protocol\n\
     1600000000.5 192.0.2.1 www.example.com. IN A udp\n";

@@ -1,6 +1,7 @@
 //! Writes traces: our text and binary form, dnsperf's query files, and captures.
 
 use crate::binary::BinaryWriter;
+use crate::limits::MESSAGE_OCTETS_MAX;
 use crate::message::{Message, Transport};
 use crate::reader::Format;
 use crate::{text, words};
@@ -117,16 +118,20 @@ impl Writer {
 
     fn capture(&mut self, message: &Message<'_>) -> io::Result<()> {
         let Message { at_ns, source, destination, transport, octets } = *message;
-        if source.is_ipv4() != destination.is_ipv4() || !matches!(transport, Transport::Udp | Transport::Tcp) {
+        // RFC 1035 4.2.2: two octets have the length of a message in a stream.
+        let octets_max = match transport {
+            Transport::Udp => SEGMENT_OCTETS_MAX,
+            Transport::Tcp => MESSAGE_OCTETS_MAX,
+            _ => 0,
+        };
+        let (is_one_family, seconds) = (source.is_ipv4() == destination.is_ipv4(), at_ns / 1_000_000_000);
+        let Some(seconds) = u32::try_from(seconds).ok().filter(|_| is_one_family && octets.len() <= octets_max) else {
             self.left_out += 1;
             return Ok(());
-        }
+        };
+        let at = (seconds, (at_ns % 1_000_000_000) as u32);
         if transport == Transport::Udp {
-            if octets.len() > SEGMENT_OCTETS_MAX {
-                self.left_out += 1;
-                return Ok(());
-            }
-            return packet(self.out.write(), at_ns, source, destination, None, octets);
+            return packet(self.out.write(), at, source, destination, None, octets);
         }
         if self.sequences.len() >= SEQUENCES_MAX {
             self.sequences.clear();
@@ -134,7 +139,7 @@ impl Writer {
         let next = self.sequences.entry((source, destination)).or_insert(1);
         let framed = [&(octets.len() as u16).to_be_bytes(), octets].concat();
         for part in framed.chunks(SEGMENT_OCTETS_MAX) {
-            packet(self.out.write(), at_ns, source, destination, Some(*next), part)?;
+            packet(self.out.write(), at, source, destination, Some(*next), part)?;
             *next = next.wrapping_add(part.len() as u32);
         }
         Ok(())
@@ -159,10 +164,10 @@ fn begin_capture(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&RAW.to_be_bytes())
 }
 
-/// Writes a packet: UDP, or with a number TCP.
+/// Writes a packet, at a time in seconds and nanoseconds: UDP, or with a number TCP.
 fn packet(
     out: &mut dyn Write,
-    at_ns: u64,
+    (seconds, nanoseconds): (u32, u32),
     source: SocketAddr,
     destination: SocketAddr,
     sequence: Option<u32>,
@@ -200,10 +205,8 @@ fn packet(
         header[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
     let octets = ((header.len() + segment.len()) as u32).to_be_bytes();
-    // The format has 32 bits for seconds.
-    let seconds = u32::try_from(at_ns / 1_000_000_000).unwrap_or(u32::MAX);
     out.write_all(&seconds.to_be_bytes())?;
-    out.write_all(&((at_ns % 1_000_000_000) as u32).to_be_bytes())?;
+    out.write_all(&nanoseconds.to_be_bytes())?;
     out.write_all(&octets)?;
     out.write_all(&octets)?;
     out.write_all(&header)?;

@@ -1,11 +1,12 @@
-//! Zeek's `dns.log`: a line for each query, with tabs between its columns. Of the response it has no octets, so it
-//! gives queries only.
+//! Zeek's `dns.log`: a line for each query, with tabs between its columns, or an object in JSON. Of the response it has
+//! no octets, so it gives queries only.
 
 use crate::error::TraceError;
 use crate::held::Held;
 use crate::lines::{Lines, columns_of, place, seconds};
 use crate::message::{Message, Transport};
 use crate::tally::{Tally, Unread};
+use serde_json::{Map, Value};
 use std::io::BufRead;
 use std::net::SocketAddr;
 use wire::builder::MessageBuilder;
@@ -14,6 +15,8 @@ use wire::parse::Header;
 use wire::{Name, number};
 
 const FORMAT: &str = "zeek";
+/// What stands in a column that is not set.
+const UNSET: &str = "-";
 /// What a query needs.
 const COLUMNS: [&str; 9] =
     ["ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto", "trans_id", "query", "qtype"];
@@ -44,15 +47,20 @@ impl ZeekReader {
             }
             return Ok(true);
         }
-        let Some(columns) = self.columns else {
-            let what = "a line before the one that names the columns (#fields)".into();
-            return Err(TraceError::Format { format: FORMAT, at: number, what });
+        let read = if line.starts_with('{') {
+            tally.records += 1;
+            query_of_object(&line)
+        } else {
+            let Some(columns) = self.columns else {
+                let what = "a line before the one that names the columns (#fields)".into();
+                return Err(TraceError::Format { format: FORMAT, at: number, what });
+            };
+            tally.records += 1;
+            let fields: Vec<&str> = line.split('\t').collect();
+            let field = |place: usize| fields.get(place).copied().filter(|field| *field != UNSET);
+            query(columns.map(field), self.qclass.and_then(field), self.rd.and_then(field))
         };
-        tally.records += 1;
-        let fields: Vec<&str> = line.split('\t').collect();
-        let field = |place: usize| fields.get(place).copied().unwrap_or("-");
-        let optional = |place: Option<usize>| place.map_or("-", field);
-        match query(columns.map(field), optional(self.qclass), optional(self.rd)) {
+        match read {
             Ok((at_ns, source, destination, transport, octets)) => {
                 held.push(Message { at_ns, source, destination, transport, octets: &octets });
                 tally.messages += 1;
@@ -63,21 +71,44 @@ impl ZeekReader {
     }
 }
 
+/// Whether JSON that begins so is a log: its first line names what a connection and a message of DNS have.
+pub(crate) fn begins_json(octets: &[u8]) -> bool {
+    let line = octets.trim_ascii_start().split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let has = |name: &str| line.windows(name.len()).any(|octets| octets == name.as_bytes());
+    line.starts_with(b"{") && has("\"id.orig_h\"") && has("\"trans_id\"")
+}
+
+/// A line in JSON: what is not set is not there.
+fn query_of_object(line: &str) -> Result<Query, Unread> {
+    let object: Map<String, Value> = serde_json::from_str(line).map_err(|_| Unread::LineMalformed)?;
+    let word = |name: &str| match object.get(name)? {
+        Value::String(word) => Some(word.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is_set) => Some(if *is_set { "T" } else { "F" }.into()),
+        _ => None,
+    };
+    let words = COLUMNS.map(word);
+    query(words.each_ref().map(Option::as_deref), word("qclass").as_deref(), word("RD").as_deref())
+}
+
 type Query = (u64, SocketAddr, SocketAddr, Transport, Vec<u8>);
 
-fn query(fields: [&str; COLUMNS.len()], qclass: &str, rd: &str) -> Result<Query, Unread> {
+/// What the columns say, of which some may not be set.
+fn query(fields: [Option<&str>; COLUMNS.len()], qclass: Option<&str>, rd: Option<&str>) -> Result<Query, Unread> {
     let [ts, source, source_port, destination, destination_port, protocol, id, qname, qtype] = fields;
+    let [ts, source, source_port] = [ts, source, source_port].map(Option::unwrap_or_default);
+    let [destination, destination_port, protocol] =
+        [destination, destination_port, protocol].map(Option::unwrap_or_default);
     let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
     let (source, destination) = (place(source, source_port)?, place(destination, destination_port)?);
     let at_ns = seconds(ts).ok_or(Unread::LineMalformed)?;
     let transport: Transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
     // A response without its query, or a query without a question.
-    if qname == "-" || qtype == "-" {
-        return Err(Unread::NoMessage);
-    }
+    let (Some(qname), Some(qtype)) = (qname, qtype) else { return Err(Unread::NoMessage) };
     let number = |text: &str| text.parse::<u16>().map_err(|_| Unread::LineMalformed);
-    let class = if qclass == "-" { Class::IN } else { number::Class(number(qclass)?) };
-    let header = Header { id: number(id)?, opcode: Opcode::QUERY, rd: rd == "T", ..Header::default() };
+    let class = qclass.map_or(Ok(Class::IN), |qclass| number(qclass).map(number::Class))?;
+    let id = number(id.unwrap_or_default())?;
+    let header = Header { id, opcode: Opcode::QUERY, rd: rd == Some("T"), ..Header::default() };
     // Zeek writes what is in labels unescaped: a name with a dot or a backslash in a label is another name here.
     let qname: Name = if qname.is_empty() { Name::root() } else { qname.parse().map_err(|_| Unread::NotSendable)? };
     let message = MessageBuilder::new(header).question(qname.as_ref(), Rtype(number(qtype)?), class);

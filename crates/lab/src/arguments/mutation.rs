@@ -6,7 +6,7 @@ use lab::mutation::{
     TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, read_rules, seconds_to_ns,
 };
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::mutate::{
     Action, By, Changes, ClientChange, EdnsChange, IdChange, Mutator, NameChange, OptionToAdd, Plan, Rule, Template,
     When, option_code,
@@ -202,6 +202,11 @@ fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
 }
 
 impl WrittenArguments {
+    /// The file of rules.
+    pub(crate) fn rules(&self) -> Option<&Path> {
+        self.mutation.rules.as_deref()
+    }
+
     /// What carries all of it out.
     ///
     /// # Errors

@@ -80,7 +80,9 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
     };
     let mut reader = open(path, &arguments.read)?;
     let mut anonymizer = Anonymizer::new(&Key::new(key_file::read_or_make(&arguments.key, ADVICE)?), how);
-    let mut writer = create(&arguments.write)?;
+    let inputs: Vec<&Path> =
+        [path, &arguments.key].into_iter().chain(&arguments.keep_suffixes).map(PathBuf::as_path).collect();
+    let mut writer = create(&arguments.write, &inputs)?;
     let is_whole = read(path, &mut reader, |message| {
         if let Some(message) = anonymizer.apply(message) {
             writer.write(&message)?;

@@ -41,7 +41,8 @@ pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>
     let path = &arguments.trace;
     let mut mutator = arguments.mutation.mutator()?;
     let mut reader = open(path, &arguments.read)?;
-    let mut writer = create(&arguments.write)?;
+    let inputs: Vec<&Path> = arguments.mutation.rules().into_iter().chain([path.as_path()]).collect();
+    let mut writer = create(&arguments.write, &inputs)?;
     let is_whole = match &arguments.through {
         None => read(path, &mut reader, |message| {
             if let Some(message) = mutator.apply(message) {

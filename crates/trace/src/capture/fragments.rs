@@ -2,12 +2,13 @@
 
 use super::ip::{Fragment, Packet};
 use crate::limits::{
-    FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX, MESSAGE_OCTETS_MAX,
-    WAITING_OCTETS_BESIDES,
+    FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX, FRAGMENTS_READ_MAX,
+    MESSAGE_OCTETS_MAX, WAITING_OCTETS_BESIDES,
 };
 use crate::tally::{Tally, Unread};
-use std::collections::BTreeMap;
+use crc32c::crc32c;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// Of fragments of one packet source, destination, protocol and number are the same (RFC 791 3.2; RFC 8200 4.5 takes
@@ -20,6 +21,19 @@ pub(super) struct Fragments {
     packets: BTreeMap<Key, Parts>,
     /// What all of them keep.
     octets: usize,
+    read: ReadBefore,
+}
+
+/// A fragment by its packet, its place and the checksum of its octets.
+type Print = (Key, usize, u32);
+
+/// Fragments of packets that are whole: a capture at two places has each twice.
+#[derive(Default)]
+struct ReadBefore {
+    /// When each was last seen.
+    at_ns: BTreeMap<Print, u64>,
+    /// In the order in which they are forgotten.
+    order: VecDeque<Print>,
 }
 
 #[derive(Default)]
@@ -50,6 +64,9 @@ impl Fragments {
         if self.packets.get(&key).is_some_and(is_old) {
             self.give_up(key, tally);
         }
+        if !self.packets.contains_key(&key) && self.read.has(at_ns, (key, fragment.offset, crc32c(packet.payload))) {
+            return None;
+        }
         if !self.packets.contains_key(&key) && self.packets.len() >= FRAGMENTED_COUNT_MAX {
             self.give_up_oldest(tally);
         }
@@ -75,7 +92,9 @@ impl Fragments {
             self.octets += takes;
         }
         let whole = parts.whole()?;
-        self.remove(key);
+        for (offset, part) in self.remove(key).into_iter().flat_map(|parts| parts.parts) {
+            self.read.note(at_ns, (key, offset, crc32c(&part)));
+        }
         Some(whole)
     }
 
@@ -106,6 +125,24 @@ impl Fragments {
     }
 }
 
+impl ReadBefore {
+    fn has(&self, at_ns: u64, print: Print) -> bool {
+        self.at_ns.get(&print).is_some_and(|read_ns| at_ns.abs_diff(*read_ns) <= FRAGMENT_LIFE_NS)
+    }
+
+    fn note(&mut self, at_ns: u64, print: Print) {
+        if self.at_ns.insert(print, at_ns).is_some() {
+            return;
+        }
+        self.order.push_back(print);
+        if self.order.len() > FRAGMENTS_READ_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.at_ns.remove(&oldest);
+        }
+    }
+}
+
 impl Parts {
     fn whole(&self) -> Option<Vec<u8>> {
         let octets = self.octets?;
@@ -118,5 +155,32 @@ impl Parts {
             whole.truncate(octets);
             whole
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives it both halves of a packet with this number; how many whole ones come of that.
+    fn halves(fragments: &mut Fragments, at_ns: u64, id: u32, tally: &mut Tally) -> usize {
+        let [source, destination] = [[192, 0, 2, 1], [192, 0, 2, 53]].map(IpAddr::from);
+        let packet = Packet { source, destination, protocol: 17, payload: &[7; 8], is_cut: false, fragment: None };
+        let take = |offset| fragments.take(at_ns, &packet, Fragment { id, offset, is_last: offset > 0 }, tally);
+        [0, 8].map(take).into_iter().flatten().filter(|whole| whole.len() == 16).count()
+    }
+
+    #[test]
+    fn what_was_read_is_known_for_a_while_and_within_bounds() {
+        let (mut fragments, mut tally) = (Fragments::default(), Tally::default());
+        let mut halves = |at_ns, id| halves(&mut fragments, at_ns, id, &mut tally);
+        assert_eq!((halves(0, 0), halves(FRAGMENT_LIFE_NS, 0), halves(FRAGMENT_LIFE_NS + 1, 0)), (1, 0, 1));
+        let packets = FRAGMENTS_READ_MAX as u32 / 2;
+        let whole: usize = (1..=packets).map(|id| halves(FRAGMENT_LIFE_NS, id)).sum();
+        assert_eq!(whole, packets as usize);
+        // The first was forgotten for the last.
+        assert_eq!((halves(FRAGMENT_LIFE_NS, packets), halves(FRAGMENT_LIFE_NS, 0)), (0, 1));
+        let read = &fragments.read;
+        assert_eq!((read.order.len(), read.at_ns.len()), (FRAGMENTS_READ_MAX, FRAGMENTS_READ_MAX));
     }
 }

@@ -11,6 +11,7 @@ mod link;
 // Packets in parts.
 mod fragments;
 // Messages in streams.
+mod stream;
 mod streams;
 
 use crate::error::TraceError;
@@ -32,7 +33,8 @@ pub(crate) struct CaptureReader {
     interfaces: Vec<Interface>,
     at: u64,
     decoder: Decoder,
-    is_ended: bool,
+    /// How it ended: first comes what still waits.
+    ended: Option<Result<(), TraceError>>,
 }
 
 /// How its frames begin, and how it counts time.
@@ -46,12 +48,15 @@ struct Interface {
 impl CaptureReader {
     pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
         let blocks = create_reader(BLOCK_OCTETS_MAX, octets).map_err(|error| wrong(0, &error))?;
-        Ok(Self { blocks, interfaces: Vec::new(), at: 0, decoder: Decoder::new(ports), is_ended: false })
+        Ok(Self { blocks, interfaces: Vec::new(), at: 0, decoder: Decoder::new(ports), ended: None })
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
-        if self.is_ended {
-            return Ok(false);
+        if let Some(ended) = &mut self.ended {
+            if self.decoder.end(held, tally) {
+                return Ok(true);
+            }
+            return std::mem::replace(ended, Ok(())).map(|()| false);
         }
         match self.blocks.next() {
             Ok((used, block)) => {
@@ -60,27 +65,16 @@ impl CaptureReader {
                 }
                 self.blocks.consume(used);
                 self.at += used as u64;
-                Ok(true)
             }
             Err(PcapError::Incomplete(_)) => {
-                let refilled = self.blocks.refill().map_err(|error| wrong(self.at, &error));
-                refilled.map(|()| true).inspect_err(|_| self.end(tally))
+                if let Err(error) = self.blocks.refill() {
+                    self.ended = Some(Err(wrong(self.at, &error)));
+                }
             }
-            Err(PcapError::Eof) => {
-                self.end(tally);
-                Ok(false)
-            }
-            Err(error) => {
-                let error = wrong(self.at, &error);
-                self.end(tally);
-                Err(error)
-            }
+            Err(PcapError::Eof) => self.ended = Some(Ok(())),
+            Err(error) => self.ended = Some(Err(wrong(self.at, &error))),
         }
-    }
-
-    fn end(&mut self, tally: &mut Tally) {
-        self.is_ended = true;
-        self.decoder.end(tally);
+        Ok(true)
     }
 }
 
@@ -170,16 +164,10 @@ impl Decoder {
     /// Each frame gives messages, or is counted by one reason.
     fn frame(&mut self, frame: &Frame<'_>, held: &mut Held, tally: &mut Tally) {
         tally.records += 1;
-        let before = held.len();
-        let unread = match frame.link.ok_or(Unread::LinkUnknown).and_then(|link| link::payload(link, frame.octets)) {
-            Ok(packet) => self.packet(frame.at_ns, packet, held, tally),
-            Err(unread) => Err(unread),
-        };
-        let found = (held.len() - before) as u64;
-        tally.messages += found;
-        match unread {
-            Err(unread) if found == 0 => tally.count(unread),
-            _ => tally.further_messages += found.saturating_sub(1),
+        self.streams.expire(frame.at_ns, held, tally);
+        let packet = frame.link.ok_or(Unread::LinkUnknown).and_then(|link| link::payload(link, frame.octets));
+        if let Err(unread) = packet.and_then(|packet| self.packet(frame.at_ns, packet, held, tally)) {
+            tally.count(unread);
         }
     }
 
@@ -218,11 +206,13 @@ impl Decoder {
             return Err(Unread::TooShort);
         }
         held.push(Message { at_ns, source, destination, transport: Transport::Udp, octets });
+        tally.gave(1);
         Ok(())
     }
 
-    fn end(&mut self, tally: &mut Tally) {
+    /// There will be no more; true while there may be messages in what still waits.
+    fn end(&mut self, held: &mut Held, tally: &mut Tally) -> bool {
         self.fragments.end(tally);
-        self.streams.end(tally);
+        self.streams.end(held, tally)
     }
 }

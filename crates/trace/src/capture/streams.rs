@@ -1,41 +1,37 @@
-//! TCP streams, put together far enough to cut messages out of them (RFC 1035 4.2.2).
+//! The TCP streams that are followed: which segment belongs to which, and how long what is missing is waited for.
 
 use super::ip::Packet;
+use super::stream::{Out, Stream, Way, begins_message};
 use crate::held::Held;
-use crate::limits::{
-    HEADER_OCTETS, SEGMENT_OCTETS_WAITING_MAX, SEGMENTS_WAITING_MAX, STREAM_COUNT_MAX, WAITING_OCTETS_BESIDES,
-};
-use crate::message::{Message, Transport};
+use crate::limits::{GAP_LIFE_NS, SEGMENT_OCTETS_WAITING_MAX, STREAM_COUNT_MAX};
 use crate::tally::{Tally, Unread};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// From whom to whom: each direction is a stream of its own.
-type Way = (SocketAddr, SocketAddr);
-
-/// The streams that are followed.
+/// All of them.
 #[derive(Default)]
 pub(super) struct Streams {
-    streams: BTreeMap<Way, Stream>,
+    streams: BTreeMap<Way, Followed>,
     /// When each was last heard of, counted in segments; the first is given up for another.
     quiet: BTreeMap<u64, Way>,
+    /// Those in which something is missing, by the time since when.
+    gaps: BTreeSet<(u64, Way)>,
     now: u64,
     /// What all of them keep.
     octets: usize,
 }
 
-struct Stream {
-    /// The number of the octet that comes next.
-    next: u32,
-    /// Whether that octet is known to begin a message, or to continue the one that is open.
-    is_in_step: bool,
-    /// Of the message that is open, its length too.
-    open: Vec<u8>,
-    /// Segments that are in it and were counted as parts.
-    open_segments: u64,
-    /// What came ahead of its time.
-    waiting: Vec<(u32, Vec<u8>)>,
+struct Followed {
+    stream: Stream,
     heard: u64,
+    since_ns: Option<u64>,
+}
+
+/// What matters of a segment.
+struct Segment<'s> {
+    /// The number of its first octet; a SYN has the one before it.
+    first: u32,
+    flags: u8,
+    payload: &'s [u8],
 }
 
 const FIN: u8 = 0x01;
@@ -43,7 +39,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 
 impl Streams {
-    /// Takes a segment; whole messages go to `held`.
+    /// Takes a segment; whole messages go to `held`. One with data is counted here.
     pub(super) fn take(
         &mut self,
         at_ns: u64,
@@ -52,17 +48,11 @@ impl Streams {
         held: &mut Held,
         tally: &mut Tally,
     ) -> Result<(), Unread> {
-        let short = if packet.is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
-        let header = packet.payload.first_chunk::<20>().ok_or(short)?;
-        let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-        let (header_octets, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
-        if header_octets < 20 {
-            return Err(Unread::HeaderMalformed);
-        }
-        let payload = packet.payload.get(header_octets..).ok_or(short)?;
-        if flags & SYN != 0 {
-            self.give_up(way, tally);
-            self.open(way, Stream::new(sequence.wrapping_add(1), true), tally);
+        let Segment { first, flags, payload } = read(packet)?;
+        let known = self.streams.get(&way).map(|followed| &followed.stream);
+        if flags & SYN != 0 && !known.is_some_and(|stream| stream.begins_at(first)) {
+            self.give_up(way, held, tally);
+            self.open(way, Stream::begun(first), held, tally);
         }
         if payload.is_empty() {
             if flags & (FIN | RST) != 0 {
@@ -73,228 +63,116 @@ impl Streams {
         if packet.is_cut {
             return Err(Unread::CutShort);
         }
-        let first = if flags & SYN == 0 { sequence } else { sequence.wrapping_add(1) };
-        if !self.streams.contains_key(&way) {
-            self.open(way, Stream::new(first, false), tally);
+        match self.streams.get(&way).map(|followed| followed.stream.is_near(first)) {
+            Some(true) => {}
+            Some(false) if !begins_message(payload) => return Err(Unread::SegmentAdrift),
+            Some(false) => {
+                self.give_up(way, held, tally);
+                self.open(way, Stream::adrift(first), held, tally);
+            }
+            None => self.open(way, Stream::adrift(first), held, tally),
         }
-        self.now += 1;
-        let stream = self.streams.get_mut(&way).ok_or(Unread::SegmentAdrift)?;
-        self.quiet.remove(&stream.heard);
-        stream.heard = self.now;
-        self.quiet.insert(self.now, way);
-        let before = stream.octets();
-        let found = stream.take(first, payload, tally, |octets| {
-            let (source, destination) = way;
-            held.push(Message { at_ns, source, destination, transport: Transport::Tcp, octets });
-        });
-        self.octets = self.octets + stream.octets() - before;
+        tally.count(Unread::SegmentPart);
+        self.hear(way);
+        self.change(way, held, tally, |stream, out| stream.take(at_ns, first, payload, out));
         if flags & RST != 0 {
             self.close(way);
         }
         while self.octets > SEGMENT_OCTETS_WAITING_MAX {
             let Some((_, &oldest)) = self.quiet.first_key_value() else { break };
-            self.give_up(oldest, tally);
+            self.give_up(oldest, held, tally);
         }
-        found
+        Ok(())
     }
 
-    /// There will be no more.
-    pub(super) fn end(&mut self, tally: &mut Tally) {
+    /// So late is it: what was missing for too long is not waited for any longer.
+    pub(super) fn expire(&mut self, now_ns: u64, held: &mut Held, tally: &mut Tally) {
+        while let Some(&(since_ns, way)) = self.gaps.first()
+            && now_ns.saturating_sub(since_ns) > GAP_LIFE_NS
+        {
+            self.change(way, held, tally, Stream::skip);
+        }
+    }
+
+    /// There will be no more: goes on behind what has been missing longest; false when nothing waits any more.
+    pub(super) fn end(&mut self, held: &mut Held, tally: &mut Tally) -> bool {
+        if let Some(&(_, way)) = self.gaps.first() {
+            self.change(way, held, tally, Stream::skip);
+            return true;
+        }
         while let Some((&way, _)) = self.streams.first_key_value() {
-            self.give_up(way, tally);
+            self.give_up(way, held, tally);
         }
+        false
     }
 
-    fn open(&mut self, way: Way, mut stream: Stream, tally: &mut Tally) {
+    fn open(&mut self, way: Way, stream: Stream, held: &mut Held, tally: &mut Tally) {
         if self.streams.len() >= STREAM_COUNT_MAX
             && let Some((_, &oldest)) = self.quiet.first_key_value()
         {
-            self.give_up(oldest, tally);
+            self.give_up(oldest, held, tally);
         }
         self.now += 1;
-        stream.heard = self.now;
         self.quiet.insert(self.now, way);
-        self.streams.insert(way, stream);
+        self.streams.insert(way, Followed { stream, heard: self.now, since_ns: None });
+    }
+
+    fn hear(&mut self, way: Way) {
+        if let Some(followed) = self.streams.get_mut(&way) {
+            self.now += 1;
+            self.quiet.remove(&followed.heard);
+            followed.heard = self.now;
+            self.quiet.insert(self.now, way);
+        }
+    }
+
+    /// Does something with a stream, and notes what it keeps and since when it waits.
+    fn change(&mut self, way: Way, held: &mut Held, tally: &mut Tally, what: impl FnOnce(&mut Stream, &mut Out<'_>)) {
+        let Some(Followed { stream, since_ns, .. }) = self.streams.get_mut(&way) else { return };
+        let before = stream.octets();
+        what(stream, &mut Out { way, held, tally });
+        self.octets = self.octets + stream.octets() - before;
+        let since = stream.waits_since();
+        if since != *since_ns {
+            since_ns.map(|since_ns| self.gaps.remove(&(since_ns, way)));
+            since.map(|since| self.gaps.insert((since, way)));
+            *since_ns = since;
+        }
     }
 
     /// Forgets a stream that is at its end, if nothing is missing; otherwise what is missing may yet come.
     fn close(&mut self, way: Way) {
-        if let Some(stream) = self.streams.get(&way).filter(|stream| stream.octets() == 0) {
-            self.quiet.remove(&stream.heard);
+        if let Some(Followed { heard, .. }) = self.streams.get(&way).filter(|known| known.stream.octets() == 0) {
+            self.quiet.remove(heard);
             self.streams.remove(&way);
         }
     }
 
-    fn give_up(&mut self, way: Way, tally: &mut Tally) {
-        if let Some(stream) = self.streams.remove(&way) {
-            self.quiet.remove(&stream.heard);
-            self.octets -= stream.octets();
-            tally.recount(
-                Unread::SegmentPart,
-                Unread::SegmentAdrift,
-                stream.open_segments + stream.waiting.len() as u64,
-            );
-        }
+    fn give_up(&mut self, way: Way, held: &mut Held, tally: &mut Tally) {
+        self.change(way, held, tally, Stream::end);
+        self.close(way);
     }
 }
 
-impl Stream {
-    const fn new(next: u32, is_in_step: bool) -> Self {
-        Self { next, is_in_step, open: Vec::new(), open_segments: 0, waiting: Vec::new(), heard: 0 }
+/// RFC 9293 3.1.
+fn read<'s>(packet: &Packet<'s>) -> Result<Segment<'s>, Unread> {
+    let short = if packet.is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
+    let header = packet.payload.first_chunk::<20>().ok_or(short)?;
+    let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let (header_octets, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
+    if header_octets < 20 {
+        return Err(Unread::HeaderMalformed);
     }
-
-    fn octets(&self) -> usize {
-        let waiting = self.waiting.iter().map(|(_, octets)| octets.len() + WAITING_OCTETS_BESIDES);
-        self.open.len() + waiting.sum::<usize>()
-    }
-
-    /// Takes a segment, and what waited for it.
-    fn take(
-        &mut self,
-        sequence: u32,
-        payload: &[u8],
-        tally: &mut Tally,
-        mut each: impl FnMut(&[u8]),
-    ) -> Result<(), Unread> {
-        // How far the segment begins before the octet that comes next: less than zero is ahead of it.
-        let behind = self.next.wrapping_sub(sequence) as i32;
-        if behind < 0 {
-            if self.waiting.iter().any(|(waiting, octets)| *waiting == sequence && octets.len() >= payload.len()) {
-                return Err(Unread::SegmentAgain);
-            }
-            self.waiting.push((sequence, payload.to_vec()));
-            if self.waiting.len() > SEGMENTS_WAITING_MAX {
-                self.skip(tally, &mut each);
-            }
-            return Err(Unread::SegmentPart);
-        }
-        let Some(new) = payload.get(behind as usize..).filter(|new| !new.is_empty()) else {
-            return Err(Unread::SegmentAgain);
-        };
-        let found = self.append(new, tally, &mut each);
-        self.take_waiting(tally, &mut each);
-        found
-    }
-
-    fn take_waiting(&mut self, tally: &mut Tally, each: &mut impl FnMut(&[u8])) {
-        let is_due = |next: u32| move |(sequence, _): &(u32, Vec<u8>)| next.wrapping_sub(*sequence) as i32 >= 0;
-        while let Some(index) = self.waiting.iter().position(is_due(self.next)) {
-            let (sequence, octets) = self.waiting.swap_remove(index);
-            let behind = self.next.wrapping_sub(sequence) as usize;
-            match octets.get(behind..).filter(|new| !new.is_empty()) {
-                Some(new) => {
-                    // It was counted when it came.
-                    if self.append(new, tally, each) == Err(Unread::SegmentAdrift) {
-                        tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, 1);
-                    }
-                }
-                None => tally.recount(Unread::SegmentPart, Unread::SegmentAgain, 1),
-            }
-        }
-    }
-
-    /// What is missing never came: goes on behind it.
-    fn skip(&mut self, tally: &mut Tally, each: &mut impl FnMut(&[u8])) {
-        let ahead = |(sequence, _): &(u32, Vec<u8>)| sequence.wrapping_sub(self.next);
-        let Some(next) = self.waiting.iter().min_by_key(|waiting| ahead(waiting)).map(|(sequence, _)| *sequence) else {
-            return;
-        };
-        self.let_go(tally);
-        self.next = next;
-        self.take_waiting(tally, each);
-    }
-
-    /// The message that is open never ends.
-    fn let_go(&mut self, tally: &mut Tally) {
-        tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, self.open_segments);
-        (self.is_in_step, self.open_segments) = (false, 0);
-        self.open.clear();
-    }
-
-    /// Adds what comes next, and cuts off the messages that are whole.
-    fn append(&mut self, new: &[u8], tally: &mut Tally, each: &mut impl FnMut(&[u8])) -> Result<(), Unread> {
-        self.next = self.next.wrapping_add(new.len() as u32);
-        if !self.is_in_step {
-            if !begins_message(new) {
-                return Err(Unread::SegmentAdrift);
-            }
-            self.is_in_step = true;
-        }
-        self.open.extend_from_slice(new);
-        let (mut used, mut found) = (0, 0);
-        while let Some((length, rest)) = self.open[used..].split_first_chunk::<2>() {
-            let length = usize::from(u16::from_be_bytes(*length));
-            if length < HEADER_OCTETS {
-                // What follows is as likely to be no message.
-                self.let_go(tally);
-                return if found == 0 { Err(Unread::TooShort) } else { Ok(()) };
-            }
-            let Some(message) = rest.get(..length) else { break };
-            each(message);
-            (used, found) = (used + 2 + length, found + 1);
-        }
-        self.open.drain(..used);
-        if found > 0 {
-            // The segment is counted by its messages; what it leaves open is carried on by others.
-            self.open_segments = 0;
-            return Ok(());
-        }
-        self.open_segments += 1;
-        Err(Unread::SegmentPart)
-    }
-}
-
-/// Whether a message seems to begin here: where nothing is known of a stream, that is all there is to go by.
-fn begins_message(octets: &[u8]) -> bool {
-    let Some((length, rest)) = octets.split_first_chunk::<2>() else { return false };
-    let length = usize::from(u16::from_be_bytes(*length));
-    let Some(header) = rest.first_chunk::<HEADER_OCTETS>() else { return false };
-    // Opcodes that are assigned (RFC 6895 2.2), one question at most, and the bit that is zero.
-    let is_assigned = matches!(header[2] >> 3 & 0x0F, 0 | 2 | 4 | 5 | 6);
-    let has_question_at_most = header[4] == 0 && header[5] <= 1;
-    length >= HEADER_OCTETS && is_assigned && has_question_at_most && header[3] & 0x40 == 0
+    let payload = packet.payload.get(header_octets..).ok_or(short)?;
+    let first = sequence.wrapping_add(u32::from(flags & SYN != 0));
+    Ok(Segment { first, flags, payload })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const QUERY: &[u8] = b"\x00\x11\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01";
-
-    /// Segments by number and payload, into a stream that begins at 100; what came out, and what was counted.
-    fn run(stream: Stream, segments: &[(u32, &[u8])]) -> (Vec<Vec<u8>>, Tally) {
-        let (mut stream, mut tally, mut found) = (stream, Tally::default(), Vec::new());
-        for &(sequence, payload) in segments {
-            let before = found.len();
-            if let Err(unread) = stream.take(sequence, payload, &mut tally, |octets| found.push(octets.to_vec()))
-                && found.len() == before
-            {
-                tally.count(unread);
-            }
-        }
-        (found, tally)
-    }
-
-    #[test]
-    fn a_message_over_many_segments_in_any_order_comes_once() {
-        let parts: Vec<_> = QUERY.chunks(5).enumerate().map(|(at, part)| (100 + 5 * at as u32, part)).collect();
-        let (found, tally) = run(Stream::new(100, true), &[parts[0], parts[2], parts[2], parts[1], parts[3], parts[0]]);
-        assert_eq!(found, [&QUERY[2..]]);
-        assert_eq!((tally.unread(Unread::SegmentPart), tally.unread(Unread::SegmentAgain)), (3, 2));
-    }
-
-    #[test]
-    fn many_messages_in_one_segment_come_apart() {
-        let (found, _) = run(Stream::new(u32::MAX - 3, true), &[(u32::MAX - 3, &[QUERY, QUERY, QUERY].concat())]);
-        assert_eq!(found, [&QUERY[2..]; 3]);
-    }
-
-    #[test]
-    fn without_a_beginning_the_next_message_is_found() {
-        let (found, tally) = run(Stream::new(100, false), &[(100, &QUERY[7..]), (112, QUERY), (131, QUERY)]);
-        assert_eq!(found, [&QUERY[2..]; 2]);
-        assert_eq!(tally.unread(Unread::SegmentAdrift), 1);
-    }
+    use crate::limits::WAITING_OCTETS_BESIDES;
+    use std::net::SocketAddr;
 
     /// Segments of one octet take more room beside it than for it.
     #[test]
@@ -314,23 +192,19 @@ mod tests {
                 let payload = if sequence == 0 { &segment[..20] } else { &segment[..] };
                 let (source, destination) = (client.ip(), server.ip());
                 let packet = Packet { source, destination, protocol: 6, payload, is_cut: false, fragment: None };
-                let taken = streams.take(0, (client, server), &packet, &mut held, &mut tally);
-                taken.inspect_err(|unread| tally.count(*unread)).unwrap_err();
+                if let Err(unread) = streams.take(0, (client, server), &packet, &mut held, &mut tally) {
+                    tally.count(unread);
+                }
             }
         }
-        let waiting: usize = streams.streams.values().map(|stream| stream.waiting.len()).sum();
+        let waiting = tally.unread(Unread::SegmentPart) as usize;
         assert!(waiting <= most && waiting > most - PER_STREAM, "{waiting} of {most}");
         let given_up = (stream_count * (PER_STREAM - 1) - waiting) as u64;
         assert_eq!(tally.unread(Unread::SegmentAdrift), given_up);
-    }
-
-    #[test]
-    fn what_never_comes_is_skipped_in_the_end() {
-        let mut segments = vec![(100, &QUERY[..9])];
-        // The rest of the first is missing, and then come whole ones.
-        segments.extend((1..=SEGMENTS_WAITING_MAX as u32 + 1).map(|at| (100 + 19 * at, QUERY)));
-        let (found, tally) = run(Stream::new(100, true), &segments);
-        assert_eq!(found.len(), SEGMENTS_WAITING_MAX + 1);
-        assert_eq!(tally.unread(Unread::SegmentAdrift), 1);
+        assert_eq!((streams.octets, held.len()), (waiting * (1 + WAITING_OCTETS_BESIDES), 0));
+        // Each has one segment less than it waits for, and all come to their end.
+        while streams.end(&mut held, &mut tally) {}
+        assert_eq!(tally.unread(Unread::SegmentPart), 0);
+        assert!(streams.octets == 0 && streams.gaps.is_empty() && streams.quiet.is_empty());
     }
 }

@@ -1,0 +1,207 @@
+//! Captures in which something is missing, or stands twice: what is whole comes once, at its own time, and what is
+//! not is counted as lost.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use trace::{Message, Options, Tally, Transport, Unread, open};
+
+const SYN: u8 = 0x02;
+const FIN: u8 = 0x11;
+const ACK: u8 = 0x10;
+
+/// Where the stream of a test begins.
+const FIRST: u32 = 3_000_000_000;
+/// A tenth of a second.
+const STEP_NS: u64 = 100_000_000;
+
+/// A query with its two octets of length, 31 in all; so that none is like another, each has its number as ID.
+fn framed(number: u16) -> Vec<u8> {
+    let name = b"\x03www\x07example\0";
+    [&[0, 29][..], &number.to_be_bytes(), &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0], name, &[0, 1, 0, 1]].concat()
+}
+
+const FRAMED_OCTETS: u32 = 31;
+
+/// A packet without options of a client towards a server.
+fn packet(identification: u16, place: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let octets = ((20 + payload.len()) as u16).to_be_bytes();
+    let ([a, b], [c, d]) = (identification.to_be_bytes(), place.to_be_bytes());
+    let head = [0x45, 0, octets[0], octets[1], a, b, c, d, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
+    [&head, payload].concat()
+}
+
+fn segment(sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let head = [&[0x0F, 0xA0, 0, 53][..], &sequence.to_be_bytes(), &[0, 0, 0, 1, 0x50, flags, 0xFF, 0xFF, 0, 0, 0, 0]];
+    packet(0, 0, 6, &[&head.concat(), payload].concat())
+}
+
+/// The query of a stream that has none but such.
+fn query(number: u16) -> Vec<u8> {
+    segment(FIRST + FRAMED_OCTETS * u32::from(number), ACK, &framed(number))
+}
+
+/// What a trace has: time, source and number of each message, in the order in which they come; and the tally.
+type Told = (Vec<(u64, SocketAddr, u16)>, Tally);
+
+fn read(name: &str, packets: &[(u64, Vec<u8>)]) -> Told {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+    let mut capture = words(&[0xA1B2_3C4D, 0x0002_0004, 0, 0, 65_535, 101]);
+    for (at_ns, packet) in packets {
+        let octets = packet.len() as u32;
+        capture.extend(words(&[(at_ns / 1_000_000_000) as u32, (at_ns % 1_000_000_000) as u32, octets, octets]));
+        capture.extend(packet);
+    }
+    let path = scratch(&format!("{name}.pcap"));
+    std::fs::write(&path, capture).unwrap();
+    let mut reader = open(&path, &Options::default()).unwrap();
+    let mut messages = Vec::new();
+    while let Some(Message { at_ns, source, octets, transport, .. }) = reader.next().unwrap() {
+        assert!(transport == Transport::Udp || octets == &framed(u16::from_be_bytes([octets[0], octets[1]]))[2..]);
+        messages.push((at_ns, source, u16::from_be_bytes([octets[0], octets[1]])));
+    }
+    std::fs::remove_file(path).unwrap();
+    let tally = reader.tally().clone();
+    let unread: u64 = tally.all_unread().map(|(_, count)| count).sum();
+    assert_eq!(tally.records, tally.messages - tally.further_messages + unread, "{tally:?}");
+    assert_eq!(tally.messages, messages.len() as u64);
+    (messages, tally)
+}
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("catamaran-trace-{}-{name}", std::process::id()))
+}
+
+fn client() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 4_000))
+}
+
+/// What comes of queries with these numbers, one each step, as [`stream`] has them.
+fn at_their_times(numbers: impl Iterator<Item = u16>) -> Vec<(u64, SocketAddr, u16)> {
+    numbers.map(|number| (STEP_NS * u64::from(number), client(), number)).collect()
+}
+
+/// A whole stream of queries, one each step, but for those that were not captured.
+fn stream(count: u16, is_there: impl Fn(&u16) -> bool) -> Vec<(u64, Vec<u8>)> {
+    let end = FIRST + FRAMED_OCTETS * u32::from(count);
+    let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
+    packets.extend((0..count).filter(is_there).map(|number| (STEP_NS * u64::from(number), query(number))));
+    packets.push((STEP_NS * u64::from(count), segment(end, FIN, &[])));
+    packets
+}
+
+#[test]
+fn behind_a_segment_that_is_missing_all_are_there_at_their_own_times() {
+    // The gap is given up at the end; or after a time; or because too many wait behind it.
+    for (name, count, step) in [("end", 60, 1), ("time", 400, 1), ("count", 400, 100)] {
+        let mut packets = stream(count, |&number| number != 3);
+        packets.iter_mut().for_each(|(at_ns, _)| *at_ns /= step);
+        let (messages, tally) = read(name, &packets);
+        let mut expected = at_their_times((0..count).filter(|&number| number != 3));
+        expected.iter_mut().for_each(|(at_ns, ..)| *at_ns /= step);
+        assert_eq!(messages, expected, "{name}");
+        // No more is known of what is missing than that nobody saw it.
+        assert_eq!((tally.lost(), tally.unread(Unread::SegmentPart)), (0, 0), "{name}: {tally:?}");
+    }
+}
+
+/// A stream that is silent after a gap is not waited for while others go on.
+#[test]
+fn a_gap_is_given_up_when_time_goes_on_elsewhere() {
+    let mut packets = stream(6, |&number| number != 3);
+    let datagram = [&[0x0F, 0xA1, 0, 53, 0, 37, 0, 0][..], &framed(9)[2..]].concat();
+    packets.extend([1, 20].map(|seconds| (seconds * 1_000_000_000, packet(1, 0, 17, &datagram))));
+    let (messages, tally) = read("elsewhere", &packets);
+    assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), [0, 1, 2, 9, 4, 5, 9]);
+    assert_eq!(tally.lost(), 0);
+}
+
+#[test]
+fn of_a_message_that_lost_a_part_the_rest_is_lost_and_no_more() {
+    let split = |number: u16| {
+        let (at, whole) = (FIRST + FRAMED_OCTETS * u32::from(number), framed(number));
+        [segment(at, ACK, &whole[..10]), segment(at + 10, ACK, &whole[10..20]), segment(at + 20, ACK, &whole[20..])]
+    };
+    let [[begin, _, end], [one, two, three]] = [split(1), split(4)];
+    let packets = [query(0), begin, end, query(2), query(3), one, two, three, query(5)];
+    let packets: Vec<_> = packets.into_iter().zip(1..).map(|(packet, at_ns)| (at_ns, packet)).collect();
+    let (messages, tally) = read("parts", &packets);
+    let found: Vec<_> = messages.iter().map(|&(at_ns, _, number)| (at_ns, number)).collect();
+    // Of a message over several segments the time is that of its last octet.
+    assert_eq!(found, [(1, 0), (4, 2), (5, 3), (8, 4), (9, 5)]);
+    assert_eq!((tally.lost(), tally.unread(Unread::SegmentAdrift), tally.unread(Unread::SegmentPart)), (2, 2, 2));
+}
+
+/// What fills a gap takes nothing of the time of those behind it; what comes when it was given up is lost, not sent
+/// again.
+#[test]
+fn a_segment_that_comes_late_is_there_or_lost() {
+    let late = |seconds: u64| {
+        let mut packets = stream(6, |&number| number != 3);
+        packets.push((seconds * 1_000_000_000, query(3)));
+        read("late", &packets)
+    };
+    let (mut messages, tally) = late(2);
+    messages.sort_by_key(|message| message.2);
+    let mut expected = at_their_times(0..6);
+    expected[3].0 = 2_000_000_000;
+    assert_eq!((messages, tally.lost()), (expected, 0));
+    let (messages, tally) = late(60);
+    assert_eq!((messages, tally.lost()), (at_their_times((0..6).filter(|&number| number != 3)), 1));
+}
+
+/// The SYN of the second connection was not captured; its numbers are lower, or higher, than those of the first.
+#[test]
+fn a_connection_between_the_same_ports_is_another_stream() {
+    for first in [2_000_000_000, 4_000_000_000_u32] {
+        let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
+        packets.extend((0..5).map(|number| (STEP_NS * u64::from(number), query(number))));
+        packets.extend((5..305).map(|number| {
+            let sequence = first + FRAMED_OCTETS * u32::from(number);
+            (STEP_NS * u64::from(number), segment(sequence, ACK, &framed(number)))
+        }));
+        let (messages, tally) = read("again", &packets);
+        assert_eq!(messages, at_their_times(0..305), "{first}");
+        assert_eq!(tally.lost(), 0, "{first}: {tally:?}");
+    }
+}
+
+#[test]
+fn what_is_far_away_and_begins_no_message_is_lost() {
+    let strange = segment(FIRST - 1_000_000_000, ACK, &[0xFF; 40]);
+    let packets = [(1, query(0)), (2, strange), (3, query(1))];
+    let (messages, tally) = read("strange", &packets);
+    assert_eq!((messages.len(), tally.lost(), tally.unread(Unread::SegmentAdrift)), (2, 1, 1));
+}
+
+#[test]
+fn a_syn_that_is_seen_again_begins_nothing_anew() {
+    let mut packets = stream(10, |_| true);
+    packets.insert(4, (STEP_NS * 2, segment(FIRST - 1, SYN, &[])));
+    let (messages, tally) = read("syn", &packets);
+    assert_eq!((messages, tally.lost()), (at_their_times(0..10), 0));
+}
+
+/// The fragments of a datagram with this ID in the message, of 64 octets.
+fn fragments(number: u16) -> [Vec<u8>; 2] {
+    let message = [&framed(number)[2..], &[0; 27]].concat();
+    let datagram = [&[0x0F, 0xA0, 0, 53, 0, 64, 0, 0][..], &message].concat();
+    // RFC 791 3.2: place in words of eight octets, more to come.
+    [packet(7, 1 << 13, 17, &datagram[..32]), packet(7, 4, 17, &datagram[32..])]
+}
+
+#[test]
+fn fragments_that_are_seen_twice_are_one_datagram() {
+    let ([one, two], [other_one, other_two]) = (fragments(1), fragments(2));
+    for (name, packets, found) in [
+        ("pairs", vec![&one, &one, &two, &two], &[1][..]),
+        ("rounds", vec![&one, &two, &one, &two], &[1]),
+        ("backwards", vec![&two, &two, &one, &one], &[1]),
+        // The same identification, and another datagram.
+        ("other", vec![&one, &two, &other_one, &other_two, &two], &[1, 2]),
+    ] {
+        let packets: Vec<_> = packets.into_iter().zip(0..).map(|(packet, at_ns)| (at_ns, packet.clone())).collect();
+        let (messages, tally) = read(name, &packets);
+        assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), found, "{name}");
+        assert_eq!(tally.lost(), 0, "{name}: {tally:?}");
+    }
+}
