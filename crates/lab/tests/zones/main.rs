@@ -138,6 +138,19 @@ fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
 }
 
 #[test]
+fn a_hierarchy_that_is_there_is_not_written_over_by_one_that_is_made_up() {
+    let folder = Folder::new("zones-over");
+    let out = folder.path().join("tree");
+    well(&["zones", "synth", "--zones", "5", "--out", text(&out)]);
+    let files = ["hierarchy.json", "queries.txt", "zones/root.zone"].map(|file| out.join(file));
+    let before = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let again = Command::new(CATLAB).args(["zones", "synth", "--zones", "9", "--out", text(&out)]).output().unwrap();
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(2) && error.contains("there is a hierarchy already"), "{error}");
+    assert_eq!(files.each_ref().map(|file| std::fs::read(file).unwrap()), before);
+}
+
+#[test]
 fn several_traces_make_one_hierarchy() {
     let (Some(one), Some(two)) = (data("rpl/world_cz_lidovky_www.rpl"), data("rpl/world_cz_vutbr_www.rpl")) else {
         return;
