@@ -205,8 +205,10 @@ impl Replayed {
         let rules = self.rules()?;
         match &self.through {
             None => Ok((None, rules)),
-            Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
-            Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
+            Some(command) => {
+                hierarchy::refuse_stream(&self.trace)?;
+                Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None))
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
 use hierarchy::sign::ZoneRecords;
-use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
+use hierarchy::{Folder, ZoneEntry, file_name, refuse_stream, write_zone};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
@@ -70,9 +70,7 @@ enum Mode {
 pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> {
     let BuildArguments { traces, out, read, .. } = arguments;
     arguments.ownership.allow(arguments.fetch_from.into_iter())?;
-    if traces.iter().any(|trace| trace.as_os_str() == "-") {
-        return Err("standard input cannot be read twice, which this takes; write it to a file first".into());
-    }
+    traces.iter().try_for_each(|trace| refuse_stream(trace))?;
     refuse_hierarchy(out)?;
     let mut survey = Survey::default();
     let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;

@@ -292,10 +292,14 @@ fn what_gives_no_zones_is_refused_with_a_sentence() {
     let (_, zones, _) = build(&scenario, &folder.path().join("there"), &[]);
     // The zones above, too: a resolver begins at the root.
     assert_eq!(names(&zones), [".", "com.", "example.com."]);
-    let [queries, scenario] = [&queries, &scenario].map(|path| path.to_str().unwrap());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let [queries, scenario, pipe] = [&queries, &scenario, &pipe].map(|path| path.to_str().unwrap());
     let [there, out] = ["there", "out"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     for (arguments, why) in [
-        (["-", "--out", &out], "cannot be read twice"),
+        (["-", "--out", &out], "cannot come from a pipe"),
+        // Nobody writes to it, and nobody is waited for.
+        ([pipe, "--out", &out], "write it to a file first"),
         ([scenario, "--out", &there], "there is a hierarchy already"),
         ([queries, "--out", &out], "no zone"),
         (["/nowhere.pcap", "--out", &out], "/nowhere.pcap"),
