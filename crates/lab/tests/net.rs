@@ -243,6 +243,8 @@ fn what_cannot_be_made_is_refused_with_words() {
         (&["run", "--rtt", "20ms", "--loss", "200%", "--", "true"], "no share"),
         (&["run", "--rtt", "20ms", "--in", "moon", "--", "true"], "no such group"),
         (&["run", "--rtt", "20ms"], "COMMAND"),
+        (&["run", "--rtt", "1ms", "--no-check", "--", "nosuchprogram"], "nosuchprogram: no such program"),
+        (&["run", "--rtt", "1ms", "--no-check", "--", "/etc/passwd"], "none that may be run"),
         (&["run", "net.toml", "--loss", "1%", "--", "true"], "--loss"),
         (&["run", "none.toml", "--", "true"], "none.toml"),
         (&["down", "../x"], "no net"),

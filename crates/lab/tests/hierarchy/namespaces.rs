@@ -58,6 +58,8 @@ fn what_cannot_be_run_is_refused_with_words() {
         (&["hierarchy", "run", tree, "--own-hints", "--", "true"], "name one with --resolver"),
         (&["hierarchy", "run", tree, "--threads", "0", "--", "true"], "1 to"),
         (&["hierarchy", "run", missing, "--", "true"], "missing/hierarchy.json"),
+        (&["hierarchy", "run", tree, "--", "nosuchprogram"], "nosuchprogram: no such program"),
+        (&["hierarchy", "run", tree, "--", "/etc/passwd"], "/etc/passwd: no such program, or none that may be run"),
         // Nobody writes to it, and nobody is waited for.
         (&["hierarchy", "run", piped, "--", "true"], "root.zone: it is read more than once"),
         (&["hierarchy", "run", tree, "--resolver", "bind", "--ask", missing], "missing"),
