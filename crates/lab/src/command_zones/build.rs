@@ -6,7 +6,7 @@ use super::told;
 use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
-use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
+use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
 use hierarchy::sign::ZoneRecords;
 use hierarchy::{Folder, ZoneEntry, file_name, refuse_stream, write_zone};
 use std::collections::HashMap;
@@ -107,16 +107,16 @@ fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Bo
     for zone in &mut built.zones {
         let records = std::mem::take(&mut zone.records);
         let marked =
-            records.iter().filter_map(|built| Some(((built.record.owner.clone(), built.record.rtype), built.made?)));
-        made.push(marked.collect::<HashMap<_, _>>());
+            |built: &BuiltRecord| Some(((built.record.owner.clone(), built.record.rtype), built.made.clone()?));
+        made.push(records.iter().filter_map(marked).collect::<HashMap<_, Why>>());
         let records = records.into_iter().map(|built| built.record).collect();
         zones.push(ZoneRecords { apex: zone.apex.clone(), records });
     }
     signing.sign(&mut zones, out)?;
     for ((zone, signed), made) in built.zones.iter_mut().zip(zones).zip(made) {
         let marked = |record: Record| {
-            let made = made.get(&(record.owner.clone(), record.rtype)).copied();
-            BuiltRecord { made: made.or_else(|| reason(&record)), record }
+            let made = made.get(&(record.owner.clone(), record.rtype)).cloned();
+            BuiltRecord { made: made.or_else(|| reason(&record).map(Why::from)), record }
         };
         zone.records = signed.records.into_iter().map(marked).collect();
     }
@@ -177,7 +177,7 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
         let count = zone.records.len();
         let head =
             format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
-        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made)))?;
+        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made.as_deref())))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
     }
     let conflicts = out.join(CONFLICTS);

@@ -159,6 +159,62 @@ fn the_zones_of_every_trace_are_loaded_by_others() {
     }
 }
 
+/// The lines of a zone's file but for its head, in order.
+fn lines(zone: &ServedZone) -> Vec<String> {
+    let text = std::fs::read_to_string(&zone.file).unwrap();
+    let mut lines: Vec<String> = text.lines().filter(|line| !line.starts_with(';')).map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// What was sent and what was made up, each with why, and who serves it.
+#[test]
+fn a_hierarchy_that_is_merged_with_itself_is_the_same() {
+    let folder = Folder::new("zones-itself");
+    for trace in all_traces().into_iter().chain(data("captures/lroot-20161006-1354-knot-live.pcap.xz")) {
+        let [one, both] = ["one", "both"].map(|name| {
+            let path = folder.path().join(name);
+            // Of the trace before.
+            let _removed = std::fs::remove_dir_all(&path);
+            path
+        });
+        if !run(&[text(&trace), "--out", text(&one)]).status.success() {
+            continue;
+        }
+        well(&["zones", "merge", text(&one), text(&one), "--out", text(&both)]);
+        let [before, after] = [&one, &both].map(|path| served(path));
+        assert_eq!(names(&before), names(&after), "{}", trace.display());
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(lines(before), lines(after), "{}: {}", trace.display(), before.apex);
+        }
+        let [before, after] = [&one, &both].map(|path| {
+            let mut zones = hierarchy::Folder::read(path).unwrap().zones;
+            zones.iter_mut().for_each(|zone| zone.servers.sort_unstable());
+            zones
+        });
+        assert_eq!(before, after, "{}", trace.display());
+        let conflicts = std::fs::read_to_string(both.join("conflicts.jsonl")).unwrap();
+        assert_eq!(conflicts, "", "{}", trace.display());
+    }
+}
+
+/// A signature that was captured beside answers of another zone stays, with its mark.
+#[test]
+fn what_was_seen_only_beside_answers_of_other_zones_stays_when_it_is_merged() {
+    let Some(trace) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
+    let folder = Folder::new("zones-beside");
+    let [one, both] = ["one", "both"].map(|name| folder.path().join(name));
+    build(&trace, &one, &[]);
+    well(&["zones", "merge", text(&one), text(&one), "--out", text(&both)]);
+    let zones = served(&both);
+    let zone = zones.iter().find(|zone| zone.apex == "weberdns.de.").unwrap();
+    let lines = lines(zone);
+    let beside = |line: &&String| line.contains("\tRRSIG\tAAAA ") && line.ends_with(BESIDE);
+    assert_eq!((lines.len(), lines.iter().filter(beside).count()), (17, 1), "{lines:#?}");
+}
+
+const BESIDE: &str = " ; made: seen only beside answers of other zones";
+
 #[test]
 fn a_hierarchy_that_is_there_is_not_written_over_by_one_that_is_made_up() {
     let folder = Folder::new("zones-over");
