@@ -8,8 +8,10 @@ use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::mutation::ThroughError;
 use serde_json::json;
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,7 +35,8 @@ Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments
 dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
 (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
 from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
-Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
+Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is
+damaged, and what came before that stands; 2: it cannot be read at all.";
 
 /// What can be done with a trace.
 #[derive(Subcommand)]
@@ -187,11 +190,21 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
+        Err(error) if has_enough(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("catlab trace {word}: {error}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether whoever read what was written has gone, which ends the writing as it does for what is printed.
+fn has_enough(error: &(dyn Error + 'static)) -> bool {
+    let written = match error.downcast_ref() {
+        Some(ThroughError::Writer(error)) => Some(error),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    written.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Opens a trace.
@@ -394,7 +407,7 @@ pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), B
     if writer.left_out() > 0 {
         eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
     }
-    Ok(writer.finish().map_err(|error| format!("{path}: {error}"))?)
+    Ok(writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?)
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {

@@ -222,8 +222,32 @@ fn who_has_read_enough_ends_it_without_a_word() {
         drop(child.stdout.take());
         let ended = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&ended.stderr);
-        assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+        assert_eq!((ended.status.code(), &*told), (Some(0), ""), "{arguments:?}");
     }
+}
+
+/// What was to be written is written; that nobody hears what is told of it changes nothing.
+#[test]
+fn nobody_has_to_listen() {
+    let folder = Folder::new("deaf");
+    let [file, heard, unheard] = ["even.txt", "heard.txt", "unheard.txt"].map(|name| folder.file(name));
+    trace(&["synth", "--interval", "1ms", "--count", "1000", "--out", &file]);
+    for (out, is_heard) in [(&heard, true), (&unheard, false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+        command.args(["trace", "mutate", &file, "--do", "1", "--out", out]).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        if !is_heard {
+            drop(child.stderr.take());
+        }
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{is_heard}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages stay"), is_heard);
+    }
+    assert_eq!(std::fs::read(heard).unwrap(), std::fs::read(unheard).unwrap());
+    let mut wrong = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    let mut child = wrong.args(["trace", "info", "/nowhere.pcap"]).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
 }
 
 #[test]
