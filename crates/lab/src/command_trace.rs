@@ -107,10 +107,10 @@ pub(crate) struct CutArguments {
     /// The trace; `-` is standard input.
     trace: PathBuf,
     /// Leave out what was seen earlier than so many seconds after the first message.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = parse_seconds)]
     from: f64,
     /// Leave out what was seen so many seconds after the first message, or later.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     until: Option<f64>,
     /// No more messages than this.
     #[arg(long, value_name = "N")]
@@ -430,6 +430,9 @@ pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
 }
 
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
+    if let Some(until) = arguments.until.filter(|until| *until <= arguments.from) {
+        return Err(format!("--from {} --until {until}: there is no time between the two", arguments.from).into());
+    }
     let mut reader = open(&arguments.trace, &arguments.read)?;
     let mut writer = create(&arguments.write)?;
     let first_ns = match reader.next_ns() {
@@ -455,6 +458,11 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     finish(writer, &arguments.write)?;
     tell_lost(&arguments.trace, &reader);
     Ok(is_whole)
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("{text} is no number of seconds from zero on"))
 }
 
 /// The time so many seconds after the first, and a microsecond more or less: it is decided message by message what is

@@ -251,6 +251,28 @@ fn nobody_has_to_listen() {
 }
 
 #[test]
+fn a_part_that_has_no_time_is_refused() {
+    let folder = Folder::new("no-time");
+    let (file, out) = (folder.file("even.txt"), folder.file("part.txt"));
+    trace(&["synth", "--interval", "1s", "--count", "20", "--out", &file]);
+    for (options, why) in [
+        (&["--from", "nan"][..], "nan is no number of seconds"),
+        (&["--until", "nan"], "nan is no number of seconds"),
+        (&["--until", "inf"], "inf is no number of seconds"),
+        (&["--from=-1"], "-1 is no number of seconds"),
+        (&["--from", "10", "--until", "5"], "--from 10 --until 5: there is no time between the two"),
+        (&["--from", "5", "--until", "5"], "no time between"),
+    ] {
+        let output = run(&[&["cut", &file, "--out", &out], options].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(why), "{options:?}: {error}");
+        assert!(!Path::new(&out).exists(), "{options:?}");
+    }
+    trace(&["cut", &file, "--from", "5", "--until", "10", "--out", &out]);
+    assert_eq!(info(&out)["messages"], 5);
+}
+
+#[test]
 fn what_gives_no_trace_is_refused_with_a_sentence() {
     let folder = Folder::new("refused");
     let out = folder.file("none.catrace");
@@ -263,6 +285,9 @@ fn what_gives_no_trace_is_refused_with_a_sentence() {
         (&["--interval", "1ms", "--count", "5", "--clients", "0"], "at least one client"),
         (&["--interval", "1ms", "--count", "5", "--prefix", "192.0.2.0/24"], "room for 255 clients"),
         (&["--interval", "1ms", "--count", "5", "--name", "a..b"], "gives no name"),
+        (&["--interval", "1h", "--duration", "200000000h"], "within 100 years"),
+        (&["--interval", "1000h", "--count", "1000000"], "within 100 years"),
+        (&["--like", "b-root", "--duration", "200000000h"], "within 100 years"),
         (&["--like", "c-root", "--count", "5"], "b-root"),
         (&["--like", "b-root"], "needs an end"),
         (&["--like", &profile, "--count", "5"], "has no [queries]"),
