@@ -310,7 +310,9 @@ impl fmt::Display for ReplayError {
             Self::OpenFiles { wanted, open_files_max } => write!(
                 f,
                 "a socket for each source would be {wanted} open files, and this process may have {open_files_max} \
-                 (ulimit -Hn); --sources addresses and --sources prefix need one for all"
+                 (ulimit -Hn); --sources addresses and --sources prefix need one for all. Addresses want a --server of \
+                 each address family that sources have, and a machine that has them all: that is what programs in \
+                 `catlab net run` see, of several groups if `networks` (--network) names theirs"
             ),
         }
     }
