@@ -185,6 +185,19 @@ fn the_sources_of_a_root_server_need_no_file_each() {
     assert!(summary["answered"].as_u64().unwrap() > 8_000, "{summary}");
 }
 
+#[test]
+fn a_loss_of_all_leaves_the_delay_unmeasured() {
+    if !can_make() {
+        return;
+    }
+    let check =
+        |rtt: &str| ended(&net(&["check", "--rtt", rtt, "--loss", "100%", "--mechanism", "relay"]).output().unwrap());
+    let (code, _, error) = check("0ms");
+    assert!(code == 0 && error.contains("not measured: nothing came back"), "{code} {error}");
+    let (code, _, error) = check("20ms");
+    assert!(code == 1 && error.contains("the delay that was asked could not be measured"), "{code} {error}");
+}
+
 /// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15: a third of them over TCP, a
 /// third over QUIC.
 fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
