@@ -225,5 +225,9 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
         assert!(code == 2 && error.contains(words) && error.contains("nothing was sent"), "{code} {error}");
     }
     let (code, _, error) = run("cat >/dev/null");
-    assert!(code == 2 && error.contains("no query"), "{code} {error}");
+    assert!(code == 2 && error.contains("--through cat >/dev/null: it wrote no query"), "{code} {error}");
+    assert!(!error.contains("catlab-through") && error.contains("nothing was sent"), "{error}");
+    let live = replay(&trace, &address, &["--through", "true", "--live"]).output();
+    let (code, _, error) = ended(&live.unwrap());
+    assert!(code == 2 && error.contains("--through true: it wrote no query"), "{code} {error}");
 }

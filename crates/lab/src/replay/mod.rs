@@ -274,6 +274,20 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayError {
+    /// The same, of what the program of `--through` wrote, whose file is nobody's business.
+    #[must_use]
+    pub fn of_program(self, command: &str) -> Self {
+        let why = match self {
+            Self::NoQuery(_) => "it wrote no query, or none in the part that is wanted".to_owned(),
+            Self::Unreadable(_, reason) => format!("it wrote no query before {reason}"),
+            Self::Trace(_, error) => error.to_string(),
+            other => return other,
+        };
+        Self::Program(format!("--through {command}: {why}"))
+    }
+}
+
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
