@@ -42,6 +42,7 @@ mod report;
 pub use report::{Conflict, Dropped, Findings, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
 
 use crate::Manner;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
@@ -78,10 +79,13 @@ pub struct BuiltZone {
     pub servers: Vec<IpAddr>,
 }
 
+/// Why something is there that nobody sent, in a few words; out of the file of a zone that was built before, or ours.
+pub type Why = Cow<'static, str>;
+
 /// One record.
 pub struct BuiltRecord {
     /// The record.
     pub record: Record,
     /// Why it is there although nobody sent it; `None` of what was sent.
-    pub made: Option<&'static str>,
+    pub made: Option<Why>,
 }

@@ -23,6 +23,21 @@ pub fn read_zone(folder: &Path, entry: &ZoneEntry) -> io::Result<Loaded> {
     loaded.map_err(|errors| io::Error::new(ErrorKind::InvalidData, errors.first().to_string()))
 }
 
+/// Refuses what cannot be read a second time, before it is opened, which would wait for whoever writes to it: a pipe, a
+/// socket, a device, and `-`, which is standard input. Of what is not there, and of folders, whoever opens them tells.
+///
+/// # Errors
+/// It is one of these: which, and what to do instead.
+pub fn refuse_stream(path: &Path) -> io::Result<()> {
+    let is_stream = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if path.as_os_str() != "-" && !is_stream() {
+        return Ok(());
+    }
+    let path = path.display();
+    let what = format!("{path}: it is read more than once, so it cannot come from a pipe; write it to a file first");
+    Err(io::Error::new(ErrorKind::InvalidInput, what))
+}
+
 /// What a line of a zone file ends with, before the reason, when its record was made up: a comment for every server.
 pub const MADE_MARK: &str = " ; made: ";
 
@@ -70,6 +85,7 @@ impl Source for Disk<'_> {
         }
         let path = self.path.display();
         let said = |error: io::Error| format!("{path}: {error}");
+        refuse_stream(self.path).map_err(|error| error.to_string())?;
         let file = File::open(self.path).map_err(said)?;
         let octets = file.metadata().map_err(said)?.len();
         if octets > ZONE_FILE_OCTETS_MAX {

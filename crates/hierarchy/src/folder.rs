@@ -1,7 +1,7 @@
 //! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
 
-use crate::Manner;
 use crate::limits::{INDEX_OCTETS_MAX, MANNERS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
+use crate::{Manner, refuse_stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -62,6 +62,7 @@ impl Folder {
     pub fn read(folder: &Path) -> io::Result<Self> {
         let path = folder.join(INDEX);
         let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        refuse_stream(&path)?;
         let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
         let read: Self = serde_json::from_reader(BufReader::new(file.take(INDEX_OCTETS_MAX)))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;

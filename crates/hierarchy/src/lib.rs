@@ -23,6 +23,6 @@ mod files;
 
 mod folder;
 
-pub use files::{MADE_MARK, read_zone, write_zone};
+pub use files::{MADE_MARK, read_zone, refuse_stream, write_zone};
 pub use folder::{Folder, ZoneEntry, file_name};
 pub use manner::Manner;

@@ -149,6 +149,7 @@ fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box
     if index.is_none() && place != "hub" {
         return Err(format!("{place}: the net has no such group").into());
     }
+    program::check(&arguments.command[0])?;
     removed()?;
     let net = Net::make(&plan)?;
     let checked = if arguments.no_check { Vec::new() } else { measure(&net, &CheckPlan::SHORT, stops)? };

@@ -8,8 +8,10 @@ use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::mutation::ThroughError;
 use serde_json::json;
 use std::error::Error;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +36,8 @@ Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments
 dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
 (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
 from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
-Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be read at all.";
+Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is
+damaged, and what came before that stands; 2: it cannot be read at all.";
 
 /// What can be done with a trace.
 #[derive(Subcommand)]
@@ -105,10 +108,10 @@ pub(crate) struct CutArguments {
     /// The trace; `-` is standard input.
     trace: PathBuf,
     /// Leave out what was seen earlier than so many seconds after the first message.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = parse_seconds)]
     from: f64,
     /// Leave out what was seen so many seconds after the first message, or later.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     until: Option<f64>,
     /// No more messages than this.
     #[arg(long, value_name = "N")]
@@ -188,11 +191,21 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
+        Err(error) if has_enough(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("catlab trace {word}: {error}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether whoever read what was written has gone, which ends the writing as it does for what is printed.
+fn has_enough(error: &(dyn Error + 'static)) -> bool {
+    let written = match error.downcast_ref() {
+        Some(ThroughError::Writer(error)) => Some(error),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    written.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Opens a trace.
@@ -411,7 +424,7 @@ pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), B
     if writer.left_out() > 0 {
         eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
     }
-    Ok(writer.finish().map_err(|error| format!("{path}: {error}"))?)
+    Ok(writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?)
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
@@ -434,6 +447,9 @@ pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
 }
 
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
+    if let Some(until) = arguments.until.filter(|until| *until <= arguments.from) {
+        return Err(format!("--from {} --until {until}: there is no time between the two", arguments.from).into());
+    }
     let mut reader = open(&arguments.trace, &arguments.read)?;
     let mut writer = create(&arguments.write, &[&arguments.trace])?;
     let first_ns = match reader.next_ns() {
@@ -459,6 +475,11 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     finish(writer, &arguments.write)?;
     tell_lost(&arguments.trace, &reader);
     Ok(is_whole)
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("{text} is no number of seconds from zero on"))
 }
 
 /// The time so many seconds after the first, and a microsecond more or less: it is decided message by message what is

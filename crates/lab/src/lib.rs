@@ -39,6 +39,8 @@ pub mod measure;
 pub mod report;
 // What is told while it goes on.
 pub mod live;
+mod say;
+pub use say::say;
 
 // What rate a server bears.
 pub mod capacity;

@@ -1,6 +1,15 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
+/// Every message of this program goes through [`lab::say`], which no closed pipe ends.
+macro_rules! eprint {
+    ($($words:tt)*) => { lab::say(format_args!($($words)*)) };
+}
+/// The same with the end of a line.
+macro_rules! eprintln {
+    ($($words:tt)*) => { lab::say(format_args!("{}\n", format_args!($($words)*))) };
+}
+
 mod agent;
 mod arguments;
 mod command_agent;

@@ -12,14 +12,14 @@ use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
 use lab::fleet::{Access, Bus, subjects};
-use lab::limits::STREAM_OCTETS_MAX;
+use lab::limits::{BEAT_INTERVAL, START_LATE_MAX, STREAM_OCTETS_MAX};
 use lab::replay::Sharing;
 use lab::report::{Distribution, Run};
 use links::Namespace;
 use nats::{Agent, Nats, PATIENCE, Process, below, here, own_runs, summary, until};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -129,6 +129,68 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
     let merged = merged.manifest.unwrap().merged;
     let commands: Vec<String> = merged.iter().map(|manifest| manifest.command.join(" ")).collect();
     assert!(commands.iter().all(|line| line.starts_with("catlab replay ")), "{commands:?}");
+}
+
+/// A page of the monitoring port of a server whose files are in this folder.
+fn monitored(folder: &Path, page: &str) -> serde_json::Value {
+    let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "ports")).unwrap();
+    let ports: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let mut stream =
+        TcpStream::connect(ports["monitoring"][0].as_str().unwrap().trim_start_matches("http://")).unwrap();
+    write!(stream, "GET /{page} HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// What a NATS server has carried: messages in and out, octets in and out, and what JetStream was asked and holds.
+fn carried(folder: &Path) -> [u64; 6] {
+    let (whole, stream) = (monitored(folder, "varz"), monitored(folder, "jsz"));
+    let of = |page: &serde_json::Value, name: &str| page[name].as_u64().unwrap();
+    let [in_msgs, out_msgs, in_octets, out_octets] =
+        ["in_msgs", "out_msgs", "in_bytes", "out_bytes"].map(|name| of(&whole, name));
+    [in_msgs, out_msgs, in_octets, out_octets, of(&stream["api"], "total"), of(&stream, "messages")]
+}
+
+/// Nothing is fetched and nothing acknowledged while queries go out, and agents begin together.
+#[test]
+fn while_a_run_goes_on_nats_carries_signs_of_life_alone() {
+    const SIGN_OCTETS_MAX: u64 = 512;
+    let folder = Folder::new("agents-quiet");
+    let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &["-m", "-1"]) else { return };
+    let url = format!("nats://127.0.0.1:{}", server.port);
+    let names = ["a", "b"];
+    let _agents = names.map(|name| Agent::start(&here, &url, name, folder.path(), &[]));
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let out = folder.path().join("run");
+    let words = format!("replay {} --server {}", trace(&folder, 4_000, 200).display(), echo.address(Transport::Udp));
+    let mut controller = Process(catlab(&words, &url, 2, &out).stdout(Stdio::null()).spawn().unwrap());
+    let arrived = || echo.counts().queries_of(Transport::Udp);
+    until("the first query", || (arrived() > 0).then_some(()));
+    let (began, before) = (Instant::now(), carried(folder.path()));
+    until("most queries", || (arrived() >= 3_600).then_some(()));
+    let after = carried(folder.path());
+    let took = began.elapsed();
+    assert!(arrived() < 4_000, "the run was over before it was looked at");
+    let [in_msgs, out_msgs, in_octets, out_octets, asked, _] = std::array::from_fn(|at| after[at] - before[at]);
+    // Each agent to the controller and the controller to each agent, twice a second.
+    let signs_max = 4 * (took.as_millis() / BEAT_INTERVAL.as_millis() + 2) as u64;
+    println!("{in_msgs} messages in, {out_msgs} out, {in_octets} and {out_octets} octets in {took:?}");
+    assert!((1..=signs_max).contains(&in_msgs) && out_msgs <= signs_max, "{in_msgs} {out_msgs} of {signs_max}");
+    assert!(in_octets.max(out_octets) <= signs_max * SIGN_OCTETS_MAX, "{in_octets} {out_octets}");
+    assert_eq!((asked, after[5]), (0, before[5]), "JetStream was asked for something");
+    let status = until("the end", || controller.0.try_wait().unwrap());
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+    let summary = summary(&out);
+    for row in summary["agents"].as_array().unwrap() {
+        let late_us = row["start_late_us"].as_f64().unwrap();
+        // A machine that does other things too is that late at most, and one that is later than allowed is told of.
+        assert!((0.0..500_000.0).contains(&late_us), "{row}");
+        let told = format!("agent {} began", row["name"].as_str().unwrap());
+        let is_told = summary["validity"]["reasons"].to_string().contains(&told);
+        assert_eq!(is_told, late_us > START_LATE_MAX.as_secs_f64() * 1e6, "{summary}");
+    }
 }
 
 #[test]

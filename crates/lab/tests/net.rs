@@ -145,10 +145,57 @@ fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
         let over = &summary["transports"][transport];
         assert_eq!((&over["sent"], &over["answered"]), (&200.into(), &200.into()), "{transport}: {summary}");
     }
+    // The only group of a net has all addresses, if nobody says which.
+    let (summary, told) = replayed(&[]);
+    assert_eq!((&summary["replay"]["source_mode"], &summary["answered"]), (&"addresses".into(), &600.into()));
+    assert!(told["links"][0]["up"]["packets"].as_u64().unwrap() >= 600, "{told}");
     // Addresses that the group does not have are none to send from: each source is a socket then.
-    let (summary, _) = replayed(&[]);
+    let (summary, _) = replayed(&["--network", "203.0.113.0/24"]);
     assert_eq!(summary["replay"]["source_mode"], "sockets", "{summary}");
     assert_eq!(summary["answered"], 600, "{summary}");
+}
+
+/// A root server's clients, of both families, are more than this process may have files open.
+#[test]
+fn the_sources_of_a_root_server_need_no_file_each() {
+    let Some(trace) = support::data("captures/lroot-20161006-1354-knot-live.pcap.xz") else { return };
+    if !can_make() {
+        return;
+    }
+    let folder = Folder::new("net-root");
+    let run = folder.path().join("run");
+    // At both addresses of the hub.
+    let server = format!("{CATLAB} echo --address :: --ports udp=5300,tcp=5300");
+    let line = format!(
+        "ulimit -n 1024; exec {CATLAB} replay {} --server 10.53.0.1:5300,[fd53:ca7::1]:5300 --quiet --lag-limit 10s \
+         --speed 8 --out {}",
+        trace.display(),
+        run.display()
+    );
+    let output = net(&["run", "--rtt", "1ms", "--mechanism", "relay", "--no-check", "--server", &server])
+        .args(["--", "sh", "-c", &line])
+        .output()
+        .unwrap();
+    let (code, text, error) = ended(&output);
+    assert!(matches!(code, 0 | 1), "{text}{error}");
+    let summary = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!((&summary["replay"]["source_mode"], &summary["sent"]), (&"addresses".into(), &8_267.into()));
+    assert!(summary["replay"]["sources"].as_u64().unwrap() > 1_024, "{summary}");
+    assert!(summary["answered"].as_u64().unwrap() > 8_000, "{summary}");
+}
+
+#[test]
+fn a_loss_of_all_leaves_the_delay_unmeasured() {
+    if !can_make() {
+        return;
+    }
+    let check =
+        |rtt: &str| ended(&net(&["check", "--rtt", rtt, "--loss", "100%", "--mechanism", "relay"]).output().unwrap());
+    let (code, _, error) = check("0ms");
+    assert!(code == 0 && error.contains("not measured: nothing came back"), "{code} {error}");
+    let (code, _, error) = check("20ms");
+    assert!(code == 1 && error.contains("the delay that was asked could not be measured"), "{code} {error}");
 }
 
 /// A trace of so many queries, two milliseconds apart, of so many sources in 198.18.0.0/15: a third of them over TCP, a
@@ -243,6 +290,8 @@ fn what_cannot_be_made_is_refused_with_words() {
         (&["run", "--rtt", "20ms", "--loss", "200%", "--", "true"], "no share"),
         (&["run", "--rtt", "20ms", "--in", "moon", "--", "true"], "no such group"),
         (&["run", "--rtt", "20ms"], "COMMAND"),
+        (&["run", "--rtt", "1ms", "--no-check", "--", "nosuchprogram"], "nosuchprogram: no such program"),
+        (&["run", "--rtt", "1ms", "--no-check", "--", "/etc/passwd"], "none that may be run"),
         (&["run", "net.toml", "--loss", "1%", "--", "true"], "--loss"),
         (&["run", "none.toml", "--", "true"], "none.toml"),
         (&["down", "../x"], "no net"),

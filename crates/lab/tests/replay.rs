@@ -222,19 +222,23 @@ fn over_each_transport_a_source_has_its_address() {
 #[test]
 fn a_silent_source_closes_and_one_transport_may_be_forced_on_all() {
     let folder = Folder::new("replay-idle");
-    // Two bursts of ten sources, each of half a second, four seconds apart.
+    // Two bursts of ten sources, each of half a second, three seconds apart.
     let lines: Vec<Line> = (0..100)
-        .map(|number| line(number % 50 * 10 * MS + number / 50 * 4_500 * MS, [10, 0, 0], number % 10))
+        .map(|number| line(number % 50 * 10 * MS + number / 50 * 3_500 * MS, [10, 0, 0], number % 10))
         .collect();
     let path = written(&folder, &lines);
-    let echo = Echo::start(&EchoPlan::new(&[Transport::Tcp]).unwrap()).unwrap();
-    let selection = Selection { transport: Some(Transport::Tcp), ..Selection::default() };
-    let replay = replay(&path, selection, Manner::default(), &route(echo.address(Transport::Tcp), None));
-    let mut plan = plan(replay, 1);
-    plan.habits.idle_timeout = Some(Duration::from_millis(1_200));
-    let (outcome, _) = measure(&plan);
-    assert_eq!((outcome.total.sent, outcome.total.answered), (100, 100));
-    assert_eq!((echo.counts().queries_of(Transport::Tcp), echo.counts().connections_of(Transport::Tcp)), (100, 20));
+    let over = |transport: Transport| {
+        let echo = Echo::start(&EchoPlan::new(&[transport]).unwrap()).unwrap();
+        let selection = Selection { transport: Some(transport), ..Selection::default() };
+        let replay = replay(&path, selection, Manner::default(), &route(echo.address(transport), None));
+        let mut plan = plan(replay, 1);
+        plan.habits.idle_timeout = Some(Duration::from_millis(1_200));
+        let (outcome, _) = measure(&plan);
+        assert_eq!((outcome.total.sent, outcome.total.answered), (100, 100), "{transport}");
+        let counts = echo.counts();
+        assert_eq!((counts.queries_of(transport), counts.connections_of(transport)), (100, 20), "{transport}");
+    };
+    Transport::ALL.into_iter().filter(|transport| *transport != Transport::Udp).for_each(over);
 }
 
 #[test]
@@ -436,7 +440,7 @@ fn the_queries_of_a_root_server_arrive_as_they_were() {
     real("captures/lroot-20161006-1354-knot-live.pcap.xz", None, 8.0);
 }
 
-/// All of them with `CATAMARAN_TEST_FULL=1`, in a minute instead of hours.
+/// All of them with `CATAMARAN_TEST_FULL=1`, in a minute instead of 21.
 #[test]
 fn the_queries_of_a_log_arrive_as_they_were() {
     let (limit, seconds) = if support::is_full() { (None, 60.0) } else { (Some(4_000), 4.0) };

@@ -101,9 +101,15 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     let later = twice.lines().next_back().unwrap().replace("1700080000.009", "1700160000.009");
     std::fs::write(&long, format!("{twice}{later}\n")).unwrap();
     let here = "127.0.0.1:9";
+    // Nobody writes to it, and nobody is waited for.
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (trace, server, more, reason) in [
         (few.as_path(), "192.0.2.1", &[][..], "add --i-own-this-target"),
         (Path::new("-"), here, &[], "cannot come from a pipe"),
+        (&pipe, here, &[], "cannot come from a pipe; write it to a file first"),
+        (&pipe, here, &["--through", "cat"], "cannot come from a pipe"),
+        (&pipe, here, &["--through", "cat", "--live"], "cannot come from a pipe"),
         (&empty, here, &[], "empty.txt: no query in it"),
         (&garbage, here, &[], "garbage.bin: no format that is known"),
         (&folder.path().join("missing.pcap"), here, &[], "missing.pcap: No such file"),
@@ -219,5 +225,9 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
         assert!(code == 2 && error.contains(words) && error.contains("nothing was sent"), "{code} {error}");
     }
     let (code, _, error) = run("cat >/dev/null");
-    assert!(code == 2 && error.contains("no query"), "{code} {error}");
+    assert!(code == 2 && error.contains("--through cat >/dev/null: it wrote no query"), "{code} {error}");
+    assert!(!error.contains("catlab-through") && error.contains("nothing was sent"), "{error}");
+    let live = replay(&trace, &address, &["--through", "true", "--live"]).output();
+    let (code, _, error) = ended(&live.unwrap());
+    assert!(code == 2 && error.contains("--through true: it wrote no query"), "{code} {error}");
 }

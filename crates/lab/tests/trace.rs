@@ -222,8 +222,54 @@ fn who_has_read_enough_ends_it_without_a_word() {
         drop(child.stdout.take());
         let ended = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&ended.stderr);
-        assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+        assert_eq!((ended.status.code(), &*told), (Some(0), ""), "{arguments:?}");
     }
+}
+
+/// What was to be written is written; that nobody hears what is told of it changes nothing.
+#[test]
+fn nobody_has_to_listen() {
+    let folder = Folder::new("deaf");
+    let [file, heard, unheard] = ["even.txt", "heard.txt", "unheard.txt"].map(|name| folder.file(name));
+    trace(&["synth", "--interval", "1ms", "--count", "1000", "--out", &file]);
+    for (out, is_heard) in [(&heard, true), (&unheard, false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+        command.args(["trace", "mutate", &file, "--do", "1", "--out", out]).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        if !is_heard {
+            drop(child.stderr.take());
+        }
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{is_heard}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages stay"), is_heard);
+    }
+    assert_eq!(std::fs::read(heard).unwrap(), std::fs::read(unheard).unwrap());
+    let mut wrong = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    let mut child = wrong.args(["trace", "info", "/nowhere.pcap"]).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
+fn a_part_that_has_no_time_is_refused() {
+    let folder = Folder::new("no-time");
+    let (file, out) = (folder.file("even.txt"), folder.file("part.txt"));
+    trace(&["synth", "--interval", "1s", "--count", "20", "--out", &file]);
+    for (options, why) in [
+        (&["--from", "nan"][..], "nan is no number of seconds"),
+        (&["--until", "nan"], "nan is no number of seconds"),
+        (&["--until", "inf"], "inf is no number of seconds"),
+        (&["--from=-1"], "-1 is no number of seconds"),
+        (&["--from", "10", "--until", "5"], "--from 10 --until 5: there is no time between the two"),
+        (&["--from", "5", "--until", "5"], "no time between"),
+    ] {
+        let output = run(&[&["cut", &file, "--out", &out], options].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(why), "{options:?}: {error}");
+        assert!(!Path::new(&out).exists(), "{options:?}");
+    }
+    trace(&["cut", &file, "--from", "5", "--until", "10", "--out", &out]);
+    assert_eq!(info(&out)["messages"], 5);
 }
 
 #[test]
@@ -239,6 +285,9 @@ fn what_gives_no_trace_is_refused_with_a_sentence() {
         (&["--interval", "1ms", "--count", "5", "--clients", "0"], "at least one client"),
         (&["--interval", "1ms", "--count", "5", "--prefix", "192.0.2.0/24"], "room for 255 clients"),
         (&["--interval", "1ms", "--count", "5", "--name", "a..b"], "gives no name"),
+        (&["--interval", "1h", "--duration", "200000000h"], "within 100 years"),
+        (&["--interval", "1000h", "--count", "1000000"], "within 100 years"),
+        (&["--like", "b-root", "--duration", "200000000h"], "within 100 years"),
         (&["--like", "c-root", "--count", "5"], "b-root"),
         (&["--like", "b-root"], "needs an end"),
         (&["--like", &profile, "--count", "5"], "has no [queries]"),

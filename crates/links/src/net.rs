@@ -8,7 +8,7 @@
 //!   lab.far:  up0 10.101.0.1 ----- link -----+
 //! ```
 
-use crate::plan::{GroupPlan, HUB_V4, HUB_V6, Mechanism, NetPlan, address_of, network_of};
+use crate::plan::{GroupPlan, HUB_NETWORKS, HUB_V4, HUB_V6, Mechanism, NetPlan, address_of};
 use crate::record::Record;
 use crate::relay::{LinkStatistics, Relay};
 use crate::tun::{Tun, dropped_unread};
@@ -75,8 +75,9 @@ impl Net {
     fn link_by_relay(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
         let namespace = &self.groups[index];
         let (clients, hub) = (Tun::make(namespace, UP)?, Tun::make(&self.hub, &hub_interface(index))?);
-        give_clients_their_addresses(namespace, index, group, ["", ""])?;
-        give_hub_its_routes(&self.hub, index, group, ["", ""])?;
+        let networks = self.plan.networks_of(index);
+        give_clients_their_addresses(namespace, index, &networks, ["", ""])?;
+        give_hub_its_routes(&self.hub, index, &networks, ["", ""])?;
         let relay = Relay::start(clients, hub, &group.shape, self.plan.seed_of(index), self.plan.spin)?;
         Ok(Link::Relay(relay))
     }
@@ -84,7 +85,7 @@ impl Net {
     fn link_by_netem(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
         let words = netem::words(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
         let namespace = &self.groups[index];
-        veth(namespace, &self.hub, index, group)?;
+        veth(namespace, &self.hub, index, &self.plan.networks_of(index))?;
         netem::shape(namespace, UP, &words)?;
         netem::shape(&self.hub, &hub_interface(index), &words)?;
         Ok(Link::Netem)
@@ -172,13 +173,20 @@ fn give_hub_its_addresses(hub: &Namespace) -> io::Result<()> {
     ip_of(hub, true, &format!("addr add {HUB_V6}/128 dev lo nodad"))
 }
 
+/// Networks, each an address and its length.
+type Networks<'n> = &'n [(IpAddr, u8)];
+
 /// All networks of a group are its own machine's, each address of them; the hub is reached by the link whatever they
-/// are, hence its route in the table that is looked at first.
-fn give_clients_their_addresses(at: &Namespace, index: usize, group: &GroupPlan, via: [&str; 2]) -> io::Result<()> {
-    for (source, via) in address_of(index, 1).into_iter().zip(via) {
-        let (six, hub) = match source {
-            IpAddr::V4(_) => (false, format!("{HUB_V4}/32")),
-            IpAddr::V6(_) => (true, format!("{HUB_V6}/128")),
+/// are, hence its route in the table that is looked at first. Of a group that has every address the rest of the hub's
+/// network is not: a server may have more addresses there.
+fn give_clients_their_addresses(at: &Namespace, index: usize, own: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
+    for ((source, via), (network, length)) in address_of(index, 1).into_iter().zip(via).zip(HUB_NETWORKS) {
+        let six = source.is_ipv6();
+        let has_all = own.iter().any(|(address, length)| address.is_ipv6() == six && *length == 0);
+        let hub = match (has_all, six) {
+            (true, _) => format!("{network}/{length}"),
+            (false, false) => format!("{HUB_V4}/32"),
+            (false, true) => format!("{HUB_V6}/128"),
         };
         let (width, nodad) = if six { (128, "nodad") } else { (32, "") };
         ip_of(at, six, &format!("addr add {source}/{width} dev {UP} {nodad}"))?;
@@ -189,15 +197,15 @@ fn give_clients_their_addresses(at: &Namespace, index: usize, group: &GroupPlan,
         // IPv4 lets programs bind to any address of a local route; IPv6 only if this is set.
         at.inside(|| std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1"))?;
     }
-    for (network, length) in network_of(index).iter().chain(&group.networks) {
+    for (network, length) in own {
         ip_of(at, network.is_ipv6(), &format!("route add local {network}/{length} dev lo"))?;
     }
     Ok(())
 }
 
-fn give_hub_its_routes(hub: &Namespace, index: usize, group: &GroupPlan, via: [&str; 2]) -> io::Result<()> {
+fn give_hub_its_routes(hub: &Namespace, index: usize, networks: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
     let interface = hub_interface(index);
-    for (network, length) in network_of(index).iter().chain(&group.networks) {
+    for (network, length) in networks {
         let (six, via) = if network.is_ipv6() { (true, via[1]) } else { (false, via[0]) };
         let source = if six { HUB_V6.to_string() } else { HUB_V4.to_string() };
         ip_of(hub, six, &format!("route add {network}/{length} {via} dev {interface} src {source}"))?;
@@ -207,7 +215,7 @@ fn give_hub_its_routes(hub: &Namespace, index: usize, group: &GroupPlan, via: [&
 
 /// Joins two namespaces by a pair of interfaces that know each other's hardware address: nobody asks for it, so no such
 /// question is delayed or lost.
-fn veth(clients: &Namespace, hub: &Namespace, index: usize, group: &GroupPlan) -> io::Result<()> {
+fn veth(clients: &Namespace, hub: &Namespace, index: usize, networks: Networks<'_>) -> io::Result<()> {
     let interface = hub_interface(index);
     let (near, far) = (format!("02:ca:7a:00:{index:02x}:01"), format!("02:ca:7a:00:{index:02x}:02"));
     let peer = format!("peer name {interface} address {far} netns {}", hub.name());
@@ -221,23 +229,20 @@ fn veth(clients: &Namespace, hub: &Namespace, index: usize, group: &GroupPlan) -
         ip_of(clients, is_ipv6, &format!("neigh add {hub_address} lladdr {far} dev {UP} nud permanent"))?;
         ip_of(hub, is_ipv6, &format!("neigh add {client} lladdr {near} dev {interface} nud permanent"))?;
     }
-    give_clients_their_addresses(clients, index, group, [&to_hub[0], &to_hub[1]])?;
-    give_hub_its_routes(hub, index, group, [&to_clients[0], &to_clients[1]])
+    give_clients_their_addresses(clients, index, networks, [&to_hub[0], &to_hub[1]])?;
+    give_hub_its_routes(hub, index, networks, [&to_clients[0], &to_clients[1]])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delay::{Loss, Rtt, Shape};
+    use crate::plan::network_of;
     use std::net::UdpSocket;
-    use std::time::Duration;
 
     /// What netem would be set on: tried without it, for many kernels have none.
     #[test]
     fn interfaces_for_netem_join_clients_and_hub_in_both_families() {
-        let rtt = Rtt::Constant(Duration::ZERO);
-        let shape = Shape { rtt, jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false };
-        let group = GroupPlan { name: "a".into(), shape, networks: vec![("198.51.100.0".parse().unwrap(), 24)] };
+        let networks = [&network_of(3)[..], &[("198.51.100.0".parse().unwrap(), 24)]].concat();
         let name = |end| format!("v{:06}.{end}", std::process::id() % 1_000_000);
         let Ok(hub) = Namespace::make(&name("hub")) else {
             println!("skipped: no namespace can be made here; it takes root and iproute2");
@@ -246,7 +251,7 @@ mod tests {
         };
         let clients = Namespace::make(&name("a")).unwrap();
         give_hub_its_addresses(&hub).unwrap();
-        veth(&clients, &hub, 3, &group).unwrap();
+        veth(&clients, &hub, 3, &networks).unwrap();
         // The second of each family is no address of an interface, only of a network that is the clients'.
         let mut sources = [address_of(3, 1), address_of(3, 700)].concat();
         sources.push("198.51.100.9".parse().unwrap());

@@ -1,5 +1,6 @@
 //! A zone that is being rebuilt: RRsets as they were first seen in their best place.
 
+use super::Why;
 use super::rrset::{Kind, Rrset};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
@@ -27,7 +28,7 @@ pub(super) struct Held {
     pub(super) ttl: u32,
     pub(super) rdatas: Vec<Box<[u8]>>,
     /// Why it is there although nobody sent it.
-    pub(super) made: Option<&'static str>,
+    pub(super) made: Option<Why>,
 }
 
 /// What an RRset that came later is to the one that is kept.
@@ -81,8 +82,8 @@ impl Draft {
     }
 
     /// Keeps an RRset that nobody sent.
-    pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: &'static str) {
-        let held = Held { rank: Rank::Partial, ttl, rdatas, made: Some(why) };
+    pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: impl Into<Why>) {
+        let held = Held { rank: Rank::Partial, ttl, rdatas, made: Some(why.into()) };
         self.octets += octets_of(owner, &held);
         self.rrsets.insert((owner.clone(), Kind::of(rtype)), held);
     }

@@ -23,6 +23,9 @@ type Drafts = BTreeMap<Name, Draft>;
 const NOBODYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 53)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x53))];
 
+/// Why an RRset is marked that was sent, only in no place that makes it an answer.
+pub(super) const ELSEWHERE: &str = "seen only beside answers of other zones";
+
 pub(super) fn finish(assembly: Assembly) -> Built {
     let Assembly { mut map, drafts, mut report, conflicts, manners, .. } = assembly;
     // Glue that nobody asked for is not worth a zone.
@@ -37,7 +40,7 @@ pub(super) fn finish(assembly: Assembly) -> Built {
     }
     for held in drafts.values_mut().flat_map(|draft| draft.rrsets.values_mut()) {
         if held.rank == Rank::Elsewhere {
-            held.made = Some("seen only beside answers of other zones");
+            held.made = Some(ELSEWHERE.into());
         }
     }
     each(&mut drafts, &mut report, |mut repair| repair.prune());
@@ -179,12 +182,12 @@ fn close(apex: Name, draft: Draft, map: &Map, report: &mut Report) -> BuiltZone 
     let is_soa = |key: &(Name, Kind)| key.0 == apex && key.1.rtype == Rtype::SOA;
     let (soa, rest): (Vec<_>, Vec<_>) = draft.rrsets.into_iter().partition(|(key, _)| is_soa(key));
     for ((owner, kind), held) in soa.into_iter().chain(rest) {
-        if let Some(why) = held.made {
-            report.made.add(Made { zone: apex.to_string(), rrset: name_of(&owner, kind), why });
+        if let Some(why) = &held.made {
+            report.made.add(Made { zone: apex.to_string(), rrset: name_of(&owner, kind), why: why.clone() });
         }
         for rdata in held.rdatas {
             let record = Record { owner: owner.clone(), rtype: kind.rtype, ttl: held.ttl, rdata };
-            records.push(BuiltRecord { record, made: held.made });
+            records.push(BuiltRecord { record, made: held.made.clone() });
         }
     }
     report.zones.push(ZoneReport {

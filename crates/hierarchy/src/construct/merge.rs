@@ -2,6 +2,7 @@
 
 use super::assembly::{Assembly, is_dnssec};
 use super::draft::Rank;
+use super::finish::ELSEWHERE;
 use super::map::Map;
 use super::rrset::{Grouping, Rrset};
 use super::survey::address;
@@ -13,10 +14,8 @@ use wire::name::Name;
 use wire::number::Rtype;
 use zone::RecordRef;
 
-/// Why something is there that an earlier build made.
-const MADE_BEFORE: &str = "made when its zone was built";
-
-/// Puts zones together. Where two have an RRset the first wins; what was sent wins over what was made.
+/// Puts zones together. Where two have an RRset the first wins; what was sent wins over what was made, and that stays
+/// marked with why it was. The same zones twice are those zones.
 pub struct Merge(Assembly, BTreeMap<IpAddr, Manner>);
 
 impl Default for Merge {
@@ -26,33 +25,43 @@ impl Default for Merge {
 }
 
 impl Merge {
-    /// Takes a zone of one hierarchy: who serves it, and its records, each with whether it was made up.
+    /// Takes a zone of one hierarchy: who serves it, and its records, each with why it was made up, if it was.
     pub fn add<'r>(
         &mut self,
         apex: &Name,
         servers: &[IpAddr],
-        records: impl IntoIterator<Item = (RecordRef<'r>, bool)>,
+        records: impl IntoIterator<Item = (RecordRef<'r>, Option<&'r str>)>,
     ) {
         let Self(assembly, _) = self;
-        let (mut sent, mut made) = (Grouping::default(), Grouping::default());
-        for (record, is_made) in records {
-            // Signatures that a build made hold for its own records only; proofs that it made are made again.
-            if is_made && is_dnssec(record.rtype) {
-                continue;
-            }
-            let grouping = if is_made { &mut made } else { &mut sent };
+        let (mut sent, mut elsewhere, mut made) = (Grouping::default(), Grouping::default(), Grouping::default());
+        let mut reasons = BTreeMap::new();
+        for (record, why) in records {
+            let grouping = match why {
+                None => &mut sent,
+                Some(ELSEWHERE) => &mut elsewhere,
+                // Signatures that were made hold for the records of one build only; proofs that it made are made again.
+                Some(_) if is_dnssec(record.rtype) => continue,
+                Some(why) => {
+                    reasons.entry((record.owner.to_canonical(), record.rtype)).or_insert(why);
+                    &mut made
+                }
+            };
             grouping.add(record.owner, record.rtype, record.ttl, record.rdata);
         }
         let place = assembly.map.places.entry(apex.clone()).or_default();
         place.servers.extend(servers);
         place.answered.extend(servers);
-        let sent = sent.finish();
-        sent.iter().for_each(|rrset| learn_addresses(&mut assembly.map, rrset));
-        sent.iter().for_each(|rrset| assembly.put(apex, &rrset.owner, rrset, Rank::Answer));
+        for (grouping, rank) in [(sent, Rank::Answer), (elsewhere, Rank::Elsewhere)] {
+            for rrset in grouping.finish() {
+                learn_addresses(&mut assembly.map, &rrset);
+                assembly.put(apex, &rrset.owner, &rrset, rank);
+            }
+        }
         let draft = assembly.drafts.entry(apex.clone()).or_default();
-        for rrset in made.finish() {
-            if !draft.rrsets.contains_key(&(rrset.owner.clone(), rrset.kind)) {
-                draft.make(&rrset.owner, rrset.kind.rtype, rrset.ttl, rrset.rdatas, MADE_BEFORE);
+        for Rrset { owner, kind, ttl, rdatas, .. } in made.finish() {
+            let key = (owner, kind.rtype);
+            if let Some(&why) = reasons.get(&key).filter(|_| draft.get(&key.0, kind.rtype).is_none()) {
+                draft.make(&key.0, kind.rtype, ttl, rdatas, why.to_owned());
             }
         }
     }

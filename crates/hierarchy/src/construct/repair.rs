@@ -22,6 +22,9 @@ const AT_CUT: [Rtype; 6] = [Rtype::NS, Rtype::DS, Rtype::NSEC, Rtype::RRSIG, Rty
 /// An address where none is known: one of those that are nobody's (RFC 5737).
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
+/// Why a name has a record that nobody asked for.
+const DENIED: &str = "the name exists, and no record of it was seen";
+
 /// A zone, and what is told of it.
 pub(super) struct Repair<'r> {
     pub(super) apex: &'r Name,
@@ -195,8 +198,7 @@ impl Repair<'_> {
             }
             let rtype = if rtypes.contains(&Rtype::TXT) { Rtype::HINFO } else { Rtype::TXT };
             let text: &[u8] = if rtype == Rtype::TXT { b"\x06catlab" } else { b"\x06catlab\x00" };
-            let why = "the name exists, and no record of it was seen";
-            self.make(&name, rtype, MADE_TTL, vec![text.into()], why);
+            self.make(&name, rtype, MADE_TTL, vec![text.into()], DENIED);
         }
     }
 
@@ -240,7 +242,7 @@ impl Repair<'_> {
     }
 
     /// The NSEC of the apex, without which a server takes the zone for unsigned; it goes to the next name that there
-    /// is.
+    /// is, [`DENIED`] ones apart: they are made later, and are there already when zones are merged.
     pub(super) fn complete_nsec(&mut self) {
         let is_signed = self.draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);
         let has = |rtype| self.draft.get(self.apex, rtype).is_some();
@@ -249,7 +251,8 @@ impl Repair<'_> {
         }
         let mut types = BTreeSet::from([Rtype::NSEC, Rtype::RRSIG]);
         let mut next = self.apex;
-        for (owner, kind) in self.draft.rrsets.keys() {
+        let seen = self.draft.rrsets.iter().filter(|(_, held)| held.made.as_deref() != Some(DENIED));
+        for ((owner, kind), _) in seen {
             if owner == self.apex {
                 types.insert(kind.rtype);
             } else if kind.rtype != Rtype::A && kind.rtype != Rtype::AAAA {

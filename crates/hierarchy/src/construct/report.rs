@@ -1,5 +1,6 @@
 //! What is told of zones that were rebuilt: what was made up, left out, and contradicts itself.
 
+use super::Why;
 use super::response::LeftOut;
 use crate::limits::FINDINGS_LISTED_MAX;
 use serde::Serialize;
@@ -61,7 +62,7 @@ pub struct Made {
     /// Owner and type.
     pub rrset: String,
     /// Why it is needed.
-    pub why: &'static str,
+    pub why: Why,
 }
 
 /// Something left out.

@@ -54,14 +54,19 @@ fn the_zones_of_the_root_capture_answer_its_queries_as_its_servers_did() {
 
 #[test]
 fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
-    // The zones that must be there, and the share in per cent of the answers that come again, additional section apart.
+    // The zones that must be there, and the shares in per cent of the answers that come again, whole and additional
+    // section apart, that docs/zones.md tells of, rounded down.
     let expected = [
-        ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..], 60.0),
-        ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."], 60.0),
-        ("rpl/world_cz_vutbr_www.rpl", &[".", "cz.", "vutbr.cz.", "ro.vutbr.cz."], 60.0),
-        ("traces/dnsviz-example-authoritative.json.gz", &[".", "com.", "net.", "example.com.", "example.net."], 60.0),
+        ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..], [72.5, 90.1]),
+        ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."], [54.6, 61.2]),
+        ("rpl/world_cz_vutbr_www.rpl", &[".", "cz.", "vutbr.cz.", "ro.vutbr.cz."], [62.2, 90.5]),
+        (
+            "traces/dnsviz-example-authoritative.json.gz",
+            &[".", "com.", "net.", "example.com.", "example.net."],
+            [78.9, 88.7],
+        ),
     ];
-    for (file, apexes, least) in expected {
+    for (file, apexes, [whole, but_additional]) in expected {
         let Some(path) = data(file) else { continue };
         let recorded = read(&path);
         for dnssec in [Dnssec::Keep, Dnssec::Off] {
@@ -78,7 +83,8 @@ fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
                 let mut tally = Tally::default();
                 recorded.asked_again().iter().for_each(|exchange| compare(&served, exchange, &mut tally));
                 tally.print();
-                assert!(100.0 * tally.share_but_additional() >= least, "{file}");
+                assert!(100.0 * tally.share() >= whole, "{file}");
+                assert!(100.0 * tally.share_but_additional() >= but_additional, "{file}");
             }
         }
     }

@@ -111,7 +111,7 @@ impl Served {
         for (number, zone) in built.zones.iter().enumerate() {
             let name = zone.apex.to_string();
             let file = file_name(&name, number);
-            let records = zone.records.iter().map(|built| (&built.record, built.made));
+            let records = zone.records.iter().map(|built| (&built.record, built.made.as_deref()));
             write_zone(&place.join(&file), &name, records).unwrap();
             entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
         }

@@ -158,7 +158,8 @@ impl Replayed {
         let sharing = Sharing::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());
-        let mut division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder)?;
+        let division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder);
+        let mut division = division.map_err(|error| self.named(error))?;
         if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
             division.survey.damaged = Some(reason.to_owned());
         }
@@ -205,8 +206,19 @@ impl Replayed {
         let rules = self.rules()?;
         match &self.through {
             None => Ok((None, rules)),
-            Some(_) if self.trace.as_os_str() == "-" => Err(ReplayError::Pipe.into()),
-            Some(command) => Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None)),
+            Some(command) => {
+                hierarchy::refuse_stream(&self.trace)?;
+                Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None))
+            }
+        }
+    }
+
+    /// Whose fault it is that there is nothing to send: the program's, if what it wrote is read.
+    fn named(&self, error: ReplayError) -> ReplayError {
+        let is_live = self.live && !matches!(error, ReplayError::NoQuery(_));
+        match &self.through {
+            Some(command) if !is_live => error.of_program(command),
+            _ => error,
         }
     }
 
@@ -236,7 +248,8 @@ impl Replayed {
         };
         let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
         let (trace, reading) = self.read_from(spool.as_ref());
-        let replay = Replay::new(trace, reading, self.selection(), manner, &route)?;
+        let replay =
+            Replay::new(trace, reading, self.selection(), manner, &route).map_err(|error| self.named(error))?;
         Ok(match spool {
             Some(spool) => replay.out_of(spool, &self.trace),
             None => replay,

@@ -198,6 +198,11 @@ struct Received {
     octets: Option<Vec<u8>>,
 }
 
+/// What stands in place of an RCODE where nothing came.
+const NO_ANSWER: &str = "no answer";
+/// The same where nobody listens.
+const PORT_CLOSED: &str = "port closed";
+
 fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<dyn Error>> {
     let none = |why: &str| {
         Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false, truncated: false, octets: None })
@@ -207,7 +212,7 @@ fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<
         let count = match socket.recv(&mut octets) {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return none("port closed"),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return none(PORT_CLOSED),
             Err(error) => return Err(error.into()),
         };
         // An answer to a question before this one comes late.
@@ -221,7 +226,7 @@ fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<
             return Ok(Received { rcode, answers, authenticated, truncated, octets });
         }
     }
-    none("no answer")
+    none(NO_ANSWER)
 }
 
 /// Waits until the resolver asks nothing any more.
@@ -248,7 +253,7 @@ fn summed(all: Vec<Answered>) -> Asked {
         upstream_per_question: of(all.len()),
         upstream_per_cut: of(cuts),
         upstream_per_later_question: (all.len() > 1).then(|| later as f64 / (all.len() - 1) as f64),
-        unanswered: all.iter().filter(|answered| answered.rcode == "no answer").count(),
+        unanswered: all.iter().filter(|answered| [NO_ANSWER, PORT_CLOSED].contains(&&*answered.rcode)).count(),
         all,
     }
 }
@@ -265,5 +270,39 @@ mod tests {
         assert!(parse("a b c\n").unwrap_err().contains("line 1"));
         assert!(parse("\na..b A\n").unwrap_err().contains("line 2: a..b is no name"));
         assert!(parse("a NOTHING\n").unwrap_err().contains("NOTHING is no type"));
+    }
+
+    fn answered(upstream: u64, cuts: usize, rcode: &str) -> Answered {
+        Answered {
+            question: String::new(),
+            rcode: rcode.into(),
+            answers: 0,
+            authenticated: false,
+            truncated: false,
+            latency_ms: 1.0,
+            upstream,
+            cuts,
+        }
+    }
+
+    #[test]
+    fn upstream_queries_are_told_for_each_question_cut_and_later_question() {
+        let all = vec![answered(12, 3, "NOERROR"), answered(2, 3, "NXDOMAIN"), answered(4, 2, "SERVFAIL")];
+        let asked = summed(all);
+        assert_eq!((asked.questions, asked.upstream, asked.unanswered), (3, 18, 0));
+        assert_eq!((asked.upstream_per_question, asked.upstream_per_cut), (6.0, 18.0 / 8.0));
+        assert_eq!(asked.upstream_per_later_question, Some(3.0));
+        // Of one question there is no later one, and a name in the root is below no cut.
+        let one = summed(vec![answered(5, 0, "NOERROR")]);
+        assert_eq!((one.upstream_per_question, one.upstream_per_cut), (5.0, 5.0));
+        assert_eq!(one.upstream_per_later_question, None);
+        let none = summed(Vec::new());
+        assert_eq!((none.questions, none.upstream_per_question, none.upstream_per_later_question), (0, 0.0, None));
+    }
+
+    #[test]
+    fn a_closed_port_is_no_answer_either() {
+        let asked = summed(vec![answered(0, 1, NO_ANSWER), answered(0, 1, PORT_CLOSED), answered(1, 1, "REFUSED")]);
+        assert_eq!(asked.unanswered, 2);
     }
 }

@@ -6,7 +6,7 @@ use super::profile::Profile;
 use super::report::Report;
 use super::resolver::RunningResolver;
 use super::{RunArguments, Settings};
-use crate::command_net::program::Running;
+use crate::command_net::program::{self, Running};
 use crate::command_net::{name_of, removed};
 use hierarchy::serve::{Directory, Emulation};
 use lab::emulation::{Backends, Emulated, ToBackends};
@@ -102,7 +102,7 @@ fn check(arguments: &RunArguments) -> Result<(), String> {
     if !(1..=EMULATED_THREADS_MAX).contains(&arguments.threads) {
         return Err(format!("--threads {}: 1 to {EMULATED_THREADS_MAX}", arguments.threads));
     }
-    Ok(())
+    arguments.command.first().map_or(Ok(()), |program| program::check(program))
 }
 
 impl Stage<'_> {

@@ -3,6 +3,8 @@
 use links::plan::{HUB_V4, HUB_V6};
 use links::{Namespace, Net, end_with_me};
 use std::error::Error;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -69,6 +71,20 @@ impl Drop for Running {
         }
         let _gone = self.0.kill().and_then(|()| self.0.wait());
     }
+}
+
+/// Refuses a program that is not there, or is none: `ip netns exec` would end as if that were how the program ended.
+pub(crate) fn check(program: &str) -> Result<(), String> {
+    let is_one = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    // As execvp(3) looks for it.
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let is_there = match program.contains('/') {
+        true => is_one(Path::new(program)),
+        false => std::env::split_paths(&folders).any(|folder| is_one(&folder.join(program))),
+    };
+    if is_there { Ok(()) } else { Err(format!("{program}: no such program, or none that may be run")) }
 }
 
 /// Starts a command line on the hub, and waits until something listens there.

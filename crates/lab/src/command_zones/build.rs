@@ -6,9 +6,9 @@ use super::told;
 use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
 use clap::{Args, ValueEnum};
-use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey};
+use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
 use hierarchy::sign::ZoneRecords;
-use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
+use hierarchy::{Folder, ZoneEntry, file_name, refuse_stream, write_zone};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
@@ -70,9 +70,7 @@ enum Mode {
 pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> {
     let BuildArguments { traces, out, read, .. } = arguments;
     arguments.ownership.allow(arguments.fetch_from.into_iter())?;
-    if traces.iter().any(|trace| trace.as_os_str() == "-") {
-        return Err("standard input cannot be read twice, which this takes; write it to a file first".into());
-    }
+    traces.iter().try_for_each(|trace| refuse_stream(trace))?;
     refuse_hierarchy(out)?;
     let mut survey = Survey::default();
     let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
@@ -109,16 +107,16 @@ fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Bo
     for zone in &mut built.zones {
         let records = std::mem::take(&mut zone.records);
         let marked =
-            records.iter().filter_map(|built| Some(((built.record.owner.clone(), built.record.rtype), built.made?)));
-        made.push(marked.collect::<HashMap<_, _>>());
+            |built: &BuiltRecord| Some(((built.record.owner.clone(), built.record.rtype), built.made.clone()?));
+        made.push(records.iter().filter_map(marked).collect::<HashMap<_, Why>>());
         let records = records.into_iter().map(|built| built.record).collect();
         zones.push(ZoneRecords { apex: zone.apex.clone(), records });
     }
     signing.sign(&mut zones, out)?;
     for ((zone, signed), made) in built.zones.iter_mut().zip(zones).zip(made) {
         let marked = |record: Record| {
-            let made = made.get(&(record.owner.clone(), record.rtype)).copied();
-            BuiltRecord { made: made.or_else(|| reason(&record)), record }
+            let made = made.get(&(record.owner.clone(), record.rtype)).cloned();
+            BuiltRecord { made: made.or_else(|| reason(&record).map(Why::from)), record }
         };
         zone.records = signed.records.into_iter().map(marked).collect();
     }
@@ -179,7 +177,7 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
         let count = zone.records.len();
         let head =
             format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
-        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made)))?;
+        write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made.as_deref())))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
     }
     let conflicts = out.join(CONFLICTS);

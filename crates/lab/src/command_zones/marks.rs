@@ -11,6 +11,7 @@ type Marks = Vec<Option<String>>;
 /// The records of a file, and their marks: what their lines say.
 pub(super) fn read_marked(path: &Path, apex: &Name) -> Result<(Loaded, Marks), Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    hierarchy::refuse_stream(path)?;
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
     let marks: Marks = text.lines().map(|line| mark(line).map(str::to_owned)).collect();
     let loaded = load(&mut Slice::new(text.into_bytes()), Some(apex), &LoadOptions::default());

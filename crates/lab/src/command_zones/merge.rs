@@ -14,7 +14,8 @@ use wire::Name;
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
-Where two folders have an RRset the first wins, and the other is told; what was captured wins over what was made up.
+Where two folders have an RRset the first wins, and the other is told; what was captured wins over what was made up,
+and what was made up stays marked with why.
 What `sign` and --resign made is left out: sign what comes out.
 Exit code 0: merged; 2: not.";
 
@@ -38,7 +39,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
         for entry in zones {
             let apex: Name = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
             let (loaded, made) = read_marked(&folder.join(&entry.file), &apex)?;
-            let made = made.iter().map(Option::is_some);
+            let made = made.iter().map(Option::as_deref);
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));
         }
     }

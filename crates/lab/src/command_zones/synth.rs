@@ -1,5 +1,6 @@
 //! `catlab zones synth`: hierarchies that nobody has.
 
+use super::build::refuse_hierarchy;
 use clap::{Args, ValueEnum};
 use hierarchy::synth::{Families, QUERIES, SynthPlan};
 use std::error::Error;
@@ -39,7 +40,7 @@ pub(crate) struct SynthArguments {
     /// Decides which zone is below which.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder that is written.
+    /// The folder that is written; it is made, and must not hold a hierarchy.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -56,6 +57,7 @@ enum FamiliesWord {
 
 /// Writes it.
 pub(super) fn write(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> {
+    refuse_hierarchy(&arguments.out)?;
     let plan = SynthPlan {
         zone_count: arguments.zones,
         depth: arguments.depth,

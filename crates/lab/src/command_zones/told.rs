@@ -14,7 +14,7 @@ pub(super) fn print(report: &Report, has_messages: bool) {
         print_messages(report);
     }
     print_zones(&report.zones);
-    by_reason("made up", &report.made, |made| (made.why, format!("{} (zone {})", made.rrset, made.zone)));
+    by_reason("made up", &report.made, |made| (&made.why, format!("{} (zone {})", made.rrset, made.zone)));
     by_reason("left out", &report.dropped, |dropped| {
         (dropped.why, format!("{} (zone {})", dropped.rrset, dropped.zone))
     });
@@ -70,7 +70,7 @@ fn print_zones(zones: &[ZoneReport]) {
 }
 
 /// The first findings of each reason.
-fn by_reason<F>(head: &str, findings: &Findings<F>, say: impl Fn(&F) -> (&'static str, String)) {
+fn by_reason<F>(head: &str, findings: &Findings<F>, say: impl Fn(&F) -> (&str, String)) {
     if findings.count == 0 {
         return;
     }

@@ -2,6 +2,7 @@
 
 use crate::measure::Second;
 use crate::report::{Validity, duration};
+use crate::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::collections::VecDeque;
 use std::fmt;
@@ -59,7 +60,7 @@ impl View {
         let warning = if so_far.valid { String::new() } else { format!("{so_far} (so far)") };
         let Some(bar) = &self.bar else {
             let left = self.seconds_planned.saturating_sub(index + 1);
-            eprintln!("{:>5} s  {}  {left} s left  {warning}", index + 1, line(second));
+            say(format_args!("{:>5} s  {}  {left} s left  {warning}\n", index + 1, line(second)));
             return;
         };
         bar.set_position((index + 1).min(self.seconds_planned));
@@ -75,7 +76,7 @@ impl View {
         let text = format!("{:>5.1} s  {text}", at.as_secs_f64());
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => say(format_args!("{text}\n")),
         }
     }
 

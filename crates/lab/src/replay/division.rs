@@ -45,9 +45,7 @@ pub fn divide(
     sharing: &Sharing,
     folder: &Path,
 ) -> Result<Division, ReplayError> {
-    if trace.as_os_str() == "-" {
-        return Err(ReplayError::Pipe);
-    }
+    hierarchy::refuse_stream(trace).map_err(ReplayError::Stream)?;
     let input = Input::new(trace, reading.clone(), rules.cloned().map(Arc::new), None);
     let survey = Survey::take(&input, selection)?;
     let mut files = Vec::new();

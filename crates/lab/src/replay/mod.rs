@@ -48,8 +48,10 @@ use crate::mutation::Spool;
 use crate::population::Server;
 use ::trace::mutate::{Plan, PlanError};
 use ::trace::{Options, TraceError};
+use hierarchy::refuse_stream;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,9 +123,7 @@ impl Replay {
         manner: Manner,
         route: &Route,
     ) -> Result<Self, ReplayError> {
-        if trace.as_os_str() == "-" {
-            return Err(ReplayError::Pipe);
-        }
+        refuse_stream(trace).map_err(ReplayError::Stream)?;
         let input = Arc::new(Input::new(trace, reading, route.rules.clone(), route.live.clone()));
         let survey = Survey::take(&input, selection)?;
         if !manner.is_fast && survey.duration() > RUN_MAX {
@@ -241,8 +241,8 @@ fn servers_for(servers: &[Server], sources: Sources, is_ipv4: bool) -> Vec<Serve
 /// Why a trace cannot be sent.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// It is read twice.
-    Pipe,
+    /// It is read twice, and is none that can be.
+    Stream(io::Error),
     /// It cannot be read.
     Trace(PathBuf, TraceError),
     /// Rules that cannot be carried out.
@@ -256,7 +256,7 @@ pub enum ReplayError {
     /// More sources than are told apart.
     Sources,
     /// The share of one of several processes cannot be written.
-    Spool(PathBuf, std::io::Error),
+    Spool(PathBuf, io::Error),
     /// Longer than a run may be.
     Long(Duration),
     /// No server has the address family of this source.
@@ -274,10 +274,24 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayError {
+    /// The same, of what the program of `--through` wrote, whose file is nobody's business.
+    #[must_use]
+    pub fn of_program(self, command: &str) -> Self {
+        let why = match self {
+            Self::NoQuery(_) => "it wrote no query, or none in the part that is wanted".to_owned(),
+            Self::Unreadable(_, reason) => format!("it wrote no query before {reason}"),
+            Self::Trace(_, error) => error.to_string(),
+            other => return other,
+        };
+        Self::Program(format!("--through {command}: {why}"))
+    }
+}
+
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pipe => f.write_str("a trace is read twice, so it cannot come from a pipe; write it to a file first"),
+            Self::Stream(error) => error.fmt(f),
             Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
             Self::Spool(path, error) => write!(f, "{}: {error}", path.display()),
@@ -310,7 +324,9 @@ impl fmt::Display for ReplayError {
             Self::OpenFiles { wanted, open_files_max } => write!(
                 f,
                 "a socket for each source would be {wanted} open files, and this process may have {open_files_max} \
-                 (ulimit -Hn); --sources addresses and --sources prefix need one for all"
+                 (ulimit -Hn); --sources addresses and --sources prefix need one for all. Addresses want a --server of \
+                 each address family that sources have, and a machine that has them all: that is what programs in \
+                 `catlab net run` see, of several groups if `networks` (--network) names theirs"
             ),
         }
     }

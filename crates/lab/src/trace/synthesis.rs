@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// The longest trace: what a crowd plans beyond it never comes.
+/// The longest trace: its times are nanoseconds in 64 bits, and a crowd plans no further.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Ports of clients.
 const PORT_MIN: u16 = 1_024;
@@ -73,7 +73,17 @@ impl Synthesis {
         if end == End::default() {
             return Err("a trace needs an end: a count or a duration".into());
         }
-        let duration = end.duration.unwrap_or(DURATION_MAX).min(DURATION_MAX);
+        let duration = end.duration.unwrap_or(DURATION_MAX);
+        let is_long = match (&turns, end.count) {
+            _ if duration > DURATION_MAX => true,
+            (Turns::Even { interval, .. }, Some(count)) if end.duration.is_none() => {
+                interval.as_nanos().saturating_mul(u128::from(count.saturating_sub(1))) >= DURATION_MAX.as_nanos()
+            }
+            _ => false,
+        };
+        if is_long {
+            return Err("a trace ends within 100 years: say a shorter duration, or fewer queries".into());
+        }
         let (clients, turns) = match turns {
             Turns::Even { interval, clients, server } => {
                 let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);

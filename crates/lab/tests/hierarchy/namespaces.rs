@@ -45,14 +45,23 @@ fn a_run_that_is_killed_is_cleaned_up_and_one_that_is_asked_to_end_cleans_up_its
 fn what_cannot_be_run_is_refused_with_words() {
     let folder = Folder::new("hierarchy-refused");
     let tree = synthesized(&folder, SynthPlan { zone_count: 2, ..SynthPlan::default() });
+    let piped = folder.path().join("piped");
+    SynthPlan { zone_count: 2, ..SynthPlan::default() }.write(&piped).unwrap();
+    let pipe = piped.join("zones/root.zone");
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (tree, missing) = (tree.to_str().unwrap(), folder.path().join("missing"));
-    let missing = missing.to_str().unwrap();
+    let (piped, missing) = (piped.to_str().unwrap(), missing.to_str().unwrap());
     for (arguments, word) in [
         (&["hierarchy", "run", tree][..], "COMMAND"),
         (&["hierarchy", "run", tree, "--ask", "x", "--", "true"], "--resolver"),
         (&["hierarchy", "run", tree, "--own-hints", "--", "true"], "name one with --resolver"),
         (&["hierarchy", "run", tree, "--threads", "0", "--", "true"], "1 to"),
         (&["hierarchy", "run", missing, "--", "true"], "missing/hierarchy.json"),
+        (&["hierarchy", "run", tree, "--", "nosuchprogram"], "nosuchprogram: no such program"),
+        (&["hierarchy", "run", tree, "--", "/etc/passwd"], "/etc/passwd: no such program, or none that may be run"),
+        // Nobody writes to it, and nobody is waited for.
+        (&["hierarchy", "run", piped, "--", "true"], "root.zone: it is read more than once"),
         (&["hierarchy", "run", tree, "--resolver", "bind", "--ask", missing], "missing"),
         (&["hierarchy", "run", tree, "--resolver", "djbdns", "--", "true"], "djbdns"),
         (&["hierarchy", "profile", "bind", "--minimisation", "maybe", "--out", missing], "there are on and off"),

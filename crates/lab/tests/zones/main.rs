@@ -13,7 +13,7 @@ use lab::peers::{Kind, ServedZone, Setup, start};
 use machine::{can_make_namespaces, has_program};
 use serde_json::Value;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use support::{Folder, data};
@@ -117,24 +117,115 @@ fn the_zones_of_the_root_capture_are_loaded_by_others() {
     }
 }
 
+/// Every trace that is there but that of the root, in order.
+fn all_traces() -> Vec<PathBuf> {
+    let folders = ["captures", "rpl", "traces"].into_iter().filter_map(data);
+    let entries = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let is_root = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lroot"));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| !is_root(path)).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// Of each trace that tells of a zone, in each mode; the others say that they tell of none.
 #[test]
-fn the_zones_of_the_upstream_side_of_resolvers_are_loaded_by_others() {
+fn the_zones_of_every_trace_are_loaded_by_others() {
     let folder = Folder::new("zones-upstream");
-    let traces = [
-        "captures/zeek-dns-edns-ecs.pcap",
-        "rpl/world_cz_lidovky_www.rpl",
-        "rpl/world_cz_vutbr_www.rpl",
-        "traces/dnsviz-example-authoritative.json.gz",
-    ];
-    for (number, trace) in traces.into_iter().enumerate() {
-        let Some(trace) = data(trace) else { continue };
-        let out = folder.path().join(number.to_string());
-        let (text, zones, _) = build(&trace, &out, &[]);
-        println!("{}\n{text}", trace.display());
-        are_taken(&zones, &out, 24_712 + 4 * number as u16);
-        let (_, zones, _) = build(&trace, &folder.path().join(format!("signed-{number}")), &["--resign"]);
-        are_validated(&zones);
+    let (traces, mut built) = (all_traces(), Vec::new());
+    for trace in &traces {
+        let name = trace.file_name().unwrap().to_string_lossy().into_owned();
+        for mode in ["keep", "off", "resign"] {
+            let out = folder.path().join(format!("{name}-{mode}"));
+            let output = run(&[trace.to_str().unwrap(), "--out", out.to_str().unwrap(), "--dnssec", mode]);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.code() == Some(2) {
+                assert!(error.contains("no zone: none of the responses") && !out.exists(), "{name}: {error}");
+                break;
+            }
+            assert!(output.status.success(), "{name}: {error}");
+            let zones = served(&out);
+            // Each server has a port of its own: the one before may hold its last connections still.
+            are_taken(&zones, &out, 24_750 + 2 * built.len() as u16);
+            if mode == "resign" {
+                are_validated(&zones);
+            }
+            built.push((name.clone(), mode));
+        }
     }
+    println!("{} of {} traces tell of zones", built.len() / 3, traces.len());
+    for known in ["zeek-dns-edns-ecs.pcap", "world_cz_lidovky_www.rpl", "world_cz_vutbr_www.rpl"] {
+        let is_there = traces.iter().any(|trace| trace.ends_with(known));
+        assert!(!is_there || built.iter().any(|(name, mode)| name == known && *mode == "resign"), "{known}: {built:?}");
+    }
+}
+
+/// The lines of a zone's file but for its head, in order.
+fn lines(zone: &ServedZone) -> Vec<String> {
+    let text = std::fs::read_to_string(&zone.file).unwrap();
+    let mut lines: Vec<String> = text.lines().filter(|line| !line.starts_with(';')).map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// What was sent and what was made up, each with why, and who serves it.
+#[test]
+fn a_hierarchy_that_is_merged_with_itself_is_the_same() {
+    let folder = Folder::new("zones-itself");
+    for trace in all_traces().into_iter().chain(data("captures/lroot-20161006-1354-knot-live.pcap.xz")) {
+        let [one, both] = ["one", "both"].map(|name| {
+            let path = folder.path().join(name);
+            // Of the trace before.
+            let _removed = std::fs::remove_dir_all(&path);
+            path
+        });
+        if !run(&[text(&trace), "--out", text(&one)]).status.success() {
+            continue;
+        }
+        well(&["zones", "merge", text(&one), text(&one), "--out", text(&both)]);
+        let [before, after] = [&one, &both].map(|path| served(path));
+        assert_eq!(names(&before), names(&after), "{}", trace.display());
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(lines(before), lines(after), "{}: {}", trace.display(), before.apex);
+        }
+        let [before, after] = [&one, &both].map(|path| {
+            let mut zones = hierarchy::Folder::read(path).unwrap().zones;
+            zones.iter_mut().for_each(|zone| zone.servers.sort_unstable());
+            zones
+        });
+        assert_eq!(before, after, "{}", trace.display());
+        let conflicts = std::fs::read_to_string(both.join("conflicts.jsonl")).unwrap();
+        assert_eq!(conflicts, "", "{}", trace.display());
+    }
+}
+
+/// A signature that was captured beside answers of another zone stays, with its mark.
+#[test]
+fn what_was_seen_only_beside_answers_of_other_zones_stays_when_it_is_merged() {
+    let Some(trace) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
+    let folder = Folder::new("zones-beside");
+    let [one, both] = ["one", "both"].map(|name| folder.path().join(name));
+    build(&trace, &one, &[]);
+    well(&["zones", "merge", text(&one), text(&one), "--out", text(&both)]);
+    let zones = served(&both);
+    let zone = zones.iter().find(|zone| zone.apex == "weberdns.de.").unwrap();
+    let lines = lines(zone);
+    let beside = |line: &&String| line.contains("\tRRSIG\tAAAA ") && line.ends_with(BESIDE);
+    assert_eq!((lines.len(), lines.iter().filter(beside).count()), (17, 1), "{lines:#?}");
+}
+
+const BESIDE: &str = " ; made: seen only beside answers of other zones";
+
+#[test]
+fn a_hierarchy_that_is_there_is_not_written_over_by_one_that_is_made_up() {
+    let folder = Folder::new("zones-over");
+    let out = folder.path().join("tree");
+    well(&["zones", "synth", "--zones", "5", "--out", text(&out)]);
+    let files = ["hierarchy.json", "queries.txt", "zones/root.zone"].map(|file| out.join(file));
+    let before = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let again = Command::new(CATLAB).args(["zones", "synth", "--zones", "9", "--out", text(&out)]).output().unwrap();
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(2) && error.contains("there is a hierarchy already"), "{error}");
+    assert_eq!(files.each_ref().map(|file| std::fs::read(file).unwrap()), before);
 }
 
 #[test]
@@ -279,10 +370,14 @@ fn what_gives_no_zones_is_refused_with_a_sentence() {
     let (_, zones, _) = build(&scenario, &folder.path().join("there"), &[]);
     // The zones above, too: a resolver begins at the root.
     assert_eq!(names(&zones), [".", "com.", "example.com."]);
-    let [queries, scenario] = [&queries, &scenario].map(|path| path.to_str().unwrap());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let [queries, scenario, pipe] = [&queries, &scenario, &pipe].map(|path| path.to_str().unwrap());
     let [there, out] = ["there", "out"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     for (arguments, why) in [
-        (["-", "--out", &out], "cannot be read twice"),
+        (["-", "--out", &out], "cannot come from a pipe"),
+        // Nobody writes to it, and nobody is waited for.
+        ([pipe, "--out", &out], "write it to a file first"),
         ([scenario, "--out", &there], "there is a hierarchy already"),
         ([queries, "--out", &out], "no zone"),
         (["/nowhere.pcap", "--out", &out], "/nowhere.pcap"),

@@ -4,7 +4,7 @@ mod probe;
 
 use crate::Net;
 use crate::Quantiles;
-use crate::delay::{Rate, Shape};
+use crate::delay::{Rate, Rtt, Shape};
 use probe::{Probe, Udp};
 use serde::Serialize;
 use std::fmt;
@@ -118,6 +118,9 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
     {
         checked.complaints.push(format!("TCP: {error}"));
     }
+    if group.shape.rate.is_some() && !plan.rate_for.is_zero() && rate_found.is_none() {
+        checked.complaints.push("too few datagrams arrived to measure the rate that was asked".to_owned());
+    }
     Ok(checked)
 }
 
@@ -131,6 +134,10 @@ impl Checked {
     /// What is not as asked, with bounds that a link on a machine with a core free keeps.
     fn judge(&self, shape: &Shape) -> Vec<String> {
         let mut complaints = Vec::new();
+        let asks_delay = !matches!(shape.rtt, Rtt::Constant(Duration::ZERO)) || !shape.jitter.is_zero();
+        if self.came_back == 0 && asks_delay {
+            complaints.push("nothing came back, so the delay that was asked could not be measured".to_owned());
+        }
         if self.early > 0 {
             complaints.push(format!("{} datagrams came back sooner than asked", self.early));
         }
@@ -160,8 +167,12 @@ impl fmt::Display for Checked {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, mechanism, sent, came_back, early, .. } = self;
         writeln!(out, "{group} ({mechanism}): {came_back} of {sent} datagrams came back, {early} too early")?;
-        writeln!(out, "  UDP round trip      {}", self.udp_rtt_us)?;
-        writeln!(out, "  UDP beyond asked    {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
+        if *came_back > 0 {
+            writeln!(out, "  UDP round trip      {}", self.udp_rtt_us)?;
+            writeln!(out, "  UDP beyond asked    {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
+        } else {
+            writeln!(out, "  UDP round trip      not measured: nothing came back")?;
+        }
         if let Some(tcp) = self.tcp_excess_us {
             writeln!(out, "  TCP beyond asked    {tcp}")?;
         }
@@ -213,6 +224,18 @@ mod tests {
         let asked = Checked { loss_asked: 0.1, ..found(885, 0, 120.0) };
         assert!(asked.judge(&shape).is_empty());
         assert!(Checked { loss_asked: 0.1, ..found(800, 0, 120.0) }.judge(&shape)[0].contains("lost"));
+    }
+
+    #[test]
+    fn a_delay_of_which_nothing_came_back_was_not_measured() {
+        let nothing = Shape { loss: crate::delay::Loss { share: 1.0, burst: 1.0 }, ..Shape::constant(Duration::ZERO) };
+        let lost = Checked { loss_asked: 1.0, rate_asked: None, ..found(0, 0, 0.0) };
+        assert!(lost.judge(&nothing).is_empty(), "a loss of all that was asked is as asked");
+        assert!(lost.to_string().contains("not measured"), "{lost}");
+        let delayed = Shape { rtt: Rtt::Constant(Duration::from_millis(20)), ..nothing.clone() };
+        assert!(lost.judge(&delayed)[0].contains("could not be measured"));
+        let shaken = Shape { jitter: Duration::from_millis(1), ..nothing };
+        assert!(lost.judge(&shaken)[0].contains("could not be measured"));
     }
 
     #[test]

@@ -14,6 +14,12 @@ pub const HUB_V4: Ipv4Addr = Ipv4Addr::new(10, 53, 0, 1);
 /// The hub's IPv6 address.
 pub const HUB_V6: Ipv6Addr = Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 1);
 
+/// The network of the hub, which no group has even if it has all others.
+pub const HUB_NETWORKS: [(IpAddr, u8); 2] =
+    [(IpAddr::V4(Ipv4Addr::new(10, 53, 0, 0)), 16), (IpAddr::V6(Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 0)), 64)];
+/// Every address that there is.
+const EVERYTHING: [(IpAddr, u8); 2] = [(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0)];
+
 /// What carries the packets of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,7 +68,7 @@ pub struct GroupPlan {
     pub name: String,
     /// What its link does.
     pub shape: Shape,
-    /// Networks whose addresses are its clients', besides those that each group has.
+    /// Networks whose addresses are its clients', besides those that each group has ([`NetPlan::networks_of`]).
     pub networks: Vec<(IpAddr, u8)>,
 }
 
@@ -83,6 +89,16 @@ impl NetPlan {
     #[must_use]
     pub fn seed_of(&self, index: usize) -> u64 {
         self.seed.wrapping_add((index as u64) << 32)
+    }
+
+    /// The networks whose addresses are the clients' of group `index`: its own, and those that the plan names; of the
+    /// only group of a net, if none are named, all.
+    #[must_use]
+    pub fn networks_of(&self, index: usize) -> Vec<(IpAddr, u8)> {
+        let named = &self.groups[index].networks;
+        let has_all = self.groups.len() == 1 && named.is_empty();
+        let others = if has_all { &EVERYTHING[..] } else { named };
+        network_of(index).iter().chain(others).copied().collect()
     }
 
     /// Refuses what cannot be made.

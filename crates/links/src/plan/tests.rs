@@ -46,6 +46,20 @@ fn all_that_can_be_said_is_read() {
 }
 
 #[test]
+fn the_only_group_of_a_net_has_every_address_unless_it_says_which() {
+    let group = |name: &str, more: &str| format!("[[group]]\nname = '{name}'\nrtt = '1ms'\n{more}\n");
+    let networks = |groups: &str| {
+        let plan = parse(&format!("name = 'lab'\n{groups}")).unwrap();
+        let text = |(address, length): (IpAddr, u8)| format!("{address}/{length}");
+        plan.networks_of(0).into_iter().map(text).collect::<Vec<_>>()
+    };
+    let own = ["10.100.0.0/16", "fd53:ca7:1::/64"];
+    assert_eq!(networks(&group("a", "")), [&own[..], &["0.0.0.0/0", "::/0"]].concat());
+    assert_eq!(networks(&group("a", "networks = ['192.0.2.0/24']")), [&own[..], &["192.0.2.0/24"]].concat());
+    assert_eq!(networks(&(group("a", "") + &group("b", ""))), own);
+}
+
+#[test]
 fn samples_come_from_a_file_beside_it() {
     let path = std::env::temp_dir().join(format!("links-samples-{}", std::process::id()));
     let name = path.file_name().unwrap().to_str().unwrap();
