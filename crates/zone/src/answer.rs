@@ -25,8 +25,8 @@ use chain::Responder;
 use store::{Key, Path, Trail};
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
 use wire::limits::MESSAGE_OCTETS_MAX;
-use wire::number::{Class, Rcode, Rtype};
-use wire::parse::{FirstQuestion, Request};
+use wire::number::{Class, Rcode, Rtype, Serial};
+use wire::parse::{EdnsIn, FirstQuestion, Request};
 
 /// What carries the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,6 +184,9 @@ fn answer_found(
 ) -> Answered {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
     let mut edns = edns_out(request, context);
+    if let Some(edns) = &mut edns {
+        edns.zoneversion = zoneversion_ahead(request);
+    }
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
     let (kind, common_labels) = match &request.question {
         None => {
@@ -206,7 +209,7 @@ pub fn put_off(
     out: &mut [u8],
 ) -> usize {
     let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
-    let edns = edns_out(request, context).map(|edns| EdnsOut { zoneversion: None, ..edns });
+    let edns = edns_out(request, context);
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
     composer.start_response(request, rcode, false);
     if truncated {
@@ -335,8 +338,7 @@ fn octets_max(request: &Request<'_>, context: &AnswerContext<'_>) -> usize {
     }
 }
 
-/// OPT of the response, which is there when the request has one (RFC 6891 6.1.1). The version of the zone is filled in
-/// later, so that its octets are reserved.
+/// OPT of the response, which is there when the request has one (RFC 6891 6.1.1).
 fn edns_out<'e>(request: &Request<'_>, context: &AnswerContext<'e>) -> Option<EdnsOut<'e>> {
     let asked = request.edns.as_ref()?;
     Some(EdnsOut {
@@ -344,11 +346,18 @@ fn edns_out<'e>(request: &Request<'_>, context: &AnswerContext<'e>) -> Option<Ed
         dnssec_ok: asked.dnssec_ok,
         cookie: context.cookie,
         nsid: context.nsid.filter(|_| asked.nsid()),
-        zoneversion: asked.zoneversion().then_some(ZoneVersionOut { label_count: 0, serial: wire::number::Serial(0) }),
         keepalive: context.keepalive.filter(|_| asked.keepalive()),
         padding_block: if asked.padding() { context.padding_block } else { 0 },
         ..EdnsOut::default()
     })
+}
+
+/// ZONEVERSION of an answer whose zone is not known yet, so that its octets are reserved. Neither a query without a
+/// question nor a name of class CH is of any zone, so there is no version to tell (RFC 9660 3.2).
+fn zoneversion_ahead(request: &Request<'_>) -> Option<ZoneVersionOut> {
+    let is_of_zone = request.question.as_ref().is_some_and(|question| question.qclass == Class::IN);
+    let is_asked_for = is_of_zone && request.edns.as_ref().is_some_and(EdnsIn::zoneversion);
+    is_asked_for.then_some(ZoneVersionOut { label_count: 0, serial: Serial(0) })
 }
 
 /// The version of the zone that an answer comes from (RFC 9660 3.2).
