@@ -127,6 +127,11 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         action.unwrap_or_else(|| self.settle(0, octets, peer, out))
     }
 
+    fn ignore(&mut self, reason: DropReason) {
+        self.counters.received.one();
+        self.counters.drop_for(reason);
+    }
+
     fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         self.decide(Some(index), octets, peer, Transport::Udp, out)
     }
