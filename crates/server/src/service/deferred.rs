@@ -9,7 +9,7 @@
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
 
 use super::answer::{Client, Service, answer_query};
-use super::cookies::Cookies;
+use super::cookies::{COOKIE_OCTETS, Cookies};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
 use super::outcome::Waiting;
@@ -33,6 +33,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
+use zone::answer::Bare;
 use zone::record::ZoneId;
 use zone::set::Zone;
 
@@ -340,7 +341,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
             external,
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
+            let head = self.head(request, &reply);
+            self.waiting.put(request_id, head, signer, reply, early, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
             self.refuse(request, &refused, Some(&signer), reply);
@@ -350,13 +352,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
+        let cookie = self.cookie_for(request, &reply);
         let serving = self.serving.now();
         let set = self.zones.pin();
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
-        let judge = |(cookies, sent): (&mut Cookies, _)| cookies.judge(&sent, reply.peer().ip(), now_s()).1;
-        let cookie = self.cookies.as_mut().zip(sent).and_then(judge);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        let reserve = signer.reserve_octets();
+        let reserve = signer.octet_count();
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
@@ -392,13 +392,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if !reply.takes_transfers() {
             return self.current_soa(request, &wanted, &signer, reply);
         }
-        let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
+        let (service, head) = (self.service.clone(), self.head(request, &reply));
+        let running = transfer::Running::new(self.transfers.clone());
+        let job = transfer::Job::new(service, head, wanted, signer, reply, running);
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
 
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {
-        let payload = self.service.options.udp_payload;
-        self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
+        self.waiting.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
     }
 
     /// Where what happens to a request is counted.
@@ -406,11 +407,23 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.counters.of(reply.transport())
     }
 
+    /// What the response to a request is made of.
+    fn head(&mut self, request: &Request<'_>, reply: &Reply) -> ResponseHead {
+        let cookie = self.cookie_for(request, reply);
+        ResponseHead::new(request, reply.transport(), cookie)
+    }
+
+    /// The cookie in the response to a request that has one.
+    fn cookie_for(&mut self, request: &Request<'_>, reply: &Reply) -> Option<[u8; COOKIE_OCTETS]> {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie)?;
+        self.cookies.as_mut()?.judge(&sent, reply.peer().ip(), now_s()).1
+    }
+
     /// The response to an IXFR where only one message can be sent.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
-        let payload = self.service.options.udp_payload;
+        let head = self.head(request, &reply);
         let set = self.zones.pin();
-        let len = transfer::current_soa(set, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        let len = transfer::current_soa(set, &head, wanted, &self.service, signer.octet_count(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.
@@ -434,8 +447,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
     ) {
         self.count(&reply).response(rcode);
-        let payload = self.service.options.udp_payload;
-        match ResponseHead::of(request).compose(rcode, extended, payload, signer, now_s(), &mut self.out) {
+        let (head, bare) = (self.head(request, &reply), Bare { rcode, extended, ..Bare::default() });
+        match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),
         }
