@@ -180,7 +180,10 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         let Parsed::Request(request) = parse_request(octets) else { return Action::Silent };
         // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
         let bare = Bare { rcode: Rcode::SERVFAIL, ..Bare::default() };
-        let (_, cookie) = self.standing_of(request.edns.as_ref(), peer.ip());
+        let (standing, cookie) = self.standing_of(request.edns.as_ref(), peer.ip());
+        if standing != Standing::Proven && self.is_beyond(peer.ip(), AnswerKind::ServFail) {
+            return Action::Silent;
+        }
         self.respond_bare(&Head::from(&request), transport, cookie, bare, out)
     }
 }
@@ -216,16 +219,23 @@ impl PinnedQueryResponder<'_> {
 
     fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
         self.counters.reject_for(reject.reason);
-        let (_, cookie) = self.standing_of(reject.edns.as_ref(), address);
-        if let Some(limiter) = self.limiter.as_mut().filter(|limiter| !limiter.is_exempt(address)) {
-            let keys = limiter.keys_of(address, AnswerKind::FormErr, None);
-            if limiter.judge(keys, self.clock.now_us()) == Verdict::Drop {
-                self.counters.limited(Limited::Dropped);
-                return Action::Silent;
-            }
+        let (standing, cookie) = self.standing_of(reject.edns.as_ref(), address);
+        if standing != Standing::Proven && self.is_beyond(address, AnswerKind::FormErr) {
+            return Action::Silent;
         }
         let bare = Bare { rcode: reject.rcode, ..Bare::default() };
         self.respond_bare(&Head::from(reject), transport, cookie, bare, out)
+    }
+
+    /// Whether an error of this kind is beyond the limit, and not one of those that slip: it is as short as what would
+    /// go in its place.
+    fn is_beyond(&mut self, address: IpAddr, kind: AnswerKind) -> bool {
+        let Some(limiter) = &mut self.limiter else { return false };
+        let is_beyond = limiter.judge_error(address, kind, self.clock.now_us()) == Verdict::Drop;
+        if is_beyond {
+            self.counters.limited(Limited::Dropped);
+        }
+        is_beyond
     }
 
     /// Counts a response without records, and writes it.
@@ -280,11 +290,7 @@ impl PinnedQueryResponder<'_> {
     }
 
     /// What the client has shown, and the cookie that its answer carries.
-    fn standing_of(
-        &mut self,
-        edns: Option<&EdnsIn<'_>>,
-        address: IpAddr,
-    ) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
         let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, address, self.clock.now_s()),

@@ -6,12 +6,14 @@
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
 //!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
-//! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
+//! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes to
+//! whoever is not verified is limited, where anybody can claim any address.
 
 use super::answer::{Client, Service, answer_query};
-use super::cookies::{COOKIE_OCTETS, Cookies};
-use super::counters::{Refusal, UpdateCounters, WorkerCounters};
+use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
+use super::counters::{Limited, Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
+use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::serving::ServingReader;
@@ -33,7 +35,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
-use zone::answer::Bare;
+use zone::answer::{AnswerKind, Bare};
 use zone::record::ZoneId;
 use zone::set::Zone;
 
@@ -142,6 +144,10 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) waiting: Waiting,
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
+    /// Of what goes over UDP to whoever is not verified.
+    pub(crate) limiter: Option<Limiter>,
+    /// What the limiter's time counts from.
+    pub(crate) started_at: Instant,
 }
 
 /// What is known of a request when it is refused.
@@ -194,12 +200,21 @@ impl<S: Submit + 'static> UpdateThread<S> {
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
+                // Who gets a MAC has shown one: the key is right, its time or its length is not.
+                let is_verified = signer.as_ref().is_some_and(Signer::is_signing);
+                if !is_verified && self.is_beyond_limit(&request, &reply) {
+                    return reply.give_up();
+                }
                 self.error(&request, rcode, None, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                if self.is_beyond_limit(&request, &reply) {
+                    self.count(&reply).refuse_for(refused.reason);
+                    return reply.give_up();
+                }
                 self.refuse(&request, &refused, None, reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
@@ -352,7 +367,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
-        let cookie = self.cookie_for(request, &reply);
+        let (_, cookie) = self.standing_of(request, &reply);
         let serving = self.serving.now();
         let set = self.zones.pin();
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
@@ -409,14 +424,33 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// What the response to a request is made of.
     fn head(&mut self, request: &Request<'_>, reply: &Reply) -> ResponseHead {
-        let cookie = self.cookie_for(request, reply);
+        let (_, cookie) = self.standing_of(request, reply);
         ResponseHead::new(request, reply.transport(), cookie)
     }
 
-    /// The cookie in the response to a request that has one.
-    fn cookie_for(&mut self, request: &Request<'_>, reply: &Reply) -> Option<[u8; COOKIE_OCTETS]> {
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie)?;
-        self.cookies.as_mut()?.judge(&sent, reply.peer().ip(), now_s()).1
+    /// What the client has shown by its cookie, and the one in its response.
+    fn standing_of(&mut self, request: &Request<'_>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+        match (&mut self.cookies, &sent) {
+            (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
+            _ => (Standing::None, None),
+        }
+    }
+
+    /// Whether the response to a request that is not verified is one too many for the network that it claims to be from;
+    /// counted, if it is. There is none in its place: TC would bring nobody who may more over TCP.
+    fn is_beyond_limit(&mut self, request: &Request<'_>, reply: &Reply) -> bool {
+        if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
+            return false;
+        }
+        let Some(limiter) = &mut self.limiter else { return false };
+        let now_us = self.started_at.elapsed().as_micros() as u64;
+        // One account for all of them: whoever forges chooses which of them it is.
+        let is_beyond = limiter.judge_error(reply.peer().ip(), AnswerKind::Refused, now_us) != Limit::Send;
+        if is_beyond {
+            self.count(reply).limited(Limited::Dropped);
+        }
+        is_beyond
     }
 
     /// The response to an IXFR where only one message can be sent.
@@ -472,3 +506,6 @@ fn out_limit(transport: Transport, service: &Service) -> usize {
 pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,10 +45,10 @@ pub struct Bare {
 /// Writes a response without records. Gives its octets: 0 when not even a header fits.
 #[must_use]
 pub fn respond_bare(head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, out: &mut [u8]) -> usize {
-    let edns = head.edns.as_ref().map(|asked| EdnsOut {
-        ede: [bare.extended.map(|code| (code, "")), None],
-        ..context.edns_out(asked)
-    });
+    let edns = head
+        .edns
+        .as_ref()
+        .map(|asked| EdnsOut { ede: [bare.extended.map(|code| (code, "")), None], ..context.edns_out(asked) });
     // Question and OPT are there whatever the client takes; options as far as it takes them.
     let opt_octets = edns.as_ref().map_or(0, |_| EdnsOut::FIXED_OCTETS);
     let octets_min = HEADER_OCTETS + head.question.map_or(0, <[u8]>::len) + opt_octets;

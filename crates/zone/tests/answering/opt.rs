@@ -1,6 +1,6 @@
 //! OPT of responses that come from no zone, or have no records.
 
-use crate::common::{soa, set_of};
+use crate::common::{set_of, soa};
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Header, Message, Parsed, parse_request};
@@ -57,7 +57,8 @@ fn there_is_no_zoneversion_of_no_zone() {
 #[test]
 fn a_response_without_records_has_the_options_of_any_other() {
     let query = |message: MessageBuilder| {
-        let message = [NSID, KEEPALIVE, PADDING, ZONEVERSION].iter().fold(message, |message, &code| message.option(code, &[]));
+        let message =
+            [NSID, KEEPALIVE, PADDING, ZONEVERSION].iter().fold(message, |message, &code| message.option(code, &[]));
         message.option(COOKIE, &[7; 8]).build()
     };
     let name: wire::Name = "www.test.".parse().unwrap();
