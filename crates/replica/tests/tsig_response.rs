@@ -43,8 +43,9 @@ fn sign(signer: &Signer, request: &[u8], rcode: Rcode, now_s: u64) -> Vec<u8> {
     buffer[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
     let len = buffer.len();
     buffer.resize(len + signer.reserve_octets(), 0);
-    let len = signer.sign(&mut buffer, len, now_s).unwrap();
-    buffer.truncate(len);
+    let signed = signer.sign(&mut buffer, len, now_s).unwrap();
+    assert_eq!(signed - len, signer.octet_count());
+    buffer.truncate(signed);
     buffer
 }
 

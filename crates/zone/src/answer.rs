@@ -10,11 +10,14 @@
 //! One response comes from one [`SetVersion`]. Nothing allocates, and the work of each step is bounded by `limits`.
 
 mod additional;
+mod bare;
 mod batch;
 mod chain;
 mod chaos;
+mod opt;
 mod sections;
 
+pub use bare::{Bare, Head, respond_bare};
 use batch::Found;
 pub use batch::{Batch, Prepared};
 pub use chaos::Chaos;
@@ -24,9 +27,8 @@ use crate::set::{SetVersion, Zone};
 use chain::Responder;
 use store::{Key, Path, Trail};
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
-use wire::limits::MESSAGE_OCTETS_MAX;
-use wire::number::{Class, Rcode, Rtype};
-use wire::parse::{FirstQuestion, Request};
+use wire::number::{Class, Rcode, Rtype, Serial};
+use wire::parse::{EdnsIn, FirstQuestion, Request};
 
 /// What carries the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +73,7 @@ pub struct AnswerContext<'c> {
     pub chaos: Chaos<'c>,
     /// Whether a zone may be served.
     pub zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
-    /// Octets to be left for a TSIG record.
+    /// Octets to be left for a TSIG record; where the response is padded, as many as it will have.
     pub tsig_reserve: usize,
 }
 
@@ -182,8 +184,12 @@ fn answer_found(
     ahead: Ahead<'_, '_>,
     out: &mut [u8],
 ) -> Answered {
-    let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
-    let mut edns = edns_out(request, context);
+    let asked = request.edns.as_ref().map(EdnsIn::asked);
+    let mut composer = Composer::new(out, context.octets_max(asked.as_ref()));
+    let mut edns = asked.map(|asked| EdnsOut {
+        zoneversion: zoneversion_ahead(request).filter(|_| asked.zoneversion),
+        ..context.edns_out(&asked)
+    });
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
     let (kind, common_labels) = match &request.question {
         None => {
@@ -194,25 +200,6 @@ fn answer_found(
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
-}
-
-/// The response to a request that is not answered now: an RCODE, or TC, and no records. Gives its octets.
-#[must_use]
-pub fn put_off(
-    request: &Request<'_>,
-    context: &AnswerContext<'_>,
-    rcode: Rcode,
-    truncated: bool,
-    out: &mut [u8],
-) -> usize {
-    let mut composer = Composer::new(out, octets_max(request, context).saturating_sub(context.tsig_reserve));
-    let edns = edns_out(request, context).map(|edns| EdnsOut { zoneversion: None, ..edns });
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-    composer.start_response(request, rcode, false);
-    if truncated {
-        composer.set_tc();
-    }
-    composer.finish(edns.as_ref())
 }
 
 /// A query that is not answered from a zone.
@@ -323,32 +310,11 @@ fn admit<'a>(zone: Option<Zone<'a>>, context: &AnswerContext<'_>) -> Result<Zone
     }
 }
 
-/// How long the response may be.
-fn octets_max(request: &Request<'_>, context: &AnswerContext<'_>) -> usize {
-    match context.transport {
-        Transport::Tcp => MESSAGE_OCTETS_MAX,
-        // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
-        Transport::Udp => {
-            let taken = request.edns.map_or(512, |edns| edns.payload_octets());
-            taken.min(usize::from(context.udp_octets_max)).max(512)
-        }
-    }
-}
-
-/// OPT of the response, which is there when the request has one (RFC 6891 6.1.1). The version of the zone is filled in
-/// later, so that its octets are reserved.
-fn edns_out<'e>(request: &Request<'_>, context: &AnswerContext<'e>) -> Option<EdnsOut<'e>> {
-    let asked = request.edns.as_ref()?;
-    Some(EdnsOut {
-        payload: context.payload,
-        dnssec_ok: asked.dnssec_ok,
-        cookie: context.cookie,
-        nsid: context.nsid.filter(|_| asked.nsid()),
-        zoneversion: asked.zoneversion().then_some(ZoneVersionOut { label_count: 0, serial: wire::number::Serial(0) }),
-        keepalive: context.keepalive.filter(|_| asked.keepalive()),
-        padding_block: if asked.padding() { context.padding_block } else { 0 },
-        ..EdnsOut::default()
-    })
+/// ZONEVERSION of an answer whose zone is not known yet, so that its octets are reserved. Neither a query without a
+/// question nor a name of class CH is of any zone, so there is no version to tell (RFC 9660 3.2).
+fn zoneversion_ahead(request: &Request<'_>) -> Option<ZoneVersionOut> {
+    let is_of_zone = request.question.as_ref().is_some_and(|question| question.qclass == Class::IN);
+    is_of_zone.then_some(ZoneVersionOut { label_count: 0, serial: Serial(0) })
 }
 
 /// The version of the zone that an answer comes from (RFC 9660 3.2).

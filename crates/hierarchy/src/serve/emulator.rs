@@ -5,14 +5,12 @@ use super::directory::Directory;
 use super::mannered::{Mannered, Matter};
 use super::tally::{Noted, Tally};
 use crate::Manner;
-use crate::limits::DATAGRAM_OCTETS_MAX;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::compose::{Composer, EdnsOut};
 use wire::name::Name;
 use wire::number::{Opcode, Rcode};
-use wire::parse::{Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, Chaos, Servable, Transport, answer_from, put_off};
+use wire::parse::{Parsed, Request, parse_request};
+use zone::answer::{AnswerContext, Bare, Chaos, Head, Servable, Transport, answer_from, respond_bare};
 use zone::set::ZoneReader;
 
 /// A message that came to a server.
@@ -61,11 +59,11 @@ impl Emulator {
             }
             Parsed::Reject(reject) => {
                 self.tally.other_count += 1;
-                compose_reject(&reject, out)
+                refuse(asked.transport, &Head::from(&reject), reject.rcode, out)
             }
             Parsed::Request(request) if request.header.opcode != Opcode::QUERY => {
                 self.tally.other_count += 1;
-                put_off(&request, &context(asked.transport, Manner::default()), Rcode::NOTIMP, false, out)
+                refuse(asked.transport, &Head::from(&request), Rcode::NOTIMP, out)
             }
             Parsed::Request(request) => self.answer_query(asked, &request, out),
         }
@@ -139,19 +137,9 @@ pub(super) fn context(transport: Transport, manner: Manner) -> AnswerContext<'st
     }
 }
 
-/// The response to what is no request.
-fn compose_reject(reject: &Reject<'_>, out: &mut [u8]) -> usize {
-    let mut composer = Composer::new(out, usize::MAX);
-    let edns = reject.edns.map(|edns| EdnsOut {
-        payload: DATAGRAM_OCTETS_MAX,
-        dnssec_ok: edns.dnssec_ok,
-        ..EdnsOut::default()
-    });
-    if let Some(edns) = &edns {
-        composer.reserve(edns.octet_count());
-    }
-    composer.start_reject(reject);
-    composer.finish(edns.as_ref())
+/// The response to what no server answers, whatever its manner.
+fn refuse(transport: Transport, head: &Head<'_>, rcode: Rcode, out: &mut [u8]) -> usize {
+    respond_bare(head, &context(transport, Manner::default()), Bare { rcode, ..Bare::default() }, out)
 }
 
 #[cfg(test)]

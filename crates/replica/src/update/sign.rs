@@ -47,6 +47,12 @@ impl Signer {
         self.record_octets(SERVER_TIME_OCTETS)
     }
 
+    /// Octets that [`Signer::sign`] puts behind a message, as its error stands.
+    #[must_use]
+    pub fn octet_count(&self) -> usize {
+        self.record_octets(if self.error == Rcode::BADTIME { SERVER_TIME_OCTETS } else { 0 })
+    }
+
     /// Whether the response will have a MAC; one for a wrong key or a wrong MAC has none (RFC 8945 5.3.2).
     #[must_use]
     pub const fn is_signing(&self) -> bool {

@@ -37,6 +37,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, error::TrySendError};
+use wire::parse::DropReason;
 
 pub(crate) use transport::Transport;
 
@@ -69,6 +70,11 @@ pub(crate) trait Responder {
 pub(crate) trait PinnedResponder {
     /// Decides about one message; a response goes to `out`.
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
+
+    /// Counts a message that its listener keeps to itself: it gets no response.
+    fn ignore(&mut self, reason: DropReason) {
+        let _ = reason;
+    }
 
     /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`]. `None`
     /// says that there is a response, and that what becomes of it is known once those of the whole batch are there.

@@ -44,6 +44,8 @@ pub(crate) mod disk;
 // All metrics on one page, and what the kernel counts for them.
 mod drops;
 pub(crate) mod metrics;
+// Cookies and the rate limit.
+mod guards;
 // Clocks, limits and precedence, of the system.
 pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
@@ -53,7 +55,6 @@ use crate::api::Api;
 use crate::api::backup::Backups;
 use crate::config::Config;
 use crate::files::layout::audit_of;
-use crate::files::token::fill_random;
 use crate::limits::UPDATE_THREADS_MAX;
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
@@ -62,12 +63,10 @@ use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
-use crate::service::cookies::file::SharedSecrets;
-use crate::service::cookies::{Cookies, SecretSource};
+use crate::service::cookies::SecretSource;
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
 use crate::service::external::ExternalCounters;
-use crate::service::limiter::Limiter;
 use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
@@ -77,6 +76,7 @@ use audit_log::AuditCounters;
 use drops::SocketDrops;
 use ending::Ending;
 use expiry::ExpiryClock;
+use guards::Guards;
 use handle::{Event, ReplicaHandle};
 use identity::Identity;
 use metrics::NodeMetrics;
@@ -230,15 +230,15 @@ impl Node {
         let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
-        let (count, cookies) = (sockets::worker_count(config), cookie_secrets(config, identity)?);
-        let limiter = limiters(config, count)?;
-        let transfers = threads::updates(config, &service, reader, &cookies, &handle, &mut counters, desk_queues)?;
+        let (count, guards) = (sockets::worker_count(config), Guards::new(config, identity)?);
+        let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, desk_queues)?;
         let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
-            let cookies = Some(Cookies::new(cookies.clone()));
-            let responder = QueryResponder::new(service, zones, serving, counters, cookies, limiter(transport));
+            // On the others nobody can claim an address that is not its own.
+            let limiter = if transport == Transport::Udp { guards.limiter(count) } else { None };
+            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), limiter);
             Worker { responder, listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
@@ -273,7 +273,7 @@ impl Node {
             udp,
             streams,
             tls,
-            cookies,
+            cookies: guards.secrets,
             connections,
             drops,
             started_at,
@@ -393,28 +393,6 @@ fn public_tls(config: &Config, identity: &Identity, counters: &Counters) -> Resu
         Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
             .at(tls.cert_file.display())
             .hint("name PEM files with `cert_file` and `key_file` in [dns.tls], or take the table out")
-    })
-}
-
-/// What makes the limiter of a worker, on the transport on which anybody can claim any address.
-fn limiters(config: &Config, workers: usize) -> Result<impl Fn(Transport) -> Option<Limiter>, Problem> {
-    let mut secret = [0; 16];
-    fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
-    let rate_limit = config.dns.rate_limit.clone();
-    let one = move || Limiter::new(&rate_limit, workers, secret);
-    Ok(move |transport| if transport == Transport::Udp { one() } else { None })
-}
-
-/// Those of the operator, or those of the cluster.
-fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
-    let Some(file) = &config.dns.cookie_secrets_file else {
-        return Ok(SecretSource::cluster(&identity.data_keys.clients));
-    };
-    let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
-    loaded.map_err(|error| {
-        Problem::new(Exit::Input, "the secrets of DNS cookies cannot be used", error)
-            .at(file.display())
-            .hint("one secret a line, 32 hexadecimal digits: the first makes cookies, all are accepted")
     })
 }
 

@@ -3,6 +3,7 @@
 use super::audit_log::{self, AuditQueue};
 use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
+use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
 use super::readers::Zones;
@@ -26,7 +27,6 @@ use crate::peer::links::Links;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::cookies::file::SharedSecrets;
-use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::deferred::{UpdateThread, Work};
 use crate::service::external::Asker;
 use crate::service::serving::ServingReader;
@@ -37,6 +37,7 @@ use replica::io::{Input, Member, Membership};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::runtime::Runtime;
 
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
@@ -73,7 +74,7 @@ pub(super) fn updates(
     config: &Config,
     service: &Arc<Service>,
     reader: impl Fn() -> (Zones, ServingReader),
-    cookies: &SecretSource,
+    guards: &Guards,
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -87,13 +88,13 @@ pub(super) fn updates(
         };
         spawn(format!("external-{index}"), work)?;
     }
-    let threads = queues.len() as u64;
+    let threads = queues.len();
     for (index, queue) in queues.into_iter().enumerate() {
         let (of_transports, listen) = counters.update_thread();
         let (zones, serving) = reader();
         let thread = UpdateThread {
             index: index as u64,
-            threads,
+            threads: threads as u64,
             service: service.clone(),
             zones,
             serving,
@@ -104,7 +105,9 @@ pub(super) fn updates(
             transfers: transfers.clone(),
             out: vec![0; DATAGRAM_OCTETS_MAX],
             waiting: Default::default(),
-            cookies: Some(Cookies::new(cookies.clone())),
+            cookies: Some(guards.cookies()),
+            limiter: guards.limiter(threads),
+            started_at: Instant::now(),
         };
         let work = move || {
             // Whoever sends many updates, or what only looks like them, takes nothing from queries.

@@ -13,11 +13,12 @@ use crate::node::readers::Zones;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
-use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Opcode, Rcode};
-use wire::parse::{DropReason, EdnsIn, FirstQuestion, Header, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerContext, AnswerKind, Answered, Batch, Chaos, Prepared, Servable, answer, put_off};
+use wire::parse::{DropReason, EdnsIn, FirstQuestion, Parsed, Reject, Request, parse_request};
+use zone::answer::{
+    AnswerContext, AnswerKind, Answered, Bare, Batch, Chaos, Head, Prepared, Servable, answer, respond_bare,
+};
 use zone::lookup::ancestor;
 use zone::set::{SetVersion, Zone};
 
@@ -127,6 +128,11 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         action.unwrap_or_else(|| self.settle(0, octets, peer, out))
     }
 
+    fn ignore(&mut self, reason: DropReason) {
+        self.counters.received.one();
+        self.counters.drop_for(reason);
+    }
+
     fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         self.decide(Some(index), octets, peer, Transport::Udp, out)
     }
@@ -163,18 +169,22 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
     }
 
     fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+        let (peer, transport) = (reply.peer(), reply.transport());
         let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
         if self.service.desk.put(deferred) {
             self.counters.deferred.one();
             return Action::Defer;
         }
-        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
         self.counters.refuse_for(Refusal::QueueFull);
-        self.counters.response(Rcode::SERVFAIL);
-        match Header::parse(octets) {
-            Some(header) => Action::Respond(compose_error(&header, Rcode::SERVFAIL, out)),
-            None => Action::Silent,
+        // It was one when it was to be deferred.
+        let Parsed::Request(request) = parse_request(octets) else { return Action::Silent };
+        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        let bare = Bare { rcode: Rcode::SERVFAIL, ..Bare::default() };
+        let (standing, cookie) = self.standing_of(request.edns.as_ref(), peer.ip());
+        if standing != Standing::Proven && self.is_beyond(peer.ip(), AnswerKind::ServFail) {
+            return Action::Silent;
         }
+        self.respond_bare(&Head::from(&request), transport, cookie, bare, out)
     }
 }
 
@@ -199,7 +209,7 @@ impl PinnedQueryResponder<'_> {
                 self.counters.drop_for(reason);
                 Some(Action::Silent)
             }
-            Parsed::Reject(reject) => Some(self.reject(&reject, peer.ip(), out)),
+            Parsed::Reject(reject) => Some(self.reject(&reject, peer.ip(), transport, out)),
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
                 Some(Action::Defer)
             }
@@ -207,17 +217,45 @@ impl PinnedQueryResponder<'_> {
         }
     }
 
-    fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, out: &mut [u8]) -> Action {
+    fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
         self.counters.reject_for(reject.reason);
-        if let Some(limiter) = self.limiter.as_mut().filter(|limiter| !limiter.is_exempt(address)) {
-            let keys = limiter.keys_of(address, AnswerKind::FormErr, None);
-            if limiter.judge(keys, self.clock.now_us()) == Verdict::Drop {
-                self.counters.limited(Limited::Dropped);
-                return Action::Silent;
-            }
+        let (standing, cookie) = self.standing_of(reject.edns.as_ref(), address);
+        if standing != Standing::Proven && self.is_beyond(address, AnswerKind::FormErr) {
+            return Action::Silent;
         }
-        self.counters.response(reject.rcode);
-        Action::Respond(compose_reject(reject, self.service.options.udp_payload, out))
+        let bare = Bare { rcode: reject.rcode, ..Bare::default() };
+        self.respond_bare(&Head::from(reject), transport, cookie, bare, out)
+    }
+
+    /// Whether an error of this kind is beyond the limit, and not one of those that slip: it is as short as what would
+    /// go in its place.
+    fn is_beyond(&mut self, address: IpAddr, kind: AnswerKind) -> bool {
+        let Some(limiter) = &mut self.limiter else { return false };
+        let is_beyond = limiter.judge_error(address, kind, self.clock.now_us()) == Verdict::Drop;
+        if is_beyond {
+            self.counters.limited(Limited::Dropped);
+        }
+        is_beyond
+    }
+
+    /// Counts a response without records, and writes it.
+    fn respond_bare(
+        &self,
+        head: &Head<'_>,
+        transport: Transport,
+        cookie: Option<[u8; COOKIE_OCTETS]>,
+        bare: Bare,
+        out: &mut [u8],
+    ) -> Action {
+        self.counters.response(bare.rcode);
+        if bare.truncated {
+            self.counters.truncated.one();
+        }
+        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
+        match respond_bare(head, &context(self.service, client, &|_| Servable::Ready, 0), bare, out) {
+            0 => Action::Silent,
+            len => Action::Respond(len),
+        }
     }
 
     fn answer(
@@ -228,7 +266,7 @@ impl PinnedQueryResponder<'_> {
         transport: Transport,
         out: &mut [u8],
     ) -> Option<Action> {
-        let (standing, cookie) = self.standing_of(request, address);
+        let (standing, cookie) = self.standing_of(request.edns.as_ref(), address);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let answered = match (&mut self.prepared, index) {
             (Some(prepared), Some(index)) => {
@@ -252,8 +290,8 @@ impl PinnedQueryResponder<'_> {
     }
 
     /// What the client has shown, and the cookie that its answer carries.
-    fn standing_of(&mut self, request: &Request<'_>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, address, self.clock.now_s()),
             _ => (Standing::None, None),
@@ -269,20 +307,14 @@ impl PinnedQueryResponder<'_> {
     /// What goes out in place of an answer beyond the limit: no longer than the query, and of use to whoever really
     /// sent it.
     fn slip(&mut self, request: &Request<'_>, address: IpAddr, out: &mut [u8]) -> Action {
-        let (standing, cookie) = self.standing_of(request, address);
-        let client = Client { transport: Transport::Udp, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        let context = context(self.service, client, &|_| Servable::Ready, 0);
-        let len = if standing == Standing::Unproven {
-            self.counters.limited(Limited::BadCookie);
-            self.counters.response(Rcode::BADCOOKIE);
-            put_off(request, &context, Rcode::BADCOOKIE, false, out)
+        let (standing, cookie) = self.standing_of(request.edns.as_ref(), address);
+        let (how, bare) = if standing == Standing::Unproven {
+            (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() })
         } else {
-            self.counters.limited(Limited::Truncated);
-            self.counters.response(Rcode::NOERROR);
-            self.counters.truncated.one();
-            put_off(request, &context, Rcode::NOERROR, true, out)
+            (Limited::Truncated, Bare { truncated: true, ..Bare::default() })
         };
-        if len == 0 { Action::Silent } else { Action::Respond(len) }
+        self.counters.limited(how);
+        self.respond_bare(&Head::from(request), Transport::Udp, cookie, bare, out)
     }
 }
 
@@ -308,7 +340,8 @@ pub(crate) fn answer_query(
     answer(set, request, &context(service, client, &zone_state, tsig_reserve), out)
 }
 
-fn context<'c>(
+/// What a response depends on besides the zones; `zone_state` is asked about none where there are no records.
+pub(super) fn context<'c>(
     service: &'c Service,
     client: Client<'c>,
     zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
@@ -331,24 +364,6 @@ fn context<'c>(
         zone_state,
         tsig_reserve,
     }
-}
-
-/// The response to what is no request.
-fn compose_reject(reject: &Reject<'_>, payload: u16, out: &mut [u8]) -> usize {
-    let mut composer = Composer::new(out, usize::MAX);
-    let edns = reject.edns.map(|edns| EdnsOut { payload, dnssec_ok: edns.dnssec_ok, ..EdnsOut::default() });
-    if let Some(edns) = &edns {
-        composer.reserve(edns.octet_count());
-    }
-    composer.start_reject(reject);
-    composer.finish(edns.as_ref())
-}
-
-/// An error that is a header only.
-pub(crate) fn compose_error(header: &Header, rcode: Rcode, out: &mut [u8]) -> usize {
-    let mut composer = Composer::new(out, usize::MAX);
-    composer.start(header, None, rcode, false);
-    composer.finish(None)
 }
 
 #[cfg(test)]
@@ -513,7 +528,7 @@ mod tests {
         assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
         // The receiving end of the desk is gone: nothing can be put down.
         let Action::Respond(len) = pinned.defer(&update, reply.clone(), &mut out) else { panic!("no response") };
-        assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12));
+        assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12 + 5));
         // One that nobody works off fills up: half of it by one network, all of it by many.
         let (desk, _queues) = Desk::new(1);
         let put = |network: usize| {

@@ -6,12 +6,14 @@
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
 //!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
-//! A client's requests all go to the same thread, so they reach the replica in the order in which they came.
+//! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes to
+//! whoever is not verified is limited, where anybody can claim any address.
 
 use super::answer::{Client, Service, answer_query};
-use super::cookies::Cookies;
-use super::counters::{Refusal, UpdateCounters, WorkerCounters};
+use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
+use super::counters::{Limited, Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
+use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::Waiting;
 use super::response::ResponseHead;
 use super::serving::ServingReader;
@@ -33,6 +35,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
+use zone::answer::{AnswerKind, Bare};
 use zone::record::ZoneId;
 use zone::set::Zone;
 
@@ -141,6 +144,10 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) waiting: Waiting,
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
+    /// Of what goes over UDP to whoever is not verified.
+    pub(crate) limiter: Option<Limiter>,
+    /// What the limiter's time counts from.
+    pub(crate) started_at: Instant,
 }
 
 /// What is known of a request when it is refused.
@@ -193,12 +200,21 @@ impl<S: Submit + 'static> UpdateThread<S> {
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
+                // Who gets a MAC has shown one: the key is right, its time or its length is not.
+                let is_verified = signer.as_ref().is_some_and(Signer::is_signing);
+                if !is_verified && self.is_beyond_limit(&request, &reply) {
+                    return reply.give_up();
+                }
                 self.error(&request, rcode, None, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                if self.is_beyond_limit(&request, &reply) {
+                    self.count(&reply).refuse_for(refused.reason);
+                    return reply.give_up();
+                }
                 self.refuse(&request, &refused, None, reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
@@ -340,7 +356,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
             external,
         };
         if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            self.waiting.put(request_id, ResponseHead::of(request), signer, reply, early, received_at);
+            let head = self.head(request, &reply);
+            self.waiting.put(request_id, head, signer, reply, early, received_at);
         } else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
             self.refuse(request, &refused, Some(&signer), reply);
@@ -350,13 +367,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
+        let (_, cookie) = self.standing_of(request, &reply);
         let serving = self.serving.now();
         let set = self.zones.pin();
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
-        let judge = |(cookies, sent): (&mut Cookies, _)| cookies.judge(&sent, reply.peer().ip(), now_s()).1;
-        let cookie = self.cookies.as_mut().zip(sent).and_then(judge);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        let reserve = signer.reserve_octets();
+        let reserve = signer.octet_count();
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
@@ -392,13 +407,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if !reply.takes_transfers() {
             return self.current_soa(request, &wanted, &signer, reply);
         }
-        let job = transfer::Job::new(request, wanted, signer, reply, transfer::Running::new(self.transfers.clone()));
+        let (service, head) = (self.service.clone(), self.head(request, &reply));
+        let running = transfer::Running::new(self.transfers.clone());
+        let job = transfer::Job::new(service, head, wanted, signer, reply, running);
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
 
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {
-        let payload = self.service.options.udp_payload;
-        self.waiting.finish(request_id, verdict, &self.counters, payload, now_s(), &mut self.out);
+        self.waiting.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
     }
 
     /// Where what happens to a request is counted.
@@ -406,11 +422,42 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.counters.of(reply.transport())
     }
 
+    /// What the response to a request is made of.
+    fn head(&mut self, request: &Request<'_>, reply: &Reply) -> ResponseHead {
+        let (_, cookie) = self.standing_of(request, reply);
+        ResponseHead::new(request, reply.transport(), cookie)
+    }
+
+    /// What the client has shown by its cookie, and the one in its response.
+    fn standing_of(&mut self, request: &Request<'_>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+        match (&mut self.cookies, &sent) {
+            (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
+            _ => (Standing::None, None),
+        }
+    }
+
+    /// Whether the response to a request that is not verified is one too many for the network that it claims to be from;
+    /// counted, if it is. There is none in its place: TC would bring nobody who may more over TCP.
+    fn is_beyond_limit(&mut self, request: &Request<'_>, reply: &Reply) -> bool {
+        if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
+            return false;
+        }
+        let Some(limiter) = &mut self.limiter else { return false };
+        let now_us = self.started_at.elapsed().as_micros() as u64;
+        // One account for all of them: whoever forges chooses which of them it is.
+        let is_beyond = limiter.judge_error(reply.peer().ip(), AnswerKind::Refused, now_us) != Limit::Send;
+        if is_beyond {
+            self.count(reply).limited(Limited::Dropped);
+        }
+        is_beyond
+    }
+
     /// The response to an IXFR where only one message can be sent.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
-        let payload = self.service.options.udp_payload;
+        let head = self.head(request, &reply);
         let set = self.zones.pin();
-        let len = transfer::current_soa(set, request, wanted, payload, signer.reserve_octets(), &mut self.out);
+        let len = transfer::current_soa(set, &head, wanted, &self.service, signer.octet_count(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.
@@ -434,8 +481,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
     ) {
         self.count(&reply).response(rcode);
-        let payload = self.service.options.udp_payload;
-        match ResponseHead::of(request).compose(rcode, extended, payload, signer, now_s(), &mut self.out) {
+        let (head, bare) = (self.head(request, &reply), Bare { rcode, extended, ..Bare::default() });
+        match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),
         }
@@ -459,3 +506,6 @@ fn out_limit(transport: Transport, service: &Service) -> usize {
 pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests;

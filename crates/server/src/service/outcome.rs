@@ -1,5 +1,6 @@
 //! Updates that wait for the replica, and what their clients are told.
 
+use super::answer::Service;
 use super::counters::{Refusal, UpdateCounters, UpdateEnd};
 use super::deferred::Refused;
 use super::response::ResponseHead;
@@ -9,6 +10,7 @@ use replica::update::Signer;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use wire::number::Rcode;
+use zone::answer::Bare;
 
 /// What is kept of a request until its outcome is known.
 struct Pending {
@@ -58,7 +60,7 @@ impl Waiting {
         id: u64,
         verdict: Verdict,
         counters: &UpdateCounters,
-        payload: u16,
+        service: &Service,
         now_s: u64,
         out: &mut [u8],
     ) {
@@ -89,7 +91,8 @@ impl Waiting {
             counters.update_ended(end);
         }
         counters.response(rcode);
-        match head.compose(rcode, extended, payload, Some(&signer), now_s, out) {
+        let bare = Bare { rcode, extended, ..Bare::default() };
+        match head.compose(bare, service, Some(&signer), now_s, out) {
             Some(len) => reply.send(out[..len].to_vec()),
             None => reply.give_up(),
         }

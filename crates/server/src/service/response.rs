@@ -1,55 +1,76 @@
-//! Responses that carry no records: what is kept of a request to make one, at once or later.
+//! What is kept of a request to make its response of, at once or later; and responses that carry no records.
 
+use super::answer::{Client, Service, context};
+use super::cookies::COOKIE_OCTETS;
+use crate::listen::Transport;
 use replica::update::Signer;
-use wire::compose::{Composer, EdnsOut};
-use wire::number::Rcode;
-use wire::parse::{Header, Request};
+use wire::compose::EdnsOut;
+use wire::parse::{EdnsAsked, EdnsIn, Header, Request};
+use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};
 
-/// What a response repeats of its request.
+/// What a response repeats of its request, and what it depends on.
 pub(super) struct ResponseHead {
     header: Header,
     /// As sent; empty when there was none.
     question: Vec<u8>,
-    /// DO, where the request had an OPT.
-    dnssec_ok: Option<bool>,
+    edns: Option<EdnsAsked>,
+    transport: Transport,
+    /// That of the client, in the response.
+    cookie: Option<[u8; COOKIE_OCTETS]>,
 }
 
 impl ResponseHead {
-    pub(super) fn of(request: &Request<'_>) -> Self {
+    pub(super) fn new(request: &Request<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
         let question = request.question.as_ref().map(|question| question.octets.to_vec());
         Self {
             header: request.header,
             question: question.unwrap_or_default(),
-            dnssec_ok: request.edns.map(|edns| edns.dnssec_ok),
+            edns: request.edns.as_ref().map(EdnsIn::asked),
+            transport,
+            cookie,
         }
     }
 
-    /// Writes the response, signed where there is something to sign with; gives its octets. `extended` goes into the
-    /// OPT, if there is one (RFC 8914 2); `payload` is the largest datagram that this server takes.
+    pub(super) const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The question, if there was one.
+    pub(super) fn question(&self) -> Option<&[u8]> {
+        (!self.question.is_empty()).then_some(&self.question)
+    }
+
+    /// OPT of a response with `tsig_octets` of TSIG behind it, if the request had one (RFC 6891 6.1.1).
+    pub(super) fn edns_out<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> Option<EdnsOut<'s>> {
+        self.edns.as_ref().map(|asked| self.context(service, tsig_octets).edns_out(asked))
+    }
+
+    /// Octets that a response may have with `tsig_octets` of TSIG behind it.
+    pub(super) fn octets_max(&self, service: &Service, tsig_octets: usize) -> usize {
+        self.context(service, tsig_octets).octets_max(self.edns.as_ref())
+    }
+
+    /// Writes a response without records, signed where there is something to sign with; gives its octets.
     pub(super) fn compose(
         &self,
-        rcode: Rcode,
-        extended: Option<u16>,
-        payload: u16,
+        bare: Bare,
+        service: &Service,
         signer: Option<&Signer>,
         now_s: u64,
         out: &mut [u8],
     ) -> Option<usize> {
-        let mut composer = Composer::new(out, usize::MAX);
-        // RFC 6891 6.1.1: a request with OPT gets a response with OPT.
-        let edns = self.dnssec_ok.map(|dnssec_ok| EdnsOut {
-            payload,
-            dnssec_ok,
-            ede: [extended.map(|code| (code, "")), None],
-            ..EdnsOut::default()
-        });
-        composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-        composer.start(&self.header, (!self.question.is_empty()).then_some(&self.question), rcode, false);
-        let len = composer.finish(edns.as_ref());
+        let tsig_octets = signer.map_or(0, Signer::octet_count);
+        let head = Head { header: self.header, question: self.question(), edns: self.edns };
+        let len = respond_bare(&head, &self.context(service, tsig_octets), bare, out);
         match signer {
             // A name of 255 octets as zone, another as key: still below a thousand octets, which fit any buffer here.
             Some(signer) => signer.sign(out, len, now_s).ok(),
             None => (len > 0).then_some(len),
         }
+    }
+
+    fn context<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> AnswerContext<'s> {
+        let cookie = self.cookie.as_ref().map(|cookie| &cookie[..]);
+        context(service, Client { transport: self.transport, cookie }, &|_| Servable::Ready, tsig_octets)
     }
 }

@@ -6,8 +6,10 @@
 // How long it may take.
 mod pace;
 
+use super::answer::Service;
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
+use super::response::ResponseHead;
 use super::serving::ServingNow;
 use crate::limits::{
     BULK_NICE_STEP, DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX,
@@ -25,9 +27,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::compose::{Composer, EdnsOut};
+use wire::limits::HEADER_OCTETS;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
-use wire::parse::{Header, Request, Section};
+use wire::parse::{Request, Section};
 use zone::answer::Servable;
 use zone::record::ZoneId;
 use zone::set::{Frozen, SetVersion, Zone};
@@ -95,25 +98,22 @@ pub(super) fn admit(
 }
 
 /// The response to an IXFR over UDP: RFC 1995 2 has "a single SOA record of the server's current version" for what does
-/// not fit a datagram, and no difference is offered here. It leaves `reserve` octets free for TSIG. A client without
-/// room for that gets TC. `None`: the zone is gone.
+/// not fit a datagram, and no difference is offered here. It leaves room for `tsig_octets`. A client without room for
+/// that gets TC. `None`: the zone is gone.
 pub(super) fn current_soa(
     set: SetVersion<'_>,
-    request: &Request<'_>,
+    head: &ResponseHead,
     wanted: &Wanted,
-    payload: u16,
-    reserve: usize,
+    service: &Service,
+    tsig_octets: usize,
     out: &mut [u8],
 ) -> Option<usize> {
     let zone = set.zone(&wanted.zone)?;
     let soa = zone.soa()?;
-    // RFC 6891 6.2.3; RFC 1035 4.2.1 without EDNS.
-    let taken = request.edns.map_or(512, |edns| edns.payload_octets());
-    let limit = taken.min(payload.into()).max(512);
-    let edns = request.edns.map(|edns| EdnsOut { payload, dnssec_ok: edns.dnssec_ok, ..EdnsOut::default() });
-    let mut composer = Composer::new(out, limit.saturating_sub(reserve));
+    let edns = head.edns_out(service, tsig_octets);
+    let mut composer = Composer::new(out, head.octets_max(service, tsig_octets));
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-    composer.start_response(request, Rcode::NOERROR, true);
+    composer.start(head.header(), head.question(), Rcode::NOERROR, true);
     let rdata = [soa.first()?];
     if composer.push_rrset(Section::Answer, zone.apex(), Rtype::SOA, Class::IN, soa.ttl, rdata).is_err() {
         composer.truncate_all();
@@ -162,9 +162,8 @@ impl From<GivenUp> for Broken {
 
 /// A transfer that is admitted.
 pub(super) struct Job {
-    header: Header,
-    question: Vec<u8>,
-    edns: Option<bool>,
+    service: Arc<Service>,
+    head: ResponseHead,
     wanted: Wanted,
     signer: SequenceSigner,
     reply: Reply,
@@ -173,18 +172,16 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(request: &Request<'_>, wanted: Wanted, signer: Signer, reply: Reply, running: Running) -> Self {
-        let question = request.question.as_ref().map(|question| question.octets.to_vec());
-        Self {
-            header: request.header,
-            question: question.unwrap_or_default(),
-            edns: request.dnssec_ok().then_some(true).or(request.edns.map(|edns| edns.dnssec_ok)),
-            wanted,
-            signer: signer.into(),
-            reply,
-            pace: Pace::new(running.0.clone(), Instant::now()),
-            running,
-        }
+    pub(super) fn new(
+        service: Arc<Service>,
+        head: ResponseHead,
+        wanted: Wanted,
+        signer: Signer,
+        reply: Reply,
+        running: Running,
+    ) -> Self {
+        let pace = Pace::new(running.0.clone(), Instant::now());
+        Self { service, head, wanted, signer: signer.into(), reply, pace, running }
     }
 
     /// Runs on a thread of its own: a large zone and a slow client take their time.
@@ -247,6 +244,8 @@ struct Stream<'j> {
     /// Records of the message that is being filled; it is composed when the next one does not fit.
     held: Vec<Held>,
     held_octets: usize,
+    /// Octets for records in one message.
+    room: usize,
     /// Octets of all messages that the connection took.
     sent_octets: u64,
     is_first: bool,
@@ -264,6 +263,9 @@ impl<'j> Stream<'j> {
     fn new(job: &'j mut Job, connection: Sender<Late>) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
         let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
+        let tsig_octets = job.signer.reserve_octets();
+        let opt_octets = job.head.edns_out(&job.service, tsig_octets).map_or(0, |edns| edns.octet_count());
+        let head_octets = HEADER_OCTETS + job.head.question().map_or(0, <[u8]>::len) + opt_octets + tsig_octets;
         Some(Self {
             job,
             connection,
@@ -271,6 +273,7 @@ impl<'j> Stream<'j> {
             runtime,
             held: Vec::new(),
             held_octets: 0,
+            room: DATAGRAM_OCTETS_MAX - head_octets,
             sent_octets: 0,
             is_first: true,
         })
@@ -281,7 +284,7 @@ impl<'j> Stream<'j> {
         /// TYPE, CLASS, TTL, RDLENGTH.
         const FIXED_OCTETS: usize = 10;
         let octets = owner.octets().len() + FIXED_OCTETS + rdata.len();
-        if self.held_octets + octets > self.room() {
+        if self.held_octets + octets > self.room {
             self.flush(false)?;
         }
         self.held_octets += octets;
@@ -293,23 +296,15 @@ impl<'j> Stream<'j> {
         self.flush(true)
     }
 
-    /// Octets for records in one message.
-    fn room(&self) -> usize {
-        let head = 12 + self.job.question.len() + EdnsOut::FIXED_OCTETS + self.job.signer.reserve_octets();
-        DATAGRAM_OCTETS_MAX - head
-    }
-
     fn flush(&mut self, is_last: bool) -> Result<(), Broken> {
         let mut out = vec![0; DATAGRAM_OCTETS_MAX];
-        let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - self.job.signer.reserve_octets());
+        let Job { service, head, signer, .. } = &mut *self.job;
+        let tsig_octets = signer.reserve_octets();
+        let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - tsig_octets);
         // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
-        let edns = self.job.edns.filter(|_| self.is_first).map(|dnssec_ok| EdnsOut {
-            payload: 1232,
-            dnssec_ok,
-            ..EdnsOut::default()
-        });
+        let edns = head.edns_out(service, tsig_octets).filter(|_| self.is_first);
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
-        composer.start(&self.job.header, self.is_first.then_some(&self.job.question), Rcode::NOERROR, true);
+        composer.start(head.header(), head.question().filter(|_| self.is_first), Rcode::NOERROR, true);
         for record in self.held.drain(..) {
             let rdata = [&record.rdata[..]];
             composer
@@ -317,7 +312,7 @@ impl<'j> Stream<'j> {
                 .map_err(|_| Broken::Gone)?;
         }
         let len = composer.finish(edns.as_ref());
-        let len = self.job.signer.sign(&mut out, len, now_s()).map_err(|_| Broken::Gone)?;
+        let len = signer.sign(&mut out, len, now_s()).map_err(|_| Broken::Gone)?;
         out.truncate(len);
         (self.held_octets, self.is_first) = (0, false);
         let late = if is_last { Late::Message(out) } else { Late::Part(out, self.share()?) };

@@ -21,14 +21,16 @@ mod clients;
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, WAIT, ask, tls, trust};
-use crate::support::message::{describe, name, sign};
+use crate::support::message::{describe, name, now_s, sign};
 use std::sync::Arc;
 use wire::builder::MessageBuilder;
-use wire::number::Rtype;
+use wire::number::{Opcode, Rtype};
 use wire::parse::Message;
 
+const COOKIE: u16 = 10;
 const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
+const EDE: u16 = 15;
 
 /// A query as QUIC wants it: its ID is zero.
 fn query(qname: &str, qtype: Rtype) -> MessageBuilder {
@@ -59,8 +61,8 @@ fn queries() -> Vec<(String, Vec<u8>)> {
     }
     let a = || query("www.example.test.", Rtype::A);
     all.push(("version 1 of EDNS".into(), a().edns(1_232, false).edns_version(1).build()));
-    all.push(("opcode 5 without zone".into(), a().header(|header| header.opcode = wire::number::Opcode(5)).build()));
-    all.push(("opcode 2".into(), a().header(|header| header.opcode = wire::number::Opcode(2)).build()));
+    all.push(("opcode 5 without zone".into(), a().header(|header| header.opcode = Opcode(5)).build()));
+    all.push(("opcode 2".into(), a().header(|header| header.opcode = Opcode(2)).build()));
     all.push(("cut off".into(), a().build()[..20].to_vec()));
     all.push(("octets left over".into(), [a().build(), vec![0]].concat()));
     all.push(("an unsigned update".into(), MessageBuilder::update(0, name("example.test.").as_ref()).build()));
@@ -123,6 +125,66 @@ fn options_that_depend_on_the_transport() {
     }
     for response in [over(Transport::Udp, &kept), doh.post(&kept).unwrap().body] {
         assert_eq!(options(&response), [0_u16; 0]);
+    }
+}
+
+#[test]
+fn responses_that_are_no_answers_have_the_same_options() {
+    let cluster = Cluster::start_encrypted("bare", 1);
+    let key = cluster.client_key();
+    let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &[]))).unwrap();
+    let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let with_options = |message: MessageBuilder, has_keepalive: bool| {
+        let message = message.edns(1_232, false).option(COOKIE, &[7; 8]).option(PADDING, &[0; 31]);
+        if has_keepalive { message.option(KEEPALIVE, &[]) } else { message }
+    };
+    let update = || MessageBuilder::update(0, name("example.test.").as_ref());
+    let add = |owner: &str| update().add(name(owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 9]);
+    let opcode = |number| query("example.test.", Rtype::SOA).header(|header| header.opcode = Opcode(number));
+    let signed = |message: MessageBuilder, has_keepalive| sign(&key, with_options(message, has_keepalive).build(), 0);
+    let mut badly_signed = signed(update(), true);
+    // An octet of the MAC, which stands before the original ID, the error and the length of no other data.
+    *badly_signed.iter_mut().rev().nth(6).unwrap() ^= 1;
+    let all = [
+        (with_options(opcode(2), true).build(), "NOTIMP", None),
+        (with_options(query("example.test.", Rtype::A), true).edns_version(1).build(), "BADVERS", None),
+        (with_options(update(), true).build(), "REFUSED", Some(EDE)),
+        (badly_signed, "NOTAUTH", None),
+        (signed(add("elsewhere.test."), true), "NOTZONE", None),
+        (signed(add("padded.example.test."), true), "NOERROR", None),
+        (signed(query("padded.example.test.", Rtype::A), true), "NOERROR", None),
+        (signed(MessageBuilder::update(0, name("nowhere.").as_ref()), true), "NOTAUTH", Some(EDE)),
+    ];
+    for (message, rcode, ede) in &all {
+        let response = ask(&mut dot, message).unwrap();
+        let parsed = Message::parse(&response).unwrap();
+        let edns = parsed.edns().unwrap();
+        assert_eq!(parsed.rcode().mnemonic(), Some(*rcode));
+        let options: Vec<u16> = edns.options().map(|(code, _)| code).collect();
+        let wanted: Vec<u16> = [COOKIE, KEEPALIVE].into_iter().chain(*ede).chain([PADDING]).collect();
+        assert_eq!(options, wanted, "{rcode}");
+        assert_eq!(edns.option(COOKIE).map(|cookie| (cookie.len(), &cookie[..8])), Some((24, &[7; 8][..])));
+        // RFC 8467 4.1: the block holds the whole message, TSIG included.
+        assert_eq!(response.len(), 468, "{rcode}");
+        // Over TCP all but the padding, which would hide nothing.
+        if rcode != &"NOERROR" {
+            let response = exchange(Transport::Tcp, cluster.dns(1), message, WAIT).unwrap();
+            let parsed = Message::parse(&response).unwrap();
+            let options: Vec<u16> = parsed.edns().unwrap().options().map(|(code, _)| code).collect();
+            assert_eq!(options, wanted[..wanted.len() - 1], "{rcode} over TCP");
+        }
+    }
+    // The whole of what was signed is under the MAC.
+    let message = signed(add("verified.example.test."), true);
+    let response = ask(&mut dot, &message).unwrap();
+    key.verify(&message, &response, now_s()).unwrap();
+    // Elsewhere as well: no keepalive on QUIC and in HTTP, where it is an error or means nothing.
+    let message = with_options(update(), false).build();
+    for response in [doh.post(&message).unwrap().body, doq.ask(&message).unwrap()] {
+        let parsed = Message::parse(&response).unwrap();
+        let options: Vec<u16> = parsed.edns().unwrap().options().map(|(code, _)| code).collect();
+        assert_eq!((response.len(), options), (468, vec![COOKIE, EDE, PADDING]));
     }
 }
 

@@ -1,11 +1,17 @@
 //! Rate limit and cookies, from a network of its own: loopback is exempt.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::message::{name, now_s, sign};
 use crate::support::netns::Namespace;
 use crate::support::nodes::{Nodes, config};
 use crate::support::tools::{dig, has};
-use std::net::SocketAddr;
+use replica::io::KeyAlgorithm;
+use replica::update::client::ClientKey;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::time::Duration;
+use wire::Rtype;
+use wire::builder::MessageBuilder;
 
 /// How many of the responses that `dig` printed have this in a line of their header or flags.
 fn count(said: &str, part: &str) -> usize {
@@ -120,4 +126,63 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
     let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", same.to_str().unwrap()]);
     assert_eq!((count(&loopback, "ANSWER: 1"), count(&loopback, " tc")), (200, 0));
     assert_eq!(limited("dropped"), 0);
+}
+
+/// Sends so many messages from an address, and gives how many got a response. All are sent before the first is heard,
+/// a few at a time, so that none is lost on its way.
+fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usize) -> Vec<u8>) -> usize {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let (mut heard, mut buffer) = (0, [0; 1_232]);
+    for number in 0..count {
+        socket.send_to(&message(number), to).unwrap();
+        if number % 20 == 19 {
+            while heard <= number && socket.recv(&mut buffer).is_ok() {
+                heard += 1;
+            }
+        }
+    }
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    while heard < count && socket.recv(&mut buffer).is_ok() {
+        heard += 1;
+    }
+    heard
+}
+
+#[test]
+fn who_is_not_verified_is_limited_and_a_signed_update_never_is() {
+    let Some(namespace) = Namespace::make() else { return };
+    let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
+    let (cluster, _nodes, server) = start("guards-signed", &namespace, &[], &limits);
+    let limited = || cluster.metric(1, "catamaran_rate_limited_total{transport=\"udp\",instead=\"dropped\"}");
+    let unsigned = |number: usize| {
+        let owner = name(&format!("n{number}.example.test."));
+        MessageBuilder::update(number as u16, name("example.test.").as_ref()).add(
+            owner.as_ref(),
+            Rtype::A,
+            60,
+            &[192, 0, 2, 1],
+        )
+    };
+    let stranger = ClientKey::new(name("stranger.").as_ref(), KeyAlgorithm::HmacSha256, b"nobody knows it").unwrap();
+    let query = |number: usize| {
+        let query = MessageBuilder::query(number as u16, name("example.test.").as_ref(), Rtype::SOA).build();
+        sign(&stranger, query, 0)
+    };
+    // The address of our end of the link is no loopback address. Threads share what goes at once, and the rate.
+    for message in [&(|number| unsigned(number).build()) as &dyn Fn(usize) -> Vec<u8>, &query] {
+        let before = limited();
+        let heard = responses(namespace.here, server, 300, message);
+        assert!((1..=40).contains(&heard), "{heard} responses to 300");
+        assert_eq!(limited() - before, 300 - heard as u64);
+        let before = limited();
+        assert_eq!(responses(Ipv4Addr::LOCALHOST, cluster.dns(1), 100, message), 100, "loopback is exempt");
+        assert_eq!(limited(), before);
+    }
+    // From the address that has nothing left: each signed update is done, and told.
+    let (key, before) = (cluster.client_key(), limited());
+    let signed = |number| key.sign(unsigned(number).build(), now_s()).unwrap();
+    assert_eq!(responses(namespace.here, server, 300, signed), 300);
+    assert_eq!(cluster.metric(1, "catamaran_updates_total{end=\"done\"}"), 300);
+    assert_eq!(limited(), before);
 }

@@ -48,6 +48,8 @@ pub struct EdnsOut<'e> {
     pub ede: [Option<(u16, &'e str)>; EDE_MAX],
     /// The message is padded to a multiple of this many octets (RFC 8467 4.1: 468); 0 is no padding.
     pub padding_block: u16,
+    /// Octets that come behind what is composed, those of a TSIG record: the block holds them too.
+    pub behind_octets: u16,
 }
 
 impl EdnsOut<'_> {
@@ -104,7 +106,7 @@ impl EdnsOut<'_> {
             }
         }
         if self.padding_block > 0 {
-            options.pad(message_octets, self.padding_block.into());
+            options.pad(message_octets + usize::from(self.behind_octets), self.padding_block.into());
         }
         let len = options.at;
         let options_len = (len - Self::FIXED_OCTETS) as u16;
@@ -133,7 +135,8 @@ impl Options<'_> {
         true
     }
 
-    /// Pads with zeros to a multiple of `block`, or as far as there is room (RFC 7830 3, RFC 8467 4.1).
+    /// Pads with zeros to a multiple of `block`, or as far as there is room (RFC 7830 3, RFC 8467 4.1);
+    /// `message_octets` is what the message has beside this record.
     fn pad(&mut self, message_octets: usize, block: usize) {
         let room = self.octets.len() - self.at;
         if room < 4 {

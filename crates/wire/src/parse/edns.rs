@@ -37,6 +37,23 @@ pub struct EdnsIn<'m> {
     pub options: &'m [u8],
 }
 
+/// What the OPT of a message asks of that of its response; small enough to be kept until there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EdnsAsked {
+    /// Octets of a datagram that the client takes: see [`EdnsIn::payload_octets`].
+    pub payload_octets: u16,
+    /// DO.
+    pub dnssec_ok: bool,
+    /// See [`EdnsIn::nsid`].
+    pub nsid: bool,
+    /// See [`EdnsIn::zoneversion`].
+    pub zoneversion: bool,
+    /// See [`EdnsIn::keepalive`].
+    pub keepalive: bool,
+    /// See [`EdnsIn::padding`].
+    pub padding: bool,
+}
+
 /// A COOKIE option (RFC 7873 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<'m> {
@@ -63,6 +80,29 @@ impl<'m> EdnsIn<'m> {
     #[must_use]
     pub fn payload_octets(&self) -> usize {
         self.payload.max(UDP_PAYLOAD_MIN).into()
+    }
+
+    /// All that it asks for, but for its COOKIE.
+    #[must_use]
+    pub fn asked(&self) -> EdnsAsked {
+        let mut asked = EdnsAsked {
+            payload_octets: self.payload.max(UDP_PAYLOAD_MIN),
+            dnssec_ok: self.dnssec_ok,
+            nsid: false,
+            zoneversion: false,
+            keepalive: false,
+            padding: false,
+        };
+        for (code, _) in self.options() {
+            match code {
+                code::NSID => asked.nsid = true,
+                code::ZONEVERSION => asked.zoneversion = true,
+                code::TCP_KEEPALIVE => asked.keepalive = true,
+                code::PADDING => asked.padding = true,
+                _ => {}
+            }
+        }
+        asked
     }
 
     /// Code and data of each option, in their order.

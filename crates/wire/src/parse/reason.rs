@@ -28,6 +28,8 @@ reasons! {
         Response = "response",
         /// Sent from port 0, to which nothing can be sent; the listener sees this, not the parser.
         SourcePortZero = "source_port_zero",
+        /// Sent to a group, or to all on a link; the listener sees this, not the parser.
+        Multicast = "multicast",
     }
 }
 

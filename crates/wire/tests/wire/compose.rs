@@ -205,6 +205,7 @@ fn opt_carries_what_it_was_given() {
         cookie: Some(b"0123456789abcdef"),
         ede: [Some((ede::INVALID_DATA, "old")), None],
         padding_block: 0,
+        behind_octets: 0,
     };
     let response = respond(&query, 512, Some(&edns), |composer| composer.set_rcode(Rcode::BADCOOKIE));
     let opt = hex("00 0029 04d0 01 00 8000 0033
@@ -293,6 +294,12 @@ fn padding_fills_blocks() {
             push(composer, Section::Answer, "a.test", Rtype::TXT, &[&text]).unwrap();
         });
         assert_eq!(response.len() % 468, 0);
+        // What is put behind it counts.
+        let signed = EdnsOut { behind_octets: 83, ..edns };
+        let response = respond(&query, 4096, Some(&signed), |composer| {
+            push(composer, Section::Answer, "a.test", Rtype::TXT, &[&text]).unwrap();
+        });
+        assert_eq!((response.len() + 83) % 468, 0);
     }
     // Where there is no room for a whole block, as much as there is.
     assert_eq!(respond(&query, 100, Some(&edns), |_| ()).len(), 100);

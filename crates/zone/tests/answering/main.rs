@@ -8,6 +8,7 @@ mod golden;
 mod memory;
 mod model;
 mod negative;
+mod opt;
 mod root;
 mod signing;
 mod validate;

@@ -79,20 +79,32 @@ pub(super) fn from_storage(storage: &libc::sockaddr_storage) -> Option<SocketAdd
 /// Octets of a cmsghdr, and where its data starts (both are multiples of eight on Linux, 64 bit).
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 
+/// Where a datagram was sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Destination {
+    /// The address that its response comes from; a group of IPv6, which no response comes from, as it is.
+    pub(super) local: IpAddr,
+    /// It is a group, or all that are on a link.
+    pub(super) is_multicast: bool,
+}
+
 /// The address that a datagram was sent to, from its control messages.
-pub(super) fn read_destination(control: &[u8]) -> Option<IpAddr> {
+pub(super) fn read_destination(control: &[u8]) -> Option<Destination> {
     let word =
         |at: usize| control.get(at..at + 4).map(|octets| i32::from_ne_bytes(octets.try_into().unwrap_or([0; 4])));
     // The kernel writes one message, the one asked for: length (a size_t), level, type, data.
     let (level, kind) = (word(CONTROL_HEAD - 8)?, word(CONTROL_HEAD - 4)?);
     let data = control.get(CONTROL_HEAD..)?;
     if level == libc::IPPROTO_IP && kind == libc::IP_PKTINFO {
-        // in_pktinfo: interface, local address, header destination address.
-        let octets: [u8; 4] = data.get(4..8)?.try_into().ok()?;
-        Some(IpAddr::from(octets))
+        // in_pktinfo: interface, local address, header destination address. The two are one, but for what is sent to
+        // many: then the first is one of ours.
+        let (local, rest) = data.get(4..)?.split_first_chunk::<4>()?;
+        let (to, _) = rest.split_first_chunk::<4>()?;
+        Some(Destination { local: IpAddr::from(*local), is_multicast: local != to && *local != [0; 4] })
     } else if level == libc::IPPROTO_IPV6 && kind == libc::IPV6_PKTINFO {
         let octets: [u8; 16] = data.get(..16)?.try_into().ok()?;
-        Some(IpAddr::from(octets))
+        let local = IpAddr::from(octets);
+        Some(Destination { local, is_multicast: local.is_multicast() })
     } else {
         None
     }

@@ -34,6 +34,8 @@ pub(crate) struct Received<'b> {
     pub(crate) octets: &'b [u8],
     pub(crate) peer: SocketAddr,
     pub(crate) local: Option<IpAddr>,
+    /// It was sent to a group, or to all on a link; known where `local` is.
+    pub(crate) is_multicast: bool,
 }
 
 /// What the last receive gave, and whether there may be more.
@@ -49,6 +51,7 @@ struct Way {
     /// `None`: of a family that this server does not speak.
     peer: Option<SocketAddr>,
     local: Option<IpAddr>,
+    is_multicast: bool,
 }
 
 /// Buffers for one worker: receive slots, send slots, and the tables for the kernel.
@@ -139,9 +142,11 @@ impl Batch {
         for index in 0..self.count {
             self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_OCTETS_MAX);
             let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_OCTETS);
+            let to = read_destination(&self.control[index].0[..control_len]);
             self.ways[index] = Way {
                 peer: from_storage(&self.addresses[index]),
-                local: read_destination(&self.control[index].0[..control_len]),
+                local: to.map(|to| to.local),
+                is_multicast: to.is_some_and(|to| to.is_multicast),
             };
         }
         Ok(Taken { count: self.count, may_have_more: self.count == offered })
@@ -150,10 +155,10 @@ impl Batch {
     /// A datagram of the last receive, and the slot for its response. `None` when its sender has no address.
     pub(crate) fn exchange(&mut self, index: usize) -> Option<(Received<'_>, &mut [u8])> {
         assert!(index < self.count);
-        let Way { peer, local } = self.ways[index];
+        let Way { peer, local, is_multicast } = self.ways[index];
         let octets = &self.received[index * RECEIVE_STRIDE..][..self.lengths[index]];
         let out = &mut self.sent[index * UDP_RESPONSE_OCTETS_MAX..][..UDP_RESPONSE_OCTETS_MAX];
-        Some((Received { octets, peer: peer?, local }, out))
+        Some((Received { octets, peer: peer?, local, is_multicast }, out))
     }
 
     /// The datagrams of the last receive.
@@ -173,23 +178,30 @@ impl Batch {
     pub(crate) fn send(&mut self, to: &BatchSocket) -> usize {
         let ways = &self.ways;
         arrange(&mut self.responses[..self.response_count], |one, other| ways[one] == ways[other]);
-        let (mut first, mut refused, mut together) = (0, 0, to.segments());
+        let (mut first, mut refused) = (0, 0);
+        // Why a run was refused, and where it ends: until then each response goes alone.
+        let mut refused_run: Option<(io::Error, usize)> = None;
         while first < self.response_count {
+            if refused_run.as_ref().is_some_and(|&(_, end)| first >= end) {
+                refused_run = None;
+            }
+            let together = refused_run.is_none() && to.segments();
             // How many responses each message holds, and how many messages there are.
             let mut runs = [0; UDP_BATCH_COUNT];
             let run_count = self.lay_out(to, first, together, &mut runs);
             let (sent, error) = self.hand_over(to, run_count);
+            // A part of what was refused together goes alone: so its being together was what was wrong with it.
+            if sent > 0
+                && let Some((error, _)) = refused_run.take().filter(|(error, _)| is_about_runs(error))
+            {
+                to.gives_segments_up(&error);
+            }
             first += runs[..sent].iter().sum::<usize>();
             match error {
                 None => {}
                 Some(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The first of the rest is a run: whatever is wrong with it, its parts may go alone.
-                Some(error) if runs[sent] > 1 => {
-                    if is_about_runs(&error) {
-                        to.gives_segments_up(&error);
-                    }
-                    together = false;
-                }
+                Some(error) if runs[sent] > 1 => refused_run = Some((error, first + runs[sent])),
                 // It cannot be sent (its address is unreachable, or the buffer is full): the others may be. A client
                 // asks again.
                 Some(_) => {
@@ -268,7 +280,8 @@ impl Batch {
     }
 }
 
-/// Whether the kernel, or the device that the route leads to, takes no runs at all.
+/// Whether this may say that the kernel, or the device that the route leads to, takes no runs at all. It may be about
+/// where they go as well.
 fn is_about_runs(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::ENOPROTOOPT | libc::EOPNOTSUPP))
 }
@@ -378,6 +391,52 @@ mod tests {
             let server = socket(listen);
             exchange_many(&server, ask);
             assert!(server.segments(), "the kernel takes runs on loopback");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_alone_either_says_nothing_about_runs() {
+        let server = socket("[::]:0");
+        let to = SocketAddr::new("::1".parse().unwrap(), server.socket.local_addr().unwrap().port());
+        let client = UdpSocket::bind("[::1]:0").unwrap();
+        (0..16).for_each(|_| assert_eq!(client.send_to(&[7; 30], to).unwrap(), 30));
+        let (mut batch, mut seen) = (Batch::new(), 0);
+        while seen < 16 {
+            assert_ne!(wait(std::slice::from_ref(&server), 2_000).unwrap(), 0, "got {seen} of 16");
+            let count = batch.receive(&server).unwrap().count;
+            for index in 0..count {
+                // Nothing is sent from there: EINVAL, as for a run that the kernel does not take.
+                batch.ways[index].local = Some("ff02::1".parse().unwrap());
+                batch.respond(index, 30);
+            }
+            assert_eq!(batch.send(&server), count);
+            seen += count;
+        }
+        assert!(server.segments(), "it was about the address");
+        exchange_many(&server, "::1");
+        assert!(server.segments());
+    }
+
+    #[test]
+    fn what_was_sent_to_many_is_known() {
+        let server = socket("0.0.0.0:0");
+        let port = server.socket.local_addr().unwrap().port();
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+        client.set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST).unwrap();
+        client.set_broadcast(true).unwrap();
+        let (client, mut batch) = (UdpSocket::from(client), Batch::new());
+        for (to, is_multicast) in [("127.0.0.7", false), ("127.255.255.255", true), ("224.0.0.1", true)] {
+            client.send_to(b"question", (to, port)).unwrap();
+            assert_ne!(wait(std::slice::from_ref(&server), 2_000).unwrap(), 0, "nothing came to {to}");
+            assert_eq!(batch.receive(&server).unwrap().count, 1);
+            let (received, _) = batch.exchange(0).unwrap();
+            assert_eq!(received.is_multicast, is_multicast, "{to}");
+        }
+        for (to, is_multicast) in [("ff02::1", true), ("2001:db8::1", false)] {
+            let (local, mut control) = (to.parse().unwrap(), Control([0; CONTROL_OCTETS]));
+            let len = write_source(&mut control.0, local);
+            let to = read_destination(&control.0[..len]).unwrap();
+            assert_eq!((to.local, to.is_multicast), (local, is_multicast));
         }
     }
 

@@ -7,6 +7,7 @@ use crate::limits::{UDP_BATCH_COUNT, UDP_WAIT_MS};
 use crate::stop::Stop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use wire::parse::DropReason;
 
 /// One worker.
 pub(crate) struct UdpWorker<R> {
@@ -67,6 +68,11 @@ impl<R: Responder> UdpWorker<R> {
             // A panic is a bug of ours; it costs the message that met it, never the worker.
             let action = catch_unwind(AssertUnwindSafe(|| {
                 let Some((received, out)) = batch.exchange(at) else { return Some(Action::Silent) };
+                if received.is_multicast {
+                    // Every server that hears it would answer, and an address of many is none to answer from.
+                    pinned.ignore(DropReason::Multicast);
+                    return Some(Action::Silent);
+                }
                 match pinned.respond_prepared(at, received.octets, received.peer, out)? {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
@@ -111,5 +117,7 @@ fn settle(pinned: &mut impl PinnedResponder, batch: &mut Batch, mut undecided: u
     }
 }
 
+#[cfg(test)]
+mod multicast;
 #[cfg(test)]
 mod steady;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
+use wire::parse::DropReason;
 use wire::{Name, Rtype};
 use zone::answer::Batch;
 use zone::record::{Record, ZoneId};
@@ -51,6 +52,10 @@ struct WatchedBatch<'a>(PinnedQueryResponder<'a>);
 impl PinnedResponder for WatchedBatch<'_> {
     fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
         self.0.respond(octets, peer, transport, out)
+    }
+
+    fn ignore(&mut self, reason: DropReason) {
+        self.0.ignore(reason);
     }
 
     fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {

@@ -141,7 +141,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         row: "4 QDCOUNT 0, COOKIE, EDNS 1: 8",
         message: |_| MessageBuilder::new(Default::default()).option(10, &[7; 8]).edns_version(1).build(),
-        response: "BADVERS, opt",
+        response: "BADVERS, opt, cookie 24",
         counter: (REJECTS, "edns_version"),
     },
     Case {

@@ -1,0 +1,49 @@
+//! What tells a client from whoever claims to be one: cookies and the rate limit, made for each thread.
+
+use super::identity::Identity;
+use crate::config::Config;
+use crate::config::rate_limit::RateLimit;
+use crate::files::token::fill_random;
+use crate::problem::{Exit, Problem};
+use crate::service::cookies::file::SharedSecrets;
+use crate::service::cookies::{Cookies, SecretSource};
+use crate::service::limiter::Limiter;
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct Guards {
+    pub(super) secrets: SecretSource,
+    rate_limit: RateLimit,
+    /// Of the limiters' accounts.
+    secret: [u8; 16],
+}
+
+impl Guards {
+    pub(super) fn new(config: &Config, identity: &Identity) -> Result<Self, Problem> {
+        let mut secret = [0; 16];
+        fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
+        Ok(Self { secrets: cookie_secrets(config, identity)?, rate_limit: config.dns.rate_limit.clone(), secret })
+    }
+
+    pub(super) fn cookies(&self) -> Cookies {
+        Cookies::new(self.secrets.clone())
+    }
+
+    /// That of one of `threads` which share the rate, if there is a limit.
+    pub(super) fn limiter(&self, threads: usize) -> Option<Limiter> {
+        Limiter::new(&self.rate_limit, threads, self.secret)
+    }
+}
+
+/// Those of the operator, or those of the cluster.
+fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
+    let Some(file) = &config.dns.cookie_secrets_file else {
+        return Ok(SecretSource::cluster(&identity.data_keys.clients));
+    };
+    let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
+    loaded.map_err(|error| {
+        Problem::new(Exit::Input, "the secrets of DNS cookies cannot be used", error)
+            .at(file.display())
+            .hint("one secret a line, 32 hexadecimal digits: the first makes cookies, all are accepted")
+    })
+}

@@ -1,0 +1,186 @@
+//! What goes over UDP to whoever is not verified, from a thread whose replica takes every update and says nothing.
+
+use super::*;
+use crate::config::Tcp;
+use crate::config::rate_limit::RateLimit;
+use crate::listen::batch::BatchSocket;
+use crate::listen::desk::ConnectionLimits;
+use crate::listen::sockets::{self, Sharing};
+use crate::metrics::text::Page;
+use crate::node::readers::Readers;
+use crate::service::answer::AnswerOptions;
+use crate::service::cookies::SecretSource;
+use crate::service::counters::{TransportCounters, write};
+use replica::io::KeyAlgorithm;
+use replica::update::client::ClientKey;
+use replica::update::{KeyTable, TsigKey};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Mutex;
+use wire::builder::MessageBuilder;
+use wire::{Name, Rtype};
+use zone::set::{Frozen, StoreConfig, ZoneSet, ZoneSetConfig};
+
+/// Responses to one network, of one thread: so many at once, and none after them.
+const BURST: u32 = 5;
+const SECRET: &[u8; 32] = b"a secret of thirty-two octets...";
+
+/// Takes updates, and counts them.
+#[derive(Default)]
+struct Taken {
+    rights: Arc<Rights>,
+    updates: Mutex<usize>,
+}
+
+impl Submit for Taken {
+    fn submit(&self, _request: UpdateRequest) -> bool {
+        *self.updates.lock().unwrap() += 1;
+        true
+    }
+
+    fn rights(&self) -> Arc<Rights> {
+        self.rights.clone()
+    }
+
+    fn freeze(&self, _then: Box<dyn FnOnce(Frozen) + Send>) {}
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// One thread, the client's end of its socket, and what counts.
+struct Scene {
+    thread: UpdateThread<Taken>,
+    client: UdpSocket,
+    socket: Arc<BatchSocket>,
+}
+
+impl Scene {
+    fn new(exempt: &[&str]) -> Self {
+        let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
+        let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+        let exempt = exempt.iter().map(|text| text.parse().unwrap()).collect();
+        let rate_limit = RateLimit { per_second: 1, burst: BURST, slip: 1, exempt, ..RateLimit::default() };
+        let service = Service {
+            options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
+            desk: Desk::new(1).0,
+            connections: ConnectionLimits::new(&Tcp::default(), &[]),
+        };
+        let key = TsigKey::new(name("key.").as_ref(), KeyAlgorithm::HmacSha256, &[SECRET]).unwrap();
+        let mut keys = KeyTable::default();
+        keys.insert(key).unwrap();
+        let rights = Rights::default().with_keys(keys, Vec::new());
+        let (asker, _) = Asker::new(&service.desk, &Arc::default());
+        let socket = sockets::udp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        client.connect(socket.local_addr().unwrap()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let state = Arc::<crate::service::serving::ServingState>::default();
+        state.set(Serving::Yes);
+        let thread = UpdateThread {
+            index: 0,
+            threads: 1,
+            service: Arc::new(service),
+            zones: Arc::<Readers>::default().add(zones.reader()),
+            serving: ServingReader::new(state, Arc::default()),
+            counters: UpdateCounters::default(),
+            listen: Arc::default(),
+            submit: Arc::new(Taken { rights: Arc::new(rights), updates: Mutex::default() }),
+            asker,
+            transfers: Arc::default(),
+            out: vec![0; DATAGRAM_OCTETS_MAX],
+            waiting: Waiting::default(),
+            cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
+            limiter: Limiter::new(&rate_limit, 1, [3; 16]),
+            started_at: Instant::now(),
+        };
+        Self { thread, client, socket: Arc::new(BatchSocket::new(socket).unwrap()) }
+    }
+
+    /// How many responses there are to so many of a message, and the last of them.
+    fn responses(&mut self, count: usize, message: &[u8]) -> (usize, Vec<u8>) {
+        let peer = self.client.local_addr().unwrap();
+        let (mut buffer, mut last, mut heard) = ([0; 1_232], Vec::new(), 0);
+        for _ in 0..count {
+            let reply = Reply::Udp { socket: self.socket.clone(), peer, local: None };
+            let deferred = Deferred { octets: message.to_vec(), reply, received_at: Instant::now() };
+            self.thread.message(deferred, Asked::default());
+            // What was sent over loopback is there.
+            while let Ok(len) = self.client.recv(&mut buffer) {
+                (heard, last) = (heard + 1, buffer[..len].to_vec());
+            }
+        }
+        (heard, last)
+    }
+
+    fn dropped(&self) -> usize {
+        let mut page = Page::default();
+        let workers = vec![self.thread.counters.of(Transport::Udp).clone()];
+        write(&mut page, &[TransportCounters { transport: "udp", workers }]);
+        let (text, series) = (page.finish(), "catamaran_rate_limited_total{transport=\"udp\",instead=\"dropped\"} ");
+        text.lines().find_map(|line| line.strip_prefix(series)).unwrap().parse().unwrap()
+    }
+}
+
+fn client_key(key: &str, secret: &[u8]) -> ClientKey {
+    ClientKey::new(name(key).as_ref(), KeyAlgorithm::HmacSha256, secret).unwrap()
+}
+
+/// A message of each kind that is not verified, with what it gets.
+fn unverified() -> Vec<(Vec<u8>, Rcode)> {
+    let update = || MessageBuilder::update(7, name("test.").as_ref()).build();
+    let query = MessageBuilder::query(7, name("test.").as_ref(), Rtype::A).build();
+    vec![
+        (update(), Rcode::NOTAUTH),
+        (client_key("key.", b"another").sign(query.clone(), now_s()).unwrap(), Rcode::NOTAUTH),
+        (client_key("nobody.", SECRET).sign(query, now_s()).unwrap(), Rcode::NOTAUTH),
+        (client_key("nobody.", SECRET).sign(update(), now_s()).unwrap(), Rcode::NOTAUTH),
+    ]
+}
+
+#[test]
+fn who_is_not_verified_gets_no_more_than_its_share() {
+    for (message, rcode) in unverified() {
+        let mut scene = Scene::new(&[]);
+        let (heard, last) = scene.responses(40, &message);
+        // A second that passes meanwhile is one more.
+        assert!((BURST as usize..10).contains(&heard), "{heard} responses");
+        assert_eq!((u16::from(last[3] & 0x0F), last[2] & 2, scene.dropped()), (rcode.0, 0, 40 - heard));
+        // They are all alike: of the others there are none left.
+        let others = unverified().iter().map(|(message, _)| scene.responses(10, message).0).sum::<usize>();
+        assert!(others < 5, "{others} more");
+        let mut scene = Scene::new(&["127.0.0.0/8"]);
+        assert_eq!((scene.responses(40, &message).0, scene.dropped()), (40, 0));
+    }
+}
+
+#[test]
+fn a_cookie_that_proves_the_address_is_not_limited() {
+    let mut scene = Scene::new(&[]);
+    let update = |cookie: &[u8]| MessageBuilder::update(7, name("test.").as_ref()).option(10, cookie).build();
+    let (heard, last) = scene.responses(1, &update(&[9; 8]));
+    assert_eq!(heard, 1);
+    let parsed = wire::parse::Message::parse(&last).unwrap();
+    let cookie = parsed.edns().unwrap().option(10).unwrap().to_vec();
+    assert_eq!((scene.responses(40, &update(&cookie)).0, scene.dropped()), (40, 0));
+    assert!(scene.responses(40, &update(&[9; 8])).0 < 10, "a client's part alone shows nothing");
+}
+
+#[test]
+fn what_is_verified_is_never_limited() {
+    let mut scene = Scene::new(&[]);
+    // Nothing is left of what is limited.
+    scene.responses(40, &unverified()[0].0);
+    let dropped = scene.dropped();
+    let key = client_key("key.", SECRET);
+    let update = MessageBuilder::update(7, name("test.").as_ref()).build();
+    // No response yet, since the replica says nothing: all were handed over.
+    scene.responses(500, &key.sign(update.clone(), now_s()).unwrap());
+    assert_eq!(*scene.thread.submit.updates.lock().unwrap(), 500);
+    // Too late, and signed: BADTIME (RFC 8945 5.2.3).
+    assert_eq!(scene.responses(40, &key.sign(update, now_s() - 1_000).unwrap()).0, 40);
+    // No zone is here; each is told so.
+    let query = MessageBuilder::query(7, name("test.").as_ref(), Rtype::A).build();
+    assert_eq!(scene.responses(40, &key.sign(query, now_s()).unwrap()).0, 40);
+    assert_eq!(scene.dropped(), dropped);
+}

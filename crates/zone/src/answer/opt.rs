@@ -1,0 +1,39 @@
+//! OPT of a response, whatever it is a response to, and how long it lets the response be.
+
+use super::{AnswerContext, Transport};
+use wire::compose::EdnsOut;
+use wire::limits::{MESSAGE_OCTETS_MAX, UDP_PAYLOAD_MIN};
+use wire::parse::EdnsAsked;
+
+impl<'c> AnswerContext<'c> {
+    /// OPT of the response to a message with one: "if an OPT record is present in a received request, compliant
+    /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). It says nothing of a zone.
+    #[must_use]
+    pub fn edns_out(&self, asked: &EdnsAsked) -> EdnsOut<'c> {
+        EdnsOut {
+            payload: self.payload,
+            dnssec_ok: asked.dnssec_ok,
+            cookie: self.cookie,
+            nsid: self.nsid.filter(|_| asked.nsid),
+            keepalive: self.keepalive.filter(|_| asked.keepalive),
+            // RFC 7830 4: responders MUST pad when the request was padded.
+            padding_block: if asked.padding { self.padding_block } else { 0 },
+            behind_octets: self.tsig_reserve as u16,
+            ..EdnsOut::default()
+        }
+    }
+
+    /// Octets that the response may have before it is signed.
+    #[must_use]
+    pub fn octets_max(&self, asked: Option<&EdnsAsked>) -> usize {
+        let whole = match self.transport {
+            Transport::Tcp => MESSAGE_OCTETS_MAX,
+            // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
+            Transport::Udp => {
+                let taken = asked.map_or(UDP_PAYLOAD_MIN, |asked| asked.payload_octets);
+                taken.min(self.udp_octets_max).max(UDP_PAYLOAD_MIN).into()
+            }
+        };
+        whole.saturating_sub(self.tsig_reserve)
+    }
+}
