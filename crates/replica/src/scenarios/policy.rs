@@ -240,8 +240,8 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
     cluster.assert_same();
 }
 
-/// A node that does not hear of it goes on verifying with a secret that is none any more: the leader's word counts, when
-/// the node reaches it again.
+/// A node that does not hear of it goes on verifying with a secret that is none any more: the leader's word counts
+/// when the node reaches it again.
 #[test]
 fn a_signature_counts_only_while_the_leader_knows_its_secret() {
     let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [2; 12] };

@@ -6,8 +6,8 @@
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
 //!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
-//! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes to
-//! whoever is not verified is limited, where anybody can claim any address.
+//! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes
+//! to whoever is not verified is limited, where anybody can claim any address.
 
 use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
@@ -437,8 +437,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Whether the response to a request that is not verified is one too many for the network that it claims to be from;
-    /// counted, if it is. There is none in its place: TC would bring nobody who may more over TCP.
+    /// Whether the response to a request that is not verified is one too many for the network that it claims to be
+    /// from; counted, if it is. There is none in its place: TC would bring nobody who may more over TCP.
     fn is_beyond_limit(&mut self, request: &Request<'_>, reply: &Reply) -> bool {
         if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
             return false;

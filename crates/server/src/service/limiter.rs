@@ -13,13 +13,14 @@
 //!   beyond, the others                                    -> nothing
 //! ```
 //!
-//! Of what waits for an update thread the responses to whoever is not verified are counted there: an UPDATE without TSIG,
-//! a key that nobody knows, a wrong MAC. All of them are alike, and nothing goes in place of those beyond: there is no
-//! other way in which such a client would hear something else. What is verified is never counted, so that a client may
-//! send as many updates as it can.
+//! Of what waits for an update thread the responses to whoever is not verified are counted there: an UPDATE without
+//! TSIG, a key that nobody knows, a wrong MAC. All of them are alike, and nothing goes in place of those beyond: there
+//! is no other way in which such a client would hear something else. What is verified is never counted, so that a
+//! client may send as many updates as it can.
 //!
-//! Each worker, and each update thread, counts for itself, with its share of the rate: no two write the same memory. The
-//! responses of a batch are held until all are made; then their accounts are fetched side by side, and each is judged.
+//! Each worker, and each update thread, counts for itself, with its share of the rate: no two write the same memory.
+//! The responses of a batch are held until all are made; then their accounts are fetched side by side, and each is
+//! judged.
 
 use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;

@@ -7,7 +7,8 @@ use wire::parse::EdnsAsked;
 
 impl<'c> AnswerContext<'c> {
     /// OPT of the response to a message with one: "if an OPT record is present in a received request, compliant
-    /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). It says nothing of a zone.
+    /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). It says nothing of a
+    /// zone.
     #[must_use]
     pub fn edns_out(&self, asked: &EdnsAsked) -> EdnsOut<'c> {
         EdnsOut {
