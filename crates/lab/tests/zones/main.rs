@@ -61,6 +61,11 @@ fn alone(program: &str, arguments: &[&str]) -> Option<Output> {
 
 /// Every zone passes the checkers of BIND and NSD, and is loaded and answered by NSD.
 fn are_taken(zones: &[ServedZone], folder: &Path, port: u16) {
+    are_checked(zones);
+    are_loaded(zones, folder, port);
+}
+
+fn are_checked(zones: &[ServedZone]) {
     for checker in ["named-checkzone", "nsd-checkzone"] {
         if Command::new(checker).arg("-h").output().is_err() {
             println!("skipped: {checker} is not installed");
@@ -72,6 +77,9 @@ fn are_taken(zones: &[ServedZone], folder: &Path, port: u16) {
             assert!(output.status.success(), "{checker} {}: {text}", zone.apex);
         }
     }
+}
+
+fn are_loaded(zones: &[ServedZone], folder: &Path, port: u16) {
     if Kind::Nsd.program().is_none() {
         println!("skipped: {} is not installed", Kind::Nsd.label());
         return;
@@ -127,7 +135,8 @@ fn all_traces() -> Vec<PathBuf> {
     paths
 }
 
-/// Of each trace that tells of a zone, in each mode; the others say that they tell of none.
+/// Of each trace that tells of a zone, in each mode; the others say that they tell of none. With `CATAMARAN_TEST_FULL=1`
+/// a server loads those of each mode.
 #[test]
 fn the_zones_of_every_trace_are_loaded_by_others() {
     let folder = Folder::new("zones-upstream");
@@ -144,8 +153,12 @@ fn the_zones_of_every_trace_are_loaded_by_others() {
             }
             assert!(output.status.success(), "{name}: {error}");
             let zones = served(&out);
-            // Each server has a port of its own: the one before may hold its last connections still.
-            are_taken(&zones, &out, 24_750 + 2 * built.len() as u16);
+            are_checked(&zones);
+            // A server takes seconds to start and to end.
+            if mode == "keep" || support::is_full() {
+                // Each has a port of its own: the one before may hold its last connections still.
+                are_loaded(&zones, &out, 24_750 + 2 * built.len() as u16);
+            }
             if mode == "resign" {
                 are_validated(&zones);
             }
