@@ -24,6 +24,12 @@ pub const ATTEMPTS_MAX: usize = 16;
 /// Time after which a signed update can have no more effect, seconds: its fudge of 300, and as much for clocks that
 /// differ (RFC 8945 5.2.3).
 pub const ATTEMPT_LIFE_S: u64 = 600;
+/// Time after which an update whose outcome nobody heard is taken to have had its effect, or none: a server waits 2.5 s
+/// for a leader, and the rest is the network's.
+pub const LATE_MS: u64 = 10_000;
+/// The same since the update was signed, seconds, for what another process sent: before the last copy left, and while
+/// the server was looked at, all addresses of a server may have been tried.
+pub const LATE_SIGNED_S: u64 = 120;
 /// Updates of a name that others come in between of before it rests.
 pub const RACES_MAX: u32 = 3;
 

@@ -2,7 +2,7 @@
 //! what is equal to what a name shall have is taken for ours.
 
 use crate::address::{Addresses, Family, PerFamily};
-use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, NAMES_MAX};
+use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, LATE_SIGNED_S, NAMES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,9 +77,17 @@ impl Saved {
 }
 
 impl SavedName {
-    /// Whether an update may have been carried out after what is known was so.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.attempts.iter().any(|attempt| attempt.sent_at_s >= self.confirmed_at_s)
+    /// Whether an update may have been carried out after what is known was so, as far as its time tells.
+    pub(crate) fn may_be_late(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.sent_at_s.saturating_add(LATE_SIGNED_S) >= self.confirmed_at_s)
+    }
+
+    /// Whether an update whose outcome is not known sets something else than what is known.
+    pub(crate) fn may_change(&self) -> bool {
+        let sets_other = |attempt: &Attempt, family| {
+            attempt.sets[family].as_ref().is_some_and(|to: &Addresses| *to != self.confirmed[family])
+        };
+        self.attempts.iter().any(|attempt| Family::ALL.into_iter().any(|family| sets_other(attempt, family)))
     }
 
     /// Whether this set is one that we have, or may have, written.
@@ -112,7 +120,7 @@ mod tests {
         name.attempts.push(Attempt { sets, sent_at_s: 1_700_000_001 });
         saved.names.insert("home.example.test.".into(), name);
         assert_eq!(Saved::parse(&saved.to_octets(), "example.test.").unwrap(), saved);
-        assert!(saved.names["home.example.test."].is_in_doubt());
+        assert!(saved.names["home.example.test."].may_be_late());
     }
 
     #[test]
@@ -132,7 +140,12 @@ mod tests {
         let sets = PerFamily { ipv4: Some(Addresses::from(["192.0.2.1".parse().unwrap()])), ipv6: None };
         let mut name = SavedName { confirmed_at_s: 1_001, ..SavedName::default() };
         name.attempts.push(Attempt { sets: sets.clone(), sent_at_s: 1_000 });
-        assert!(!name.is_in_doubt() && name.is_own(Family::V4, &sets.ipv4.clone().unwrap()));
+        assert!(name.may_be_late() && name.may_change() && name.is_own(Family::V4, &sets.ipv4.clone().unwrap()));
+        name.confirmed_at_s += LATE_SIGNED_S;
+        assert!(!name.may_be_late(), "it had its effect before that, or none");
+        name.confirmed.ipv4 = sets.ipv4.clone().unwrap();
+        assert!(!name.may_change(), "it sets what is there");
+        name.confirmed.ipv4 = Addresses::new();
         assert!(!name.is_own(Family::V6, &sets.ipv4.unwrap()) && name.is_own(Family::V6, &Addresses::new()));
         name.forget_old(1_599);
         assert_eq!(name.attempts.len(), 1);

@@ -50,6 +50,10 @@ pub const UPDATE_OCTETS_MAX: usize = 65_535;
 /// Repeats that are remembered (`session_count_max`): 300 s at 20,000 updates a second, longer than a client repeats
 /// one (290 s). They take 290 MB (`docs/decisions/0019`).
 pub const SESSION_COUNT_MAX: usize = 6_000_000;
+/// Seconds around the present within which an update is as good as signed now: while the oldest repeat that is
+/// remembered is as young, one that was signed further ahead goes first. To fill two of these takes 50,000 updates a
+/// second.
+pub const SESSION_NEAR_S: u64 = 60;
 /// Of them, those that lie together, and are copied together.
 pub const SESSION_PAGE_MAX: usize = 256;
 /// The last Time Signed that there is: it has 48 bits (RFC 8945 4.2).

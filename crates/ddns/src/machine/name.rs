@@ -4,7 +4,8 @@
 //!   idle --(differs)--> updating --done--> idle
 //!     |                    | a prerequisite failed
 //!     +--(check, doubt)--> looking --own, or nothing--> updating
-//!                             \--another's--> one try as if there was nothing (a wildcard shows it too) --> resting
+//!                             |--another's--> one try as if there was nothing (a wildcard shows it too) --> resting
+//!                             \--as it shall be, an update may still change it--> idle, and looking again later
 //!   any failure: the next server; all failed: resting
 //! ```
 
@@ -13,7 +14,7 @@ use super::servers::Servers;
 use super::{Notice, Now, Options, Request};
 use crate::address::{Addresses, Family, PerFamily};
 use crate::config::NameConfig;
-use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_REST_MS, RACES_MAX, UPDATE_PERIOD_MS, UPDATES_BURST};
+use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_REST_MS, LATE_MS, RACES_MAX, UPDATE_PERIOD_MS, UPDATES_BURST};
 use crate::outcome::{Failure, Outcome, Refusal, Seen};
 use crate::state::{Attempt, SavedName};
 use std::collections::BTreeSet;
@@ -142,8 +143,12 @@ pub(super) struct NameTask {
     rest: Option<Rest>,
     /// What the server showed, if it is to be the base of the next update, and what of it is another's.
     base: Option<(PerFamily<Addresses>, Option<Seen>)>,
-    /// The outcome of an update is not known.
-    in_doubt: bool,
+    /// When it is to be looked at because the outcome of an update is not known.
+    doubt_ms: Option<u64>,
+    /// Until when such an update may be carried out; `None` before that is known: a process before this one sent it.
+    late_ms: Option<u64>,
+    /// When the update or the look that is under way began.
+    began_ms: u64,
     /// What is known was found wrong: a look comes before the next update.
     must_look: bool,
     tried: BTreeSet<usize>,
@@ -164,8 +169,11 @@ enum Need {
 
 impl NameTask {
     pub(super) fn new(config: NameConfig, saved: SavedName, take_over: bool) -> Self {
+        let may_be_late = saved.may_be_late();
         Self {
-            in_doubt: saved.is_in_doubt(),
+            doubt_ms: (may_be_late && saved.may_change()).then_some(0),
+            late_ms: (!may_be_late).then_some(0),
+            began_ms: 0,
             config,
             saved,
             is_dirty: false,
@@ -199,7 +207,11 @@ impl NameTask {
         let Some(target) = self.target(world.now) else { return Standing::Busy };
         match (&self.phase, &self.rest) {
             (Phase::Idle, Some(rest)) if rest.target == target => Standing::Troubled(rest.trouble.clone()),
-            (Phase::Idle, _) if matches!(self.need(&target, world), Need::Nothing) => Standing::Settled,
+            (Phase::Idle, _)
+                if matches!(self.need(&target, world), Need::Nothing) && self.look_ms(&target, world).is_none() =>
+            {
+                Standing::Settled
+            }
             _ => Standing::Busy,
         }
     }
@@ -216,7 +228,9 @@ impl NameTask {
             Need::Update => Some(rested_ms.max(now.ms).max(self.paced_ms())),
             Need::Nothing => {
                 let check = self.check_at_s(&target, world.options.check_period_s);
-                check.map(|at_s| now.ms.saturating_add(at_s.saturating_sub(now.unix_s).max(1).saturating_mul(1_000)))
+                let after_s = check.map(|at_s| at_s.saturating_sub(now.unix_s).max(1));
+                let check_ms = after_s.map(|after_s| now.ms.saturating_add(after_s.saturating_mul(1_000)));
+                self.look_ms(&target, world).into_iter().chain(check_ms).min()
             }
         };
         next.into_iter().chain(gone).min()
@@ -313,13 +327,13 @@ impl NameTask {
 
     fn need(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Need {
         let differs = Family::ALL.into_iter().any(|family| self.differs(family, target));
-        let is_all_left = Family::ALL.into_iter().all(|family| target[family].is_none());
         let now_s = world.now.unix_s;
         // A clock that went back says nothing of when that was.
         let is_past = |at| at <= now_s || self.saved.confirmed_at_s > now_s;
         let is_due = || self.check_at_s(target, world.options.check_period_s).is_some_and(is_past);
+        let is_in_doubt = || self.look_ms(target, world).is_some_and(|at_ms| at_ms <= world.now.ms);
         match () {
-            () if is_all_left => Need::Nothing,
+            () if is_all_left(target) => Need::Nothing,
             () if world.options.is_dry_run => {
                 if differs {
                     Need::Update
@@ -330,9 +344,14 @@ impl NameTask {
             () if self.base.is_some() => Need::Update,
             () if self.must_look || (differs && !self.saved.has_room()) => Need::Look,
             () if differs => Need::Update,
-            () if self.in_doubt || is_due() => Need::Look,
+            () if is_in_doubt() || is_due() => Need::Look,
             () => Need::Nothing,
         }
+    }
+
+    /// When it is to be looked at because of what is in doubt, if it is to be looked at.
+    fn look_ms(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Option<u64> {
+        self.doubt_ms.filter(|_| !world.options.is_dry_run && !is_all_left(target))
     }
 
     /// Whether a family, as far as is known, has something else than it shall have.
@@ -351,6 +370,7 @@ impl NameTask {
     }
 
     fn look(&mut self, server: usize, target: &PerFamily<Option<Addresses>>, world: &mut World<'_>) -> Option<Request> {
+        self.began_ms = world.now.ms;
         let left = Family::ALL.into_iter().filter(|family| target[*family].is_some()).collect();
         self.look_on(server, left, PerFamily::default(), world)
     }
@@ -399,6 +419,7 @@ impl NameTask {
         if self.is_first() {
             self.pace.take(world.now.ms);
         }
+        self.began_ms = world.now.ms;
         let token = world.token();
         self.phase = Phase::Updating { token, server, update: update.clone(), foreign };
         Some(Request::Update { token, server, update })
@@ -417,7 +438,10 @@ impl NameTask {
                 world.servers.worked(server);
                 let mut sets = PerFamily::default();
                 update.changes.iter().for_each(|change| sets[change.family] = Some(change.to.clone()));
-                self.saved.attempts.retain(|attempt| attempt.sets != sets);
+                // One that set the same, and that nobody heard of, may still be carried out.
+                if self.is_past_late() {
+                    self.saved.attempts.retain(|attempt| attempt.sets != sets);
+                }
                 self.confirm(&sets, world.now);
                 world.notices.push(Notice::Updated { server, update: update.clone() });
             }
@@ -434,7 +458,11 @@ impl NameTask {
                 }
             }
             Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Seen(_) => {
-                self.in_doubt |= matches!(outcome, Outcome::Unreachable(_));
+                // What is not signed says nothing of the outcome either.
+                if matches!(outcome, Outcome::Unreachable(_) | Outcome::Refused(Refusal::Unsigned(_))) {
+                    self.doubt_ms = Some(world.now.ms);
+                    self.late_ms = Some(world.now.ms.saturating_add(LATE_MS));
+                }
                 self.fail(server, outcome, world);
             }
         }
@@ -492,7 +520,7 @@ impl NameTask {
         self.saved.confirmed_at_s = world.now.unix_s;
         self.saved.forget_old(world.now.unix_s);
         self.is_dirty = true;
-        self.in_doubt = false;
+        self.reconsider_doubt(world.now);
         self.must_look = false;
         if foreign.is_none() && !Family::ALL.into_iter().any(|family| self.differs(family, &target)) {
             self.settle();
@@ -516,10 +544,24 @@ impl NameTask {
         self.saved.ttl = self.config.ttl;
         self.saved.confirmed_at_s = now.unix_s;
         self.is_dirty = true;
-        self.in_doubt = false;
+        self.reconsider_doubt(now);
         self.must_look = false;
         self.may_take_over = false;
         self.settle();
+    }
+
+    /// What is there was found out by the errand that ends. It counts for good when no update can change it any more
+    /// whose outcome is not known; otherwise it is looked at again after that.
+    fn reconsider_doubt(&mut self, now: Now) {
+        let late_ms = *self.late_ms.get_or_insert(now.ms.saturating_add(LATE_MS));
+        let may_change = !self.is_past_late() && self.saved.may_change();
+        self.doubt_ms = may_change.then_some(late_ms);
+    }
+
+    /// Whether the errand that ends began after the last moment at which an update that nobody heard of may have been
+    /// carried out.
+    fn is_past_late(&self) -> bool {
+        self.late_ms.is_some_and(|late_ms| late_ms <= self.began_ms)
     }
 
     fn settle(&mut self) {
@@ -580,4 +622,9 @@ impl NameTask {
         self.failure = None;
         self.races = 0;
     }
+}
+
+/// Whether nothing is to be done for any family.
+fn is_all_left(target: &PerFamily<Option<Addresses>>) -> bool {
+    Family::ALL.into_iter().all(|family| target[family].is_none())
 }

@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::address::Addresses;
-use crate::limits::{CONFLICT_REST_MS, UPDATES_BURST};
+use crate::limits::{CONFLICT_REST_MS, LATE_MS, UPDATES_BURST};
 use crate::outcome::{Failure, Refusal, Seen};
 use proptest::prelude::*;
 use wire::number::Rcode;
 
 const START: Now = Now { ms: 5_000_000, unix_s: 1_700_000_000 };
+
+/// How long a server holds an update after its client gave up.
+const HELD_MS: u64 = 2_500;
 
 /// What a server does with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +19,8 @@ enum Mood {
     Works,
     /// It does it, and its response is lost.
     LosesResponses,
+    /// It carries an update out only some time later, as through an election, and says nothing; looks it answers.
+    Holds,
     /// It never hears of it.
     Deaf,
     /// It says SERVFAIL.
@@ -40,6 +45,8 @@ struct Lab {
     /// Updates that reached a server: when, which, and what was asked.
     updates: Vec<(u64, usize, Update)>,
     looks: usize,
+    /// Updates that a server holds, and when it carries them out.
+    held: Vec<(u64, Update)>,
     notices: Vec<Notice>,
     take_over: bool,
 }
@@ -70,6 +77,7 @@ impl Lab {
             interfaces: Vec::new(),
             updates: Vec::new(),
             looks: 0,
+            held: Vec::new(),
             notices: Vec::new(),
             take_over: false,
         }
@@ -122,7 +130,7 @@ impl Lab {
             Mood::Deaf => return (*token, silence),
             Mood::Fails => return (*token, Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
             Mood::Refuses => return (*token, Outcome::Refused(Refusal::Rcode(Rcode::REFUSED))),
-            Mood::Works | Mood::LosesResponses => {}
+            Mood::Works | Mood::LosesResponses | Mood::Holds => {}
         }
         let outcome = match request {
             Request::Update { update, .. } => {
@@ -134,6 +142,10 @@ impl Lab {
                     assert!(known.attempts.iter().any(|attempt| is_there(&attempt.sets)), "sent before it was saved");
                 }
                 self.updates.push((self.now.ms, *server, update.clone()));
+                if mood == Mood::Holds {
+                    self.held.push((self.now.ms + HELD_MS, update.clone()));
+                    return (*token, silence);
+                }
                 self.apply(update)
             }
             Request::Look { family, .. } => {
@@ -147,7 +159,7 @@ impl Lab {
                 Outcome::Seen(Seen { addresses, ttl, is_alias: self.is_alias })
             }
         };
-        (*token, if mood == Mood::Works { outcome } else { silence })
+        (*token, if mood == Mood::LosesResponses { silence } else { outcome })
     }
 
     /// RFC 2136 3.2 and 3.4.
@@ -175,8 +187,12 @@ impl Lab {
         for steps in 0.. {
             assert!(steps < 10_000, "it is woken again and again");
             let wake = self.machine.wake_ms(self.now).unwrap_or(u64::MAX).max(self.now.ms);
-            let next = wake.min(end);
+            let held = self.held.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+            let next = wake.min(held).min(end);
             self.now = Now { ms: next, unix_s: START.unix_s + (next - START.ms) / 1_000 };
+            for (_, update) in self.held.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
+                self.apply(&update);
+            }
             self.machine.handle_time(self.now);
             self.act();
             if next == end {
@@ -295,6 +311,77 @@ fn an_address_that_changes_while_no_outcome_is_known_still_replaces_its_own() {
     lab.moods[0] = Mood::Works;
     lab.pass(700_000);
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.3".into()], Standing::Settled));
+}
+
+/// An update goes from one address to the other and is held; the address comes back, a look shows that the record is
+/// right, and then the server carries the update out.
+#[test]
+fn an_update_that_is_carried_out_late_is_found_out_soon() {
+    for is_restarted in [false, true] {
+        let mut lab = Lab::new(1);
+        lab.set_addresses(&["192.0.2.1"]);
+        lab.pass(10_000);
+        lab.moods[0] = Mood::Holds;
+        lab.set_addresses(&["192.0.2.2"]);
+        lab.pass(300);
+        assert_eq!(lab.held.len(), 1);
+        lab.moods[0] = Mood::Works;
+        lab.set_addresses(&["192.0.2.1"]);
+        lab.pass(1_000);
+        assert!(lab.looks > 0 && lab.has(Family::V4) == ["192.0.2.1"]);
+        assert_eq!(lab.standing(), Standing::Busy, "an update is in doubt");
+        if is_restarted {
+            lab.restart();
+        }
+        lab.pass(1_500);
+        assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+        lab.pass(LATE_MS);
+        assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
+        let looks = lab.looks;
+        lab.pass(100_000);
+        assert_eq!(lab.looks, looks, "nothing is in doubt any more");
+    }
+}
+
+/// Between the update that is held and its effect others are done, the last of which sets what the first one replaces.
+#[test]
+fn an_update_that_is_carried_out_after_others_is_found_out_soon() {
+    let mut lab = Lab::new(2);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.pass(10_000);
+    lab.moods[0] = Mood::Holds;
+    lab.moods[1] = Mood::Deaf;
+    lab.set_addresses(&["192.0.2.2"]);
+    lab.pass(300);
+    lab.moods = vec![Mood::Works; 2];
+    for address in ["192.0.2.3", "192.0.2.1"] {
+        lab.set_addresses(&[address]);
+        lab.pass(500);
+        assert_eq!(lab.has(Family::V4), [address]);
+    }
+    lab.pass(1_500);
+    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+    lab.pass(LATE_MS);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
+}
+
+/// One server holds an update that another one does; then the address comes back.
+#[test]
+fn an_update_that_is_carried_out_again_late_is_found_out_soon_and_is_ours() {
+    let mut lab = Lab::new(2);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.pass(10_000);
+    lab.moods[0] = Mood::Holds;
+    for address in ["192.0.2.2", "192.0.2.1"] {
+        lab.set_addresses(&[address]);
+        lab.pass(500);
+        assert_eq!(lab.has(Family::V4), [address]);
+    }
+    lab.moods[0] = Mood::Works;
+    lab.pass(2_000);
+    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+    lab.pass(LATE_MS);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
 }
 
 #[test]
@@ -490,7 +577,8 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let mood = prop_oneof![
-        3 => Just(Mood::Works), 2 => Just(Mood::LosesResponses), 1 => Just(Mood::Deaf), 1 => Just(Mood::Fails)
+        3 => Just(Mood::Works), 2 => Just(Mood::LosesResponses), 1 => Just(Mood::Deaf), 1 => Just(Mood::Fails),
+        1 => Just(Mood::Holds)
     ];
     prop_oneof![
         4 => (1u8..5).prop_map(Event::Address),

@@ -1,11 +1,14 @@
 //! No election when nothing is wrong: queries and updates in closed loops keep every core busy, for minutes or an hour.
 
 use super::Options;
+use super::lost::{contents, count_lost_steps};
 use super::machine::Meter;
 use super::own::Own;
 use super::sides::{APEX, make_zone};
 use super::table::{Row, Verdict, thousands};
+use super::unanswered::lost_updates;
 use lab::report::Run;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,27 +49,36 @@ fn term(own: &Own) -> Result<f64, String> {
     }
 }
 
-/// Gives whether the term has stayed.
+/// The tools that ask and update, begun.
+fn start_tools(options: &Options, servers: &str, key: &Path) -> Result<[Tool; 2], String> {
+    let load = |name: &str, words: &[&str]| -> Result<Tool, String> {
+        let mut command = Command::new(&options.catlab);
+        command.args(["load", "--quiet", "--workers", "1", "--server", servers, "--closed-loop"]);
+        command.args(["--duration", &format!("{}s", options.minutes * 60), "--lag-limit", "10s"]).args(words);
+        Tool::start(command, &options.folder.join(name))
+    };
+    let (in_flight, names, added) = (options.in_flight.to_string(), options.names.to_string(), NAMES.to_string());
+    let key = key.to_string_lossy();
+    let (of_queries, of_updates) = (format!("q{{n}}.{APEX}"), format!("u{{n}}.{APEX}"));
+    let query = ["--in-flight", "64", "--name", &of_queries, "--names", &names, "--types", "A"];
+    // An A record has fewer values than an hour has updates: one that came again might change nothing.
+    let update = ["--in-flight", &in_flight, "--name", &of_updates, "--names", &added, "--types", "AAAA"];
+    let signed = ["--timeout", "5s", "--tsig", &key, "--update-zone", APEX];
+    Ok([load("queries", &query)?, load("updates", &[&update[..], &signed].concat())?])
+}
+
+/// Gives whether the term has stayed, and whether all that was acknowledged is there.
 pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
     let own = Own::start_nodes(&options.folder.join("quiet"), &[(APEX, &zone)], NODES)?;
     let key = own.cluster().join("update.key");
-    let servers: Vec<String> = (1..=NODES).map(|node| own.dns_of(node).to_string()).collect();
+    let nodes: Vec<SocketAddr> = (1..=NODES).map(|node| own.dns_of(node)).collect();
+    let servers = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let seconds = options.minutes * 60;
-    let load = |name: &str, words: &[&str]| -> Result<Tool, String> {
-        let mut command = Command::new(&options.catlab);
-        command.args(["load", "--quiet", "--workers", "1", "--server", &servers.join(","), "--closed-loop"]);
-        command.args(["--duration", &format!("{seconds}s"), "--lag-limit", "10s", "--types", "A"]).args(words);
-        Tool::start(command, &options.folder.join(name))
-    };
     let before = term(&own)?;
+    let first = contents(nodes[0], &key, APEX)?.serial;
     let meter = Meter::start(own.pids());
-    let (in_flight, names, added) = (options.in_flight.to_string(), options.names.to_string(), NAMES.to_string());
-    let key = key.to_string_lossy();
-    let (of_queries, of_updates) = (format!("q{{n}}.{APEX}"), format!("u{{n}}.{APEX}"));
-    let mut queries = load("queries", &["--in-flight", "64", "--name", &of_queries, "--names", &names])?;
-    let update = ["--in-flight", &in_flight, "--name", &of_updates, "--names", &added, "--timeout", "5s"];
-    let mut updates = load("updates", &[&update[..], &["--tsig", &key, "--update-zone", APEX]].concat())?;
+    let [mut queries, mut updates] = start_tools(options, &servers, &key)?;
     let (start, mut told) = (Instant::now(), Instant::now());
     let until = start + Duration::from_secs(seconds) + END_MAX;
     let (mut highest, mut silent, mut looks) = (before, 0, 0);
@@ -88,26 +100,31 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let used = meter.stop();
     let (queries, updates) = (queries.read()?, updates.read()?);
     let after = term(&own)?;
-    let acknowledged = updates.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
+    let figures = updates.figures();
+    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
+    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+    let lost = count_lost_steps(&nodes, &key, first, acknowledged, unanswered)?;
     let rate = |count: u64| thousands(count as f64 / seconds as f64);
     // Cores that were not busy show nothing of what busy cores do.
     let verdict = match after.max(highest) - before {
         _ if used.idle > IDLE_MAX => Verdict::Absent,
         terms => Verdict::of(terms == 0.0),
     };
-    Ok(vec![Row {
+    let of_terms = Row {
         what: format!("{} min with all cores saturated, {NODES} nodes: terms that began", options.minutes),
         figure: format!("{:.0}", after.max(highest) - before),
         budget: "0".into(),
         verdict,
         note: format!(
-            "{}/s updates acknowledged, {}/s queries answered; {looks} looks at the terms, {silent} of them without an \
-             answer of all nodes; cores: {}",
+            "{}/s updates acknowledged, {} in all, {lost} lost, {unanswered} unanswered; {}/s queries answered; \
+             {looks} looks at the terms, {silent} of them without an answer of all nodes; cores: {}",
             rate(acknowledged),
+            thousands(acknowledged as f64),
             rate(queries.figures().rcodes.values().sum()),
             used.account()
         ),
-    }])
+    };
+    Ok(vec![of_terms, lost_updates(lost)])
 }
 
 /// A run of `catlab load` that goes on.

@@ -257,7 +257,9 @@ impl Machine {
                     self.history.push(index, &change.zone, &change.changeset);
                 }
                 let UpdateEntry { identity, key_name, time_signed, source, rcode, .. } = update;
-                self.sessions.insert(*identity, key_name, *time_signed, *source, *rcode);
+                let at_s = self.time_ms.max(entry.time_ms) / 1_000;
+                let at_s = (self.settings.feature_level() >= 2).then_some(at_s);
+                self.sessions.insert(*identity, key_name, *time_signed, *source, *rcode, at_s);
                 Applied::Update { identity: *identity, rcode: *rcode }
             }
             Body::Change(change) => {

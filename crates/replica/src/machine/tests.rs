@@ -91,8 +91,12 @@ fn change(machine: &Machine, apex: &str, serial: u32, added: Vec<Record>) -> Zon
 }
 
 fn restored(machine: &mut Machine) -> Machine {
+    restored_with(&config(), machine)
+}
+
+fn restored_with(config: &ReplicaConfig, machine: &mut Machine) -> Machine {
     let mut state = machine.freeze();
-    let mut restore = Restore::new(&config()).unwrap();
+    let mut restore = Restore::new(config).unwrap();
     let mut octets = Vec::new();
     while let Some(section) = state.next_item(&mut octets) {
         assert!(octets.len() <= ITEM_BYTES_MAX);
@@ -212,5 +216,41 @@ fn what_a_leader_prepared_is_what_a_follower_applies() {
         follower.publish();
         let serial = |machine: &Machine| machine.zones.published().zone(&zone("a.test.")).unwrap().serial();
         assert_eq!(serial(&leader), serial(&follower));
+    }
+}
+
+/// Repeats are evicted by what the entries say: replicas agree, one that a checkpoint restored with the others. Below
+/// the second feature level the oldest goes, as older software has it.
+#[test]
+fn which_repeat_is_evicted_is_the_same_on_every_replica() {
+    const NOW_S: u64 = 1_000_000;
+    let config = ReplicaConfig { session_count_max: 4, ..config() };
+    for (level, is_known) in [(1, false), (2, true)] {
+        let mut settings = Settings::empty([1; 16]);
+        settings.apply(&SettingsChange::FeatureLevel { level }, 1, 0);
+        let [mut one, mut other] = [(); 2].map(|()| empty_machine(&config, settings.clone()).unwrap());
+        let entry = |machine: &Machine, key: &str, ahead_s: u64| {
+            let index = machine.applied.0 + 1;
+            let update = UpdateEntry {
+                identity: [index as u8; 16],
+                key_name: key.parse().unwrap(),
+                key_generation: 0,
+                policy_epoch: machine.settings.epoch(),
+                source: [0; 16],
+                time_signed: NOW_S + ahead_s,
+                rcode: Rcode::REFUSED,
+                change: None,
+            };
+            (index, Entry { group: 0, time_ms: NOW_S * 1_000, body: Body::Update(update) })
+        };
+        for (key, ahead_s) in [("flood.", 298), ("flood.", 299), ("flood.", 299), ("flood.", 300), ("calm.", 0)] {
+            let (index, entry) = entry(&one, key, ahead_s);
+            one.apply(index, 1, &entry, None);
+            other.apply(index, 1, &entry, None);
+            assert_eq!(one.state_hash(), other.state_hash());
+            other = restored_with(&config, &mut other);
+        }
+        assert_eq!(one.sessions.get(&[5; 16], NOW_S).is_some(), is_known, "level {level}");
+        assert_eq!(one.sessions.get(&[4; 16], NOW_S + 300).is_some(), !is_known, "level {level}");
     }
 }

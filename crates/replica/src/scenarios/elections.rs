@@ -207,7 +207,7 @@ fn a_leader_that_stops_hands_over_first() {
 /// A member remembers an update that nobody made.
 fn corrupt(cluster: &mut Cluster, id: u64) {
     let sessions = &mut cluster.replica_mut(id).machine.sessions;
-    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR);
+    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR, None);
 }
 
 #[test]

@@ -331,7 +331,7 @@ fn a_fenced_member_writes_and_offers_no_checkpoint() {
     let leader = cluster.elect();
     let victim = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
     let sessions = &mut cluster.replica_mut(victim).machine.sessions;
-    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR);
+    sessions.insert([9; 16], &name("key."), 1, [0; 16], wire::number::Rcode::NOERROR, None);
     // The next entry shows it.
     let request = cluster.add(leader, &address(0));
     cluster.assert_done(request);

@@ -42,7 +42,7 @@ impl Repeats {
 
     /// Notes an update that was executed.
     pub fn insert(&mut self, identity: [u8; 16], key_name: &Name, time_signed: u64, source: [u8; 16]) {
-        self.machine.sessions.insert(identity, key_name, time_signed, source, Rcode::NOERROR);
+        self.machine.sessions.insert(identity, key_name, time_signed, source, Rcode::NOERROR, None);
     }
 
     /// Whether an update may be executed.

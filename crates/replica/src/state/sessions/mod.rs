@@ -2,7 +2,8 @@
 //!
 //! The table is bounded. The oldest signed time is evicted first, and eviction raises the floor of its key: a
 //! message signed at or before the floor that is not in the table may have been executed, so it gets BADTIME.
-//! Nothing is executed twice, whatever any clock says. How it lies in memory: `docs/decisions/0019`.
+//! Nothing is executed twice, whatever any clock says. Who signs ahead of time does not push out what others sign now:
+//! see [`Sessions::evict`]. How it lies in memory: `docs/decisions/0019`.
 
 // Sessions in the order of signed time.
 mod pages;
@@ -14,7 +15,7 @@ mod frozen;
 pub(crate) use frozen::FrozenSessions;
 
 use super::hash::{Item, item_hash};
-use crate::limits::{SESSION_COUNT_MAX, SESSION_FLOORS_MAX, TIME_SIGNED_MAX};
+use crate::limits::{SESSION_COUNT_MAX, SESSION_FLOORS_MAX, SESSION_NEAR_S, TIME_SIGNED_MAX};
 use keys::Keys;
 use pages::{Pages, Slot, place_of};
 use wire::name::Name;
@@ -90,7 +91,8 @@ impl Sessions {
         }
     }
 
-    /// Notes an executed message, and evicts the oldest when the table is full.
+    /// Notes an executed message, and evicts another when the table is full. `at_s` is the time of the entry, in
+    /// seconds since 1970; `None` where members know of the oldest alone.
     pub(crate) fn insert(
         &mut self,
         identity: Identity,
@@ -98,14 +100,27 @@ impl Sessions {
         time_signed: u64,
         source: [u8; 16],
         rcode: Rcode,
+        at_s: Option<u64>,
     ) {
         let key = self.keys.number_of(key_name);
         self.put(&identity, key, time_signed, source, rcode);
         while self.pages.len() > self.count_max {
-            let Some(oldest) = self.pages.pop_first() else { break };
-            self.raise_floor(oldest.key(), oldest.time_signed());
-            self.gone(&oldest);
+            let Some(slot) = self.evict(at_s) else { break };
+            self.raise_floor(slot.key(), slot.time_signed());
+            self.gone(&slot);
         }
+    }
+
+    /// Takes one out: the oldest. But where the table is full of so new ones that the oldest was signed just now, the
+    /// newest goes if it was signed well ahead of the entry: a key that signs ahead as much as it may would otherwise
+    /// leave no room for what others sign, whose floors would rise to the present with every update. Its own floor
+    /// rises to where it signed.
+    fn evict(&mut self, at_s: Option<u64>) -> Option<Slot> {
+        let (oldest, newest) = self.pages.times()?;
+        let is_ahead = at_s.is_some_and(|at_s| {
+            oldest.saturating_add(SESSION_NEAR_S) >= at_s && newest > at_s.saturating_add(SESSION_NEAR_S)
+        });
+        if is_ahead { self.pages.pop_last() } else { self.pages.pop_first() }
     }
 
     fn put(&mut self, identity: &Identity, key: u32, time_signed: u64, source: [u8; 16], rcode: Rcode) {

@@ -149,6 +149,23 @@ impl Pages {
         Some(slot)
     }
 
+    /// Takes the newest.
+    pub(super) fn pop_last(&mut self) -> Option<Slot> {
+        let (_, page) = self.directory.back_mut()?;
+        let slot = Arc::make_mut(page).remove(0);
+        if page.is_empty() {
+            self.directory.pop_back();
+        }
+        self.len -= 1;
+        Some(slot)
+    }
+
+    /// When the oldest and the newest were signed.
+    pub(super) fn times(&self) -> Option<(u64, u64)> {
+        let (oldest, newest) = (self.directory.front()?.1.last()?, self.directory.back()?.1.first()?);
+        Some((oldest.time_signed(), newest.time_signed()))
+    }
+
     #[cfg(test)]
     pub(super) fn page_count(&self) -> usize {
         self.directory.len()

@@ -22,7 +22,7 @@ const AWAY: [u8; 16] = [2; 16];
 fn repeats_get_the_stored_outcome_at_home_and_badtime_elsewhere() {
     let mut sessions = Sessions::new(10);
     assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::New);
-    sessions.insert(identity(1), &key(), 100, HOME, Rcode::NXRRSET);
+    sessions.insert(identity(1), &key(), 100, HOME, Rcode::NXRRSET, None);
     assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::Repeat(Rcode::NXRRSET));
     assert_eq!(sessions.known(&identity(1), &key(), 100, &AWAY), Known::BadTime);
 }
@@ -31,7 +31,7 @@ fn repeats_get_the_stored_outcome_at_home_and_badtime_elsewhere() {
 fn what_is_at_or_below_the_floor_of_its_key_is_not_executed() {
     let mut sessions = Sessions::new(2);
     for (number, time) in [(1, 100), (2, 300), (3, 200)] {
-        sessions.insert(identity(number), &key(), time, HOME, Rcode::NOERROR);
+        sessions.insert(identity(number), &key(), time, HOME, Rcode::NOERROR, None);
     }
     assert_eq!(sessions.len(), 2);
     assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::BadTime);
@@ -40,17 +40,17 @@ fn what_is_at_or_below_the_floor_of_its_key_is_not_executed() {
     let other = "other.".parse().unwrap();
     assert_eq!(sessions.known(&identity(9), &other, 100, &HOME), Known::New);
     // The newcomer itself may be the oldest.
-    sessions.insert(identity(4), &key(), 150, HOME, Rcode::NOERROR);
+    sessions.insert(identity(4), &key(), 150, HOME, Rcode::NOERROR, None);
     assert_eq!(sessions.known(&identity(4), &key(), 150, &HOME), Known::BadTime);
 }
 
 #[test]
 fn times_beyond_the_48_bits_of_tsig_are_the_last_of_them() {
     let mut sessions = Sessions::new(2);
-    sessions.insert(identity(1), &key(), u64::MAX, HOME, Rcode::NOERROR);
+    sessions.insert(identity(1), &key(), u64::MAX, HOME, Rcode::NOERROR, None);
     assert_eq!(sessions.known(&identity(1), &key(), u64::MAX, &HOME), Known::Repeat(Rcode::NOERROR));
-    sessions.insert(identity(2), &key(), u64::MAX, HOME, Rcode::NOERROR);
-    sessions.insert(identity(3), &key(), u64::MAX, HOME, Rcode::NOERROR);
+    sessions.insert(identity(2), &key(), u64::MAX, HOME, Rcode::NOERROR, None);
+    sessions.insert(identity(3), &key(), u64::MAX, HOME, Rcode::NOERROR, None);
     assert_eq!(sessions.known(&identity(1), &key(), u64::MAX, &HOME), Known::BadTime);
     let copy = restored(&mut sessions.freeze(true), 2);
     assert_eq!(copy.hash(), sessions.hash());
@@ -85,10 +85,21 @@ impl Model {
         }
     }
 
-    fn insert(&mut self, (time, identity): (u64, Identity), name: &Name, source: [u8; 16], rcode: Rcode, max: usize) {
+    fn insert(
+        &mut self,
+        (time, identity): (u64, Identity),
+        name: &Name,
+        (source, rcode): ([u8; 16], Rcode),
+        at_s: Option<u64>,
+        max: usize,
+    ) {
         self.sessions.insert((time, identity), (name.clone(), source, rcode));
         while self.sessions.len() > max {
-            let ((time, _), (name, ..)) = self.sessions.pop_first().unwrap();
+            let (oldest, newest) = (self.sessions.first_key_value().unwrap(), self.sessions.last_key_value().unwrap());
+            let is_ahead =
+                at_s.is_some_and(|at_s| oldest.0.0 + SESSION_NEAR_S >= at_s && newest.0.0 > at_s + SESSION_NEAR_S);
+            let gone = if is_ahead { self.sessions.pop_last() } else { self.sessions.pop_first() };
+            let ((time, _), (name, ..)) = gone.unwrap();
             let floor = self.floors.entry(name).or_default();
             *floor = time.max(*floor);
         }
@@ -136,18 +147,22 @@ proptest! {
         steps in steps(),
         count_max in prop_oneof![Just(0usize), 1usize..20, Just(2 * SESSION_PAGE_MAX), Just(100_000)],
         drift in 0u64..3,
+        // How far the times at which messages are signed lie apart, and where the times of their entries lie.
+        apart in 1u64..8,
+        clock in proptest::option::of(0u64..300),
     ) {
         let (mut table, mut model) = (Sessions::new(count_max), Model::default());
         let (mut all, mut copies) = (Vec::new(), Vec::new());
         for (number, (time, first, rest, owner, rcode)) in steps.into_iter().enumerate() {
             // Some histories move on in time, some stay.
-            let time = time + 1 + drift * number as u64 / 8;
+            let time = time * apart + 1 + drift * number as u64 / 8;
+            let at_s = clock.map(|clock| clock + drift * number as u64 / 8);
             let mut identity = [first; 16];
             identity[14..].copy_from_slice(&rest.to_be_bytes());
             let name: Name = format!("key{owner}.").parse().unwrap();
             let rcode = Rcode(u16::from(rcode % 11));
-            table.insert(identity, &name, time, HOME, rcode);
-            model.insert((time, identity), &name, HOME, rcode, count_max);
+            table.insert(identity, &name, time, HOME, rcode, at_s);
+            model.insert((time, identity), &name, (HOME, rcode), at_s, count_max);
             all.push((time, identity, name));
             if number % 97 == 0 {
                 copies.push((table.freeze(number % 2 == 0), model.clone(), table.hash()));
@@ -162,28 +177,71 @@ proptest! {
             let (mut model, mut later) = (model, 10_000);
             for (_, identity, name) in all.iter().take(30) {
                 later += 1;
-                copy.insert(*identity, name, later, AWAY, Rcode::REFUSED);
-                model.insert((later, *identity), name, AWAY, Rcode::REFUSED, count_max);
+                copy.insert(*identity, name, later, AWAY, Rcode::REFUSED, clock);
+                model.insert((later, *identity), name, (AWAY, Rcode::REFUSED), clock, count_max);
             }
             model.assert_same(&copy, &all);
         }
     }
 
     #[test]
-    fn nothing_is_executed_twice(inserts in proptest::collection::vec((any::<u8>(), 1u64..50), 0..60)) {
+    fn nothing_is_executed_twice(
+        inserts in proptest::collection::vec((any::<u8>(), 1u64..300, proptest::option::of(0u64..200)), 0..200),
+    ) {
         let mut sessions = Sessions::new(16);
         let mut executed = std::collections::BTreeSet::new();
-        for (number, time) in inserts {
+        for (number, time, at_s) in inserts {
+            // Few messages, so that they come again.
+            let (number, time) = (number % 3, time / 10 * 10);
             // The signed time is part of what the identity is a digest of.
             let mut identity = identity(number);
             identity[15] = time as u8;
             if sessions.known(&identity, &key(), time, &HOME) == Known::New {
                 prop_assert!(executed.insert(identity), "executed twice");
-                sessions.insert(identity, &key(), time, HOME, Rcode::NOERROR);
+                sessions.insert(identity, &key(), time, HOME, Rcode::NOERROR, at_s);
             }
             prop_assert!(sessions.len() <= 16);
         }
     }
+}
+
+/// One key signs 299 s ahead, twenty times as often as the table can hold; others sign now, and their clocks differ.
+#[test]
+fn who_signs_ahead_does_not_push_out_what_others_sign_now() {
+    const COUNT: usize = 2_000;
+    const START: u64 = 1_000_000;
+    let mut sessions = Sessions::new(COUNT);
+    let (flood, others) = ("flood.".parse().unwrap(), ["one.", "two."].map(|name| name.parse().unwrap()));
+    let identity_of = |number: u64, which: u8| {
+        let mut identity = [which; 16];
+        identity[..8].copy_from_slice(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+        identity
+    };
+    let mut number = 0;
+    let (mut flooded, mut noted) = (0, Vec::new());
+    for now in START..START + 400 {
+        for _ in 0..100 {
+            number += 1;
+            let (identity, time) = (identity_of(number, 0), now + 299);
+            if sessions.known(&identity, &flood, time, &HOME) == Known::New {
+                flooded += 1;
+                sessions.insert(identity, &flood, time, HOME, Rcode::NOERROR, Some(now));
+            }
+        }
+        // Several in one second: what was done in it must not be in the way of what follows.
+        for (other, time) in [(0, now), (1, now - 10), (0, now), (1, now + 20), (1, now)] {
+            number += 1;
+            let (identity, key) = (identity_of(number, 1), &others[other]);
+            assert_eq!(sessions.known(&identity, key, time, &HOME), Known::New, "{} s", now - START);
+            sessions.insert(identity, key, time, HOME, Rcode::NOERROR, Some(now));
+            noted.push((identity, key, time));
+        }
+        // What was done lately is known.
+        for (identity, key, time) in noted.iter().rev().take(5 * 40) {
+            assert_eq!(sessions.known(identity, key, *time, &HOME), Known::Repeat(Rcode::NOERROR));
+        }
+    }
+    assert!(sessions.len() == COUNT && flooded > COUNT, "{flooded}");
 }
 
 /// With more floors than there may be the lowest becomes that of all keys, on a restored table too.
@@ -194,7 +252,7 @@ fn floors_beyond_the_limit_become_the_floor_of_all() {
     for number in 0..SESSION_FLOORS_MAX + 3 {
         let mut identity = [0; 16];
         identity[..8].copy_from_slice(&(number as u64).to_be_bytes());
-        sessions.insert(identity, &name(number), 10 + number as u64, HOME, Rcode::NOERROR);
+        sessions.insert(identity, &name(number), 10 + number as u64, HOME, Rcode::NOERROR, None);
     }
     assert_eq!(sessions.keys.floor_count(), SESSION_FLOORS_MAX);
     assert_eq!(sessions.floor_of_all, 11, "of the first two keys");
@@ -213,7 +271,7 @@ fn pages_are_full_after_a_checkpoint_and_gone_when_they_are_empty() {
     let insert = |sessions: &mut Sessions, number: u64| {
         let mut identity = [0; 16];
         identity[..8].copy_from_slice(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
-        sessions.insert(identity, &key(), 1_000 + number / 500, HOME, Rcode::NOERROR);
+        sessions.insert(identity, &key(), 1_000 + number / 500, HOME, Rcode::NOERROR, None);
     };
     (0..3 * count as u64).for_each(|number| insert(&mut sessions, number));
     assert_eq!(sessions.len(), count);
