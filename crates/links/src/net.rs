@@ -238,6 +238,7 @@ mod tests {
     use super::*;
     use crate::plan::network_of;
     use std::net::UdpSocket;
+    use std::time::Duration;
 
     /// What netem would be set on: tried without it, for many kernels have none.
     #[test]
