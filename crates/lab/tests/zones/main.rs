@@ -135,8 +135,8 @@ fn all_traces() -> Vec<PathBuf> {
     paths
 }
 
-/// Of each trace that tells of a zone, in each mode; the others say that they tell of none. Where everything is tested a
-/// server loads those of each mode.
+/// Of each trace that tells of a zone, in each mode; the others say that they tell of none. Where everything is tested
+/// a server loads those of each mode.
 #[test]
 fn the_zones_of_every_trace_are_loaded_by_others() {
     let folder = Folder::new("zones-upstream");
