@@ -151,12 +151,14 @@ pub(crate) const AT_LOOK_MS: u64 = 5;
 
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
-/// Updates handed to the replica that have no outcome yet.
-pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
 /// Of them, those of one network while half of the places are taken.
 pub(crate) const DESK_SHARE_MAX: u32 = 256;
-/// Slots that networks are counted in.
-pub(crate) const DESK_SHARES: usize = 4_096;
+/// Updates handed to the replica that have no outcome yet.
+pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
+/// Of them, those of one key in one zone while half of the places are taken.
+pub(crate) const UPDATES_SHARE_MAX: u32 = 512;
+/// Slots that those who share places are counted in.
+pub(crate) const SHARE_SLOTS: usize = 4_096;
 /// Threads that authenticate and sign: one a core, so many at most.
 pub(crate) const UPDATE_THREADS_MAX: usize = 4;
 /// Time after which the node forgets an update that got no outcome: it stays silent (UDP) or closes (TCP).

@@ -64,7 +64,7 @@ pub enum KeyError {
 /// Tells one secret of a key from another without saying anything of it: a node that verified a signature names to the
 /// leader the secret that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SecretId(pub(crate) [u8; SECRET_ID_OCTETS]);
+pub struct SecretId(pub [u8; SECRET_ID_OCTETS]);
 
 /// One secret of a key.
 #[derive(Clone, Debug)]

@@ -3,10 +3,12 @@
 use super::removal::Removal;
 use super::rights::Rights;
 use super::zone_memory::ZoneMemory;
-use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX};
+use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
-use crate::service::deferred::Submit;
+use crate::service::counters::Refusal;
+use crate::service::deferred::{Flow, Submit};
+use crate::service::shares::{Place, Shares};
 use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, ReadIndexError, UpdateRequest};
 use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
@@ -68,6 +70,8 @@ pub(crate) struct ReplicaHandle {
 pub(crate) struct Shared {
     /// Updates without an outcome.
     pub(crate) updates: Gauge,
+    /// The same by flow.
+    shares: Arc<Shares>,
     /// Commands without an outcome.
     pub(crate) admins: Gauge,
     /// Events that wait.
@@ -182,15 +186,18 @@ impl ReplicaHandle {
 }
 
 impl Submit for ReplicaHandle {
-    fn submit(&self, request: UpdateRequest) -> bool {
+    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal> {
+        let is_crowded = self.shared.updates.get() >= UPDATES_PENDING_MAX as u64 / 2;
+        let most = is_crowded.then_some(UPDATES_SHARE_MAX);
+        let place = self.shared.shares.place(flow, most).ok_or(Refusal::ShareTaken)?;
         if !self.shared.updates.enter(UPDATES_PENDING_MAX) {
-            return false;
+            return Err(Refusal::QueueFull);
         }
-        let sent = self.send(Event::Input(Input::Update(request)));
-        if !sent {
+        if !self.send(Event::Input(Input::Update(request))) {
             self.shared.updates.leave();
+            return Err(Refusal::QueueFull);
         }
-        sent
+        Ok(place)
     }
 
     fn rights(&self) -> Arc<Rights> {
@@ -221,5 +228,68 @@ impl PeerEvents for ReplicaHandle {
 
     fn membership(&self) -> watch::Receiver<Arc<Membership>> {
         self.shared.membership.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replica::io::{Transport, Verified};
+    use replica::policy::External;
+    use replica::update::SecretId;
+    use std::sync::mpsc::channel;
+    use zone::record::ZoneId;
+
+    fn flow(key: &str, zone: &str) -> Flow {
+        Flow { key: key.parse().unwrap(), zone: Some(ZoneId { view: 0, apex: zone.parse().unwrap() }) }
+    }
+
+    fn submit(handle: &ReplicaHandle, flow: &Flow) -> Result<Place, Refusal> {
+        let (key_name, secret) = (flow.key.clone(), SecretId([0; 8]));
+        let verified = Verified { key_name, secret, identity: [0; 16], time_signed: 1, fudge: 300 };
+        let request = UpdateRequest {
+            request_id: 1,
+            source: ([192, 0, 2, 1], 53).into(),
+            transport: Transport::Udp,
+            message: Vec::new(),
+            verified,
+            refused_for: None,
+            external: External::default(),
+        };
+        handle.submit(request, flow)
+    }
+
+    #[test]
+    fn a_key_has_its_share_of_the_places_once_half_are_taken() {
+        let (events, _queue) = channel();
+        let handle = ReplicaHandle::new(events, Arc::default());
+        let (much, half) = (flow("much.", "a.test."), UPDATES_PENDING_MAX / 2);
+        let mut places: Vec<Place> = (0..half).map(|_| submit(&handle, &much).unwrap()).collect();
+        assert!(matches!(submit(&handle, &much), Err(Refusal::ShareTaken)));
+        // Of two slots that are drawn at random one is nobody else's.
+        let others = [flow("much.", "b.test."), flow("little.", "a.test.")];
+        let counts = others.map(|other| {
+            let taken: Vec<Place> = std::iter::from_fn(|| submit(&handle, &other).ok()).collect();
+            let count = taken.len();
+            places.extend(taken);
+            count
+        });
+        assert!(counts.contains(&(UPDATES_SHARE_MAX as usize)), "{counts:?}");
+        // A share is free again when what took it has an outcome.
+        places.drain(..half - UPDATES_SHARE_MAX as usize + 1);
+        assert!(submit(&handle, &much).is_ok());
+        // Nobody gets more places than there are.
+        let all = (0..).map_while(|number: u32| {
+            let each =
+                (0..UPDATES_SHARE_MAX).find_map(|_| match submit(&handle, &flow(&format!("k{number}."), "a.test.")) {
+                    Ok(place) => {
+                        places.push(place);
+                        None
+                    }
+                    Err(refusal) => Some(refusal),
+                });
+            (!matches!(each, Some(Refusal::QueueFull))).then_some(())
+        });
+        assert!(all.count() < 100 && handle.shared.updates.get() == UPDATES_PENDING_MAX as u64);
     }
 }

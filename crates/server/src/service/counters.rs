@@ -68,12 +68,14 @@ pub(crate) enum Refusal {
     Prescan,
     /// The queue for the update threads, or for the replica, is full: SERVFAIL.
     QueueFull,
+    /// Half of the places for updates are taken, and those of this key in this zone have their share: SERVFAIL.
+    ShareTaken,
     /// Too many transfers run: SERVFAIL.
     TransfersMax,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::ZoneUnknown,
         Self::Unsigned,
         Self::NotGranted,
@@ -83,6 +85,7 @@ impl Refusal {
         Self::CutOff,
         Self::Prescan,
         Self::QueueFull,
+        Self::ShareTaken,
         Self::TransfersMax,
     ];
 
@@ -93,7 +96,7 @@ impl Refusal {
             Self::Unsigned | Self::NotGranted | Self::Presigned => Some(ede::PROHIBITED),
             Self::NotServing | Self::CutOff => Some(ede::NOT_READY),
             Self::Expired => Some(ede::INVALID_DATA),
-            Self::Prescan | Self::QueueFull | Self::TransfersMax => None,
+            Self::Prescan | Self::QueueFull | Self::ShareTaken | Self::TransfersMax => None,
         }
     }
 
@@ -108,6 +111,7 @@ impl Refusal {
             Self::CutOff => "cut_off",
             Self::Prescan => "prescan",
             Self::QueueFull => "queue_full",
+            Self::ShareTaken => "share_taken",
             Self::TransfersMax => "transfers_max",
         }
     }

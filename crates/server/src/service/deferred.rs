@@ -14,12 +14,14 @@ use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Limited, Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
 use super::limiter::{Limiter, Verdict as Limit};
-use super::outcome::Waiting;
+use super::outcome::{Pending, Waiting};
 use super::response::ResponseHead;
 use super::serving::ServingReader;
-use super::shares::Shares;
+use super::shares::{Place, Shares, network};
 use super::transfer;
-use crate::limits::{DATAGRAM_OCTETS_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX};
+use crate::limits::{
+    DATAGRAM_OCTETS_MAX, DESK_SHARE_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX,
+};
 use crate::listen::{Reply, Transport};
 use crate::metrics::Gauge;
 use crate::node::readers::Zones;
@@ -33,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
 use zone::answer::{AnswerKind, Bare};
@@ -75,11 +78,11 @@ impl Desk {
     pub(crate) fn put(&self, message: Deferred) -> bool {
         let address = message.reply.peer().ip();
         let is_crowded = self.waiting.get() >= UPDATE_QUEUE_MAX as u64 / 2;
-        if !self.shares.enter(address, is_crowded) {
+        if !self.shares.enter(&network(address), is_crowded.then_some(DESK_SHARE_MAX)) {
             return false;
         }
         if !self.waiting.enter(UPDATE_QUEUE_MAX) {
-            self.shares.leave(address);
+            self.shares.leave(&network(address));
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -96,7 +99,7 @@ impl Desk {
     /// A message of this address waits no more.
     fn taken(&self, address: IpAddr) {
         self.waiting.leave();
-        self.shares.leave(address);
+        self.shares.leave(&network(address));
     }
 
     /// Brings a message back to the thread that had daemons asked about it.
@@ -118,10 +121,21 @@ impl Desk {
     }
 }
 
+/// Whose updates share places with one another: those of a key in a zone, as at the leader. What this node would refuse
+/// has the share of its key alone: zones that nobody granted would be as many shares as one likes.
+#[derive(Hash)]
+pub(crate) struct Flow {
+    pub(crate) key: Name,
+    pub(crate) zone: Option<ZoneId>,
+}
+
 /// What an update thread needs of the replica.
 pub(crate) trait Submit: Send + Sync {
-    /// Hands an update over; false when too many have no outcome yet.
-    fn submit(&self, request: UpdateRequest) -> bool;
+    /// Hands an update over; gives its place, which is kept until it has an outcome.
+    ///
+    /// # Errors
+    /// Why not: too many have no outcome yet, or too many of this flow while half of the places are taken.
+    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal>;
     /// Keys and grants as they are now.
     fn rights(&self) -> Arc<Rights>;
     /// The published version of all zones, held as long as the caller likes.
@@ -344,6 +358,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
+        let flow = Flow { key: verified.key_name.clone(), zone: zone.clone().filter(|_| early.is_none()) };
         let request_id = self.waiting.next_id(self.threads, self.index);
         let update = UpdateRequest {
             request_id,
@@ -355,12 +370,19 @@ impl<S: Submit + 'static> UpdateThread<S> {
             refused_for: zone.filter(|_| early.is_some()),
             external,
         };
-        if self.waiting.len() < UPDATES_PENDING_MAX && self.submit.submit(update) {
-            let head = self.head(request, &reply);
-            self.waiting.put(request_id, head, signer, reply, early, received_at);
-        } else {
-            let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
-            self.refuse(request, &refused, Some(&signer), reply);
+        let place = match self.waiting.len() < UPDATES_PENDING_MAX {
+            true => self.submit.submit(update, &flow),
+            false => Err(Refusal::QueueFull),
+        };
+        match place {
+            Ok(place) => {
+                let pending = Pending { head: self.head(request, &reply), signer, reply, early, place };
+                self.waiting.put(request_id, pending, received_at);
+            }
+            Err(reason) => {
+                let refused = Refused { rcode: Rcode::SERVFAIL, reason };
+                self.refuse(request, &refused, Some(&signer), reply);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod cookies;
 pub(crate) mod counters;
 pub(crate) mod limiter;
 pub(crate) mod serving;
-mod shares;
+pub(crate) mod shares;
 // On update threads.
 pub(crate) mod deferred;
 pub(crate) mod external;

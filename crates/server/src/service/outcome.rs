@@ -4,6 +4,7 @@ use super::answer::Service;
 use super::counters::{Refusal, UpdateCounters, UpdateEnd};
 use super::deferred::Refused;
 use super::response::ResponseHead;
+use super::shares::Place;
 use crate::listen::Reply;
 use replica::io::Verdict;
 use replica::update::Signer;
@@ -13,12 +14,14 @@ use wire::number::Rcode;
 use zone::answer::Bare;
 
 /// What is kept of a request until its outcome is known.
-struct Pending {
-    head: ResponseHead,
-    signer: Signer,
-    reply: Reply,
+pub(super) struct Pending {
+    pub(super) head: ResponseHead,
+    pub(super) signer: Signer,
+    pub(super) reply: Reply,
     /// What this node would have said, had the update not to be known to the replica first.
-    early: Option<Refused>,
+    pub(super) early: Option<Refused>,
+    /// Its place among those of its key.
+    pub(super) place: Place,
 }
 
 /// The updates of one thread.
@@ -41,16 +44,8 @@ impl Waiting {
         self.next * threads + index
     }
 
-    pub(super) fn put(
-        &mut self,
-        id: u64,
-        head: ResponseHead,
-        signer: Signer,
-        reply: Reply,
-        early: Option<Refused>,
-        at: Instant,
-    ) {
-        self.pending.insert(id, Pending { head, signer, reply, early });
+    pub(super) fn put(&mut self, id: u64, pending: Pending, at: Instant) {
+        self.pending.insert(id, pending);
         self.ages.push_back((at, id));
     }
 
@@ -65,7 +60,9 @@ impl Waiting {
         out: &mut [u8],
     ) {
         // One that was forgotten: its client has been given up.
-        let Some(Pending { head, mut signer, reply, early }) = self.pending.remove(&id) else { return };
+        let Some(Pending { head, mut signer, reply, early, place }) = self.pending.remove(&id) else { return };
+        // Who hears the outcome may send the next one.
+        drop(place);
         let counters = counters.of(reply.transport());
         let mut extended = None;
         let (rcode, end) = match verdict {

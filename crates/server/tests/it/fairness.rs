@@ -29,7 +29,8 @@ const DELAY_MAX: Duration = Duration::from_millis(500);
 /// How long one response is waited for: a node that holds one up for ever is what is looked for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn key(cluster: &Cluster, key: &str) -> ClientKey {
+/// A key with this name, made known to the cluster.
+pub(crate) fn key(cluster: &Cluster, key: &str) -> ClientKey {
     let secret = data_encoding::BASE64.encode(key.repeat(32).as_bytes());
     let body = format!("{{\"name\": \"{key}\", \"algorithm\": \"hmac-sha256\", \"secret\": \"{secret}\"}}");
     let made = http::request(cluster.api(1), "POST", "/v1/keys", Some(&cluster.token()), body.as_bytes()).unwrap();

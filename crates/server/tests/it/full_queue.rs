@@ -1,10 +1,14 @@
 //! More updates than a node keeps: those beyond are refused at once and never done, those that it took are done, and
-//! queries are answered meanwhile.
+//! queries are answered meanwhile. When they are all of one key there is room for those of another.
 
-use crate::support::cluster::{Cluster, kill};
+use crate::fairness::key;
+use crate::support::cluster::{Cluster, Scratch, kill};
 use crate::support::dns::{Transport, exchange, read_tcp};
+use crate::support::http;
 use crate::support::message::name;
 use crate::updates::{add, rcode};
+use replica::update::client::ClientKey;
+use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -16,12 +20,18 @@ use wire::builder::MessageBuilder;
 
 /// Updates without an outcome that a node keeps.
 const PENDING_MAX: usize = 8_192;
+/// Keys that fill it: so many that none has more than its share, nor two that are counted as one.
+const KEYS: usize = 64;
 /// What a node takes of one connection at a time.
 const PIPELINE: usize = 128;
 /// By then it must be full, also where some were refused on their way in.
 const CONNECTIONS_MAX: usize = 120;
+/// More than a node keeps, of one key.
+const CONNECTIONS_OF_ONE: usize = PENDING_MAX / PIPELINE + 8;
 /// Between two of them, so that they wait for their outcome and not for their verification.
 const PAUSE: Duration = Duration::from_millis(4);
+/// Where the other key sends from: another network than the first one's.
+const ELSEWHERE: ([u8; 4], u16) = ([127, 0, 1, 1], 0);
 /// Updates and queries while it is full.
 const PROBES: usize = 50;
 /// A refusal that is given at once.
@@ -39,14 +49,13 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(cluster: &Cluster, to: SocketAddr, number: usize) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
+    fn new(key: &ClientKey, stream: TcpStream, number: usize) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let (mut octets, mut owners) = (Vec::new(), BTreeMap::new());
         while owners.len() < PIPELINE {
             let owner = format!("q{number}-{}.example.test.", owners.len());
-            let message = add(&cluster.client_key(), &owner);
+            let message = add(key, &owner);
             // Tests beside this one take from the same IDs.
             if owners.contains_key(&message[..2]) {
                 continue;
@@ -94,6 +103,16 @@ impl Drop for Stopped {
     }
 }
 
+/// Keys that may write to the zone.
+fn keys<const COUNT: usize>(cluster: &Cluster, names: [String; COUNT]) -> [ClientKey; COUNT] {
+    let scratch = Scratch::new("full-queue-rules");
+    let keys = names.each_ref().map(|name| key(cluster, name));
+    let rules: String = names.iter().map(|name| format!("grant {name} zonesub A;\n")).collect();
+    let set = cluster.run(&["policy", "set", "example.test.", &scratch.file("rules", &rules)]);
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    keys
+}
+
 /// Owners in the zone, as the export of a node has it.
 fn owners(cluster: &Cluster, id: u64) -> BTreeSet<String> {
     let api = cluster.api(id).to_string();
@@ -106,14 +125,17 @@ fn owners(cluster: &Cluster, id: u64) -> BTreeSet<String> {
 #[test]
 fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
     let cluster = Cluster::start("full-queue", 3, &[]);
+    let keys: [ClientKey; KEYS] = keys(&cluster, std::array::from_fn(|number| format!("full{number}")));
     cluster.settle();
     let leader = cluster.leader();
     let to = cluster.dns(leader);
     let before = cluster.status(leader).unwrap()["zones"][0]["serial"].as_u64().unwrap();
-    let batches: Vec<Batch> = (0..CONNECTIONS_MAX).map(|number| Batch::new(&cluster, to, number)).collect();
+    let batches: Vec<Batch> = (0..CONNECTIONS_MAX)
+        .map(|number| Batch::new(&keys[number % KEYS], TcpStream::connect(to).unwrap(), number))
+        .collect();
     let probes: Vec<(String, Vec<u8>)> = (0..PROBES)
         .map(|number| format!("probe{number}.example.test."))
-        .map(|owner| (owner.clone(), add(&cluster.client_key(), &owner)))
+        .map(|owner| (owner.clone(), add(&keys[0], &owner)))
         .collect();
     let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
     let others = cluster.ids().filter(|id| *id != leader).map(|id| cluster.pid(id).unwrap()).collect();
@@ -161,16 +183,65 @@ fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
         assert!(slowest <= AT_ONCE, "{slowest:?}");
     });
     cluster.settle();
+    refused.extend(probes.into_iter().map(|(owner, _)| owner));
+    assert_kept(&cluster, before, &done, &refused);
+}
+
+/// Every node has what was done and nothing of what was refused, and its serial moved once for each that was done.
+fn assert_kept(cluster: &Cluster, serial_before: u64, done: &[String], refused: &[String]) {
     for id in cluster.ids() {
-        let there = owners(&cluster, id);
+        let there = owners(cluster, id);
         assert!(there.len() > done.len(), "{}", there.len());
         let is_there =
             |owner: &&String| there.contains(*owner) || there.contains(owner.trim_end_matches(".example.test."));
         assert_eq!(done.iter().filter(is_there).count(), done.len(), "node {id}");
-        let probed = probes.iter().map(|(owner, _)| owner);
-        let alive: Vec<_> = refused.iter().chain(probed).filter(is_there).collect();
+        let alive: Vec<_> = refused.iter().filter(is_there).collect();
         assert!(alive.is_empty(), "refused, and done all the same on node {id}: {alive:?}");
         let serial = cluster.status(id).unwrap()["zones"][0]["serial"].as_u64().unwrap();
-        assert_eq!(serial, before + done.len() as u64);
+        assert_eq!(serial, serial_before + done.len() as u64);
     }
+}
+
+#[test]
+fn a_key_that_sends_more_than_a_node_keeps_leaves_places_for_others() {
+    let cluster = Cluster::start("full-share", 3, &[]);
+    let [much, little] = keys(&cluster, ["much", "little"].map(str::to_owned));
+    cluster.settle();
+    let leader = cluster.leader();
+    let to = cluster.dns(leader);
+    let batches: Vec<Batch> =
+        (0..CONNECTIONS_OF_ONE).map(|number| Batch::new(&much, TcpStream::connect(to).unwrap(), number)).collect();
+    let elsewhere = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    elsewhere.bind(&SocketAddr::from(ELSEWHERE).into()).unwrap();
+    elsewhere.connect(&to.into()).unwrap();
+    let mut other = Batch::new(&little, elsewhere.into(), CONNECTIONS_OF_ONE);
+    let others = cluster.ids().filter(|id| *id != leader).map(|id| cluster.pid(id).unwrap()).collect();
+    let refused_count = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        // Nothing is decided from now on.
+        let (stopped, start) = (Stopped::new(others), Instant::now());
+        let mut hearing = Vec::new();
+        for mut batch in batches {
+            let octets = std::mem::take(&mut batch.octets);
+            batch.stream.write_all(&octets).unwrap();
+            hearing.push(scope.spawn(|| batch.hear(&refused_count)));
+            sleep(PAUSE);
+        }
+        let octets = std::mem::take(&mut other.octets);
+        other.stream.write_all(&octets).unwrap();
+        let other = scope.spawn(|| other.hear(&refused_count));
+        sleep(20 * PAUSE);
+        println!("stopped for {:?}", start.elapsed());
+        drop(stopped);
+        let (done, refused) = other.join().unwrap();
+        assert_eq!((done.len(), refused.len()), (PIPELINE, 0), "of the other key");
+        let heard: Vec<_> = hearing.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let done: usize = heard.iter().map(|(done, _)| done.len()).sum();
+        println!("{done} of {} of the first key were done", CONNECTIONS_OF_ONE * PIPELINE);
+        assert!((PENDING_MAX / 4..=PENDING_MAX * 3 / 4).contains(&done), "{done}");
+    });
+    let page = http::get(cluster.api(leader), "/metrics").unwrap().text();
+    let refused = page.lines().filter(|line| line.contains("reason=\"share_taken\""));
+    let refused: f64 = refused.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+    assert!(refused > 0.0, "{page}");
 }

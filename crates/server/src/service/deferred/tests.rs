@@ -29,12 +29,13 @@ const SECRET: &[u8; 32] = b"a secret of thirty-two octets...";
 struct Taken {
     rights: Arc<Rights>,
     updates: Mutex<usize>,
+    shares: Arc<Shares>,
 }
 
 impl Submit for Taken {
-    fn submit(&self, _request: UpdateRequest) -> bool {
+    fn submit(&self, _request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal> {
         *self.updates.lock().unwrap() += 1;
-        true
+        self.shares.place(flow, None).ok_or(Refusal::ShareTaken)
     }
 
     fn rights(&self) -> Arc<Rights> {
@@ -85,7 +86,7 @@ impl Scene {
             serving: ServingReader::new(state, Arc::default()),
             counters: UpdateCounters::default(),
             listen: Arc::default(),
-            submit: Arc::new(Taken { rights: Arc::new(rights), updates: Mutex::default() }),
+            submit: Arc::new(Taken { rights: Arc::new(rights), ..Taken::default() }),
             asker,
             transfers: Arc::default(),
             out: vec![0; DATAGRAM_OCTETS_MAX],
