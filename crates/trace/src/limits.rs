@@ -7,6 +7,8 @@ pub const HEADER_OCTETS: usize = 12;
 
 /// Octets of one block of a capture.
 pub const BLOCK_OCTETS_MAX: usize = 4 << 20;
+/// Octets of one without contents: its type, and its length before and behind them.
+pub const BLOCK_OCTETS_MIN: u32 = 12;
 /// Interfaces of one section of a capture.
 pub const INTERFACES_MAX: usize = 65_536;
 /// VLAN tags of one frame.

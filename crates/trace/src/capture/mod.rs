@@ -16,7 +16,7 @@ mod streams;
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::{BLOCK_OCTETS_MAX, INTERFACES_MAX};
+use crate::limits::{BLOCK_OCTETS_MAX, BLOCK_OCTETS_MIN, INTERFACES_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use fragments::Fragments;
@@ -27,14 +27,24 @@ use std::io::BufRead;
 use std::net::SocketAddr;
 use streams::Streams;
 
+const NO_BLOCK: &str = "no block begins here, or it contradicts itself";
+
 /// Reads a capture.
 pub(crate) struct CaptureReader {
     blocks: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
     at: u64,
+    /// How numbers stand in the section of a pcapng file that is being read.
+    section: Option<Endian>,
     decoder: Decoder,
     /// How it ended: first comes what still waits.
     ended: Option<Result<(), TraceError>>,
+}
+
+#[derive(Clone, Copy)]
+enum Endian {
+    Big,
+    Little,
 }
 
 /// How its frames begin, and how it counts time.
@@ -48,7 +58,7 @@ struct Interface {
 impl CaptureReader {
     pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
         let blocks = create_reader(BLOCK_OCTETS_MAX, octets).map_err(|error| wrong(0, &error))?;
-        Ok(Self { blocks, interfaces: Vec::new(), at: 0, decoder: Decoder::new(ports), ended: None })
+        Ok(Self { blocks, interfaces: Vec::new(), at: 0, section: None, decoder: Decoder::new(ports), ended: None })
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -58,8 +68,15 @@ impl CaptureReader {
             }
             return std::mem::replace(ended, Ok(())).map(|()| false);
         }
+        if self.section.is_some_and(|endian| is_too_short(self.blocks.data(), endian)) {
+            self.ended = Some(Err(malformed(self.at, NO_BLOCK)));
+            return Ok(true);
+        }
         match self.blocks.next() {
             Ok((used, block)) => {
+                if let PcapBlockOwned::NG(Block::SectionHeader(header)) = &block {
+                    self.section = Some(if header.big_endian() { Endian::Big } else { Endian::Little });
+                }
                 if let Some(frame) = frame_of(&block, &mut self.interfaces) {
                     self.decoder.frame(&frame, held, tally);
                 }
@@ -78,6 +95,16 @@ impl CaptureReader {
     }
 }
 
+/// Whether a block of pcapng says that it is shorter than any is: the library would take 12 from less.
+fn is_too_short(block: &[u8], endian: Endian) -> bool {
+    let length = block.get(4..).and_then(|rest| rest.first_chunk::<4>()).map(|&octets| match endian {
+        Endian::Big => u32::from_be_bytes(octets),
+        Endian::Little => u32::from_le_bytes(octets),
+    });
+    // That of the next section may stand in the other order.
+    !block.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) && length.is_some_and(|length| length < BLOCK_OCTETS_MIN)
+}
+
 fn wrong<I>(at: u64, error: &PcapError<I>) -> TraceError
 where
     I: std::fmt::Debug,
@@ -87,8 +114,12 @@ where
         PcapError::BufferTooSmall => "a block is larger than 4 MiB",
         PcapError::ReadError => "the file cannot be read, or is packed and damaged",
         PcapError::HeaderNotRecognized => "neither pcap nor pcapng",
-        _ => "no block begins here, or it contradicts itself",
+        _ => NO_BLOCK,
     };
+    malformed(at, what)
+}
+
+fn malformed(at: u64, what: &str) -> TraceError {
     TraceError::Format { format: "capture", at, what: what.into() }
 }
 
