@@ -36,8 +36,10 @@ pub(crate) struct Administrator {
     was_revoked: bool,
     /// The policy that is asked for next, or was last.
     policy: u64,
-    /// The clients' key is known to have its second secret; the first may be void.
+    /// The clients' key is known to have its second secret.
     is_rolled: bool,
+    /// The first may be void: that was asked for.
+    is_retired: bool,
     rng: Rng,
 }
 
@@ -73,7 +75,15 @@ fn revoke() -> AdminCommand {
 
 impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { current: None, is_revoked: false, was_revoked: false, policy: 0, is_rolled: false, rng }
+        Self {
+            current: None,
+            is_revoked: false,
+            was_revoked: false,
+            policy: 0,
+            is_rolled: false,
+            is_retired: false,
+            rng,
+        }
     }
 
     /// Whether the clients' key is not known to have its grant.
@@ -89,6 +99,12 @@ impl Administrator {
     /// What clients sign with: the second secret as soon as it is known to be there, and so before the first is void.
     pub(crate) const fn secret(&self) -> &'static [u8] {
         SECRETS[self.is_rolled as usize]
+    }
+
+    /// Whether an update of the clients' key that was signed so may be refused, since that is no secret of the key any more:
+    /// the node that took it did not know yet, the leader did.
+    pub(crate) fn may_have_voided(&self, secret: &[u8]) -> bool {
+        self.is_retired && secret == SECRETS[0]
     }
 
     /// A number below `below`.
@@ -163,6 +179,7 @@ impl Simulation {
         self.membership.on_command(&command);
         let policy = matches!(command, AdminCommand::SetPolicy { .. }).then_some(self.administrator.policy);
         policy.into_iter().for_each(|policy| self.oracle.policy_asked(policy));
+        self.administrator.is_retired |= matches!(command, AdminCommand::RetireKey { .. });
         let rolls = matches!(command, AdminCommand::RollKey { .. });
         let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls };
         self.administrator.current = Some(current);

@@ -145,7 +145,8 @@ impl Simulation {
         let true_s = (WALL_START_MS + self.events.now_us() / 1_000) / 1_000;
         let time_signed = true_s.saturating_add_signed(clock_error_s);
         let (source, secret) = (Clients::source(client), self.administrator.secret());
-        let update = self.oracle.add(kind, source, |number, kind| updates::compose(number, kind, time_signed, secret));
+        let compose = |number, kind: &_| updates::compose(number, kind, time_signed, secret);
+        let update = self.oracle.add(kind, source, secret, compose);
         self.clients.clients[client].current = Some((update, 0));
         self.client_sends(client, to);
     }
@@ -327,7 +328,7 @@ impl Simulation {
         let index = replica.state_hash().0;
         let published = replica.zones().published();
         let update = (number, oracle.update(number));
-        let was_revoked = administrator.was_revoked();
+        let was_revoked = administrator.was_revoked() || administrator.may_have_voided(update.1.secret);
         let is_ruled = before.is_none() && matches!(update.1.kind, Kind::Ruled { .. });
         if is_ruled && !update.1.may_be_told(rcode) {
             let what = format!("{id} says {rcode:?} to update {number}: {:?}", update.1);

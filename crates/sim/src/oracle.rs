@@ -26,6 +26,8 @@ pub(crate) struct Update {
     pub(crate) undone: u32,
     /// Policies that may have been in force at some time between its first copy and now, or what it was told.
     pub(crate) met: Possible,
+    /// What the clients' key signed it with, if that did.
+    pub(crate) secret: &'static [u8],
     mark: Name,
 }
 
@@ -90,10 +92,17 @@ pub(crate) struct Imported {
 
 impl Oracle {
     /// A new update; gives its number.
-    pub(crate) fn add(&mut self, kind: Kind, source: SocketAddr, compose: impl FnOnce(u64, &Kind) -> Vec<u8>) -> u64 {
+    pub(crate) fn add(
+        &mut self,
+        kind: Kind,
+        source: SocketAddr,
+        secret: &'static [u8],
+        compose: impl FnOnce(u64, &Kind) -> Vec<u8>,
+    ) -> u64 {
         let number = self.updates.len() as u64 + 1;
         let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
-        let update = Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, met, mark };
+        let update =
+            Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, met, secret, mark };
         self.updates.push(update);
         number
     }
@@ -184,7 +193,7 @@ mod tests {
     fn a_fate_is_what_was_told() {
         let source = "192.0.2.1:4000".parse().unwrap();
         let mut oracle = Oracle::default();
-        let number = oracle.add(Kind::Set { register: 0 }, source, |_, _| vec![]);
+        let number = oracle.add(Kind::Set { register: 0 }, source, b"", |_, _| vec![]);
         assert_eq!((number, oracle.update(1).fate()), (1, Fate::Undone));
         oracle.update_mut(1).attempts = 2;
         assert_eq!(oracle.update(1).fate(), Fate::Unknown);
@@ -192,7 +201,7 @@ mod tests {
         assert_eq!(oracle.update(1).fate(), Fate::Undone);
         oracle.update_mut(1).told = Some(Rcode::NOERROR);
         assert_eq!(oracle.update(1).fate(), Fate::Done);
-        let refused = oracle.add(Kind::Outside, source, |_, _| vec![]);
+        let refused = oracle.add(Kind::Outside, source, b"", |_, _| vec![]);
         oracle.update_mut(refused).told = Some(Rcode::NOTZONE);
         assert_eq!(oracle.update(refused).fate(), Fate::Undone);
         assert_eq!(oracle.updates().map(|(number, _)| number).collect::<Vec<_>>(), [1, 2]);

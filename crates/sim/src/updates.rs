@@ -51,7 +51,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Whether a client may be told this.
-    /// `was_revoked`: the administrator took the right away, at least for a while.
+    /// `was_revoked`: the administrator took the right away, at least for a while, or made void what it is signed with.
     pub(crate) fn may_get(&self, rcode: Rcode, was_revoked: bool) -> bool {
         if was_revoked && rcode == Rcode::REFUSED {
             return true;
