@@ -101,8 +101,8 @@ impl Administrator {
         SECRETS[self.is_rolled as usize]
     }
 
-    /// Whether an update of the clients' key that was signed so may be refused, since that is no secret of the key any more:
-    /// the node that took it did not know yet, the leader did.
+    /// Whether an update of the clients' key that was signed so may be refused, since that is no secret of the key any
+    /// more: the node that took it did not know yet, the leader did.
     pub(crate) fn may_have_voided(&self, secret: &[u8]) -> bool {
         self.is_retired && secret == SECRETS[0]
     }
