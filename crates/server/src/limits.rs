@@ -16,7 +16,8 @@ pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
 /// By how much threads that answer queries lower themselves (`nice`), so that the replica has its time in a flood.
 pub(crate) const PACKET_NICE_STEP: i32 = 5;
-/// The same of work that is long and that nobody waits for in particular: transfers, backups, zone files.
+/// The same of work that is long and that nobody waits for in particular, where it cannot be idle: transfers, backups,
+/// zone files.
 pub(crate) const BULK_NICE_STEP: i32 = 15;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
@@ -32,6 +33,9 @@ pub(crate) const TCP_IDLE_MS: u64 = 10_000;
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
 /// Octets of responses that wait for a connection's client to read them.
 pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
+/// Octets that the kernel keeps unsent for one client of TCP before there is no room for more. Without it they are
+/// megabytes, and there is room again when a third of them is gone: a steady client that reads slowly seems to stand.
+pub(crate) const TCP_UNSENT_BYTES: u32 = 128 << 10;
 /// Octets of the length before a message on a stream (RFC 1035 4.2.2).
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
 /// Octets that a connection reads at once.
@@ -204,6 +208,10 @@ pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX
 pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
 /// Frames that wait for one lane of one peer.
 pub(crate) const PEER_LANE_FRAMES_MAX: usize = 4_096;
+/// Octets of a lane that the replica thread encrypts and writes by itself: 30 us or so. More is left to the task.
+pub(crate) const PEER_WRITE_NOW_BYTES: usize = 64 << 10;
+/// Octets that are gathered before they are given to TLS.
+pub(crate) const PEER_GATHER_BYTES: usize = 256 << 10;
 /// Octets of inbound frames that wait for the replica, from all peers.
 pub(crate) const PEER_INBOUND_BYTES_MAX: usize = 64 << 20;
 /// How often a node looks whether what it knows the others by is still good, when nothing tells it to.

@@ -228,6 +228,16 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
             note,
         });
     }
+    for (name, since) in [("", Since::Planned), (", from the sending on", Since::Sent)] {
+        let ([a_us, b_us], ratio, [low, high]) = every_second::middle([&still.runs, &disturbed.runs], since);
+        rows.push(Row {
+            what: format!("{}: p99.99 of a second, the one in the middle{name}", kind.label()),
+            figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
+            budget: String::new(),
+            verdict: Verdict::Informs,
+            note: String::new(),
+        });
+    }
     Ok(rows)
 }
 

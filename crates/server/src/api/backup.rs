@@ -2,8 +2,8 @@
 
 use super::Api;
 use super::error::ApiError;
-use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX, BULK_NICE_STEP};
-use crate::node::system::give_way;
+use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX};
+use crate::node::system::give_way_to_all;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -49,7 +49,7 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
     std::thread::Builder::new()
         .name("backup".to_owned())
         .spawn(move || {
-            give_way(BULK_NICE_STEP);
+            give_way_to_all();
             read(file, bytes, &sender, place);
         })
         .map_err(failed)?;

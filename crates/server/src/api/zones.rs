@@ -6,9 +6,9 @@ use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
 use crate::files::zone_load::{load_records, load_text, print_line};
-use crate::limits::{BULK_NICE_STEP, GIVE_BACK_OCTETS_MIN};
+use crate::limits::GIVE_BACK_OCTETS_MIN;
 use crate::node::handle::WithZones;
-use crate::node::system::give_way;
+use crate::node::system::give_way_to_all;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -280,7 +280,7 @@ async fn parse(zone: &ZoneId, headers: &HeaderMap, body: Bytes) -> Result<Record
 /// Does what takes long away from the requests of others.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let work = || {
-        give_way(BULK_NICE_STEP);
+        give_way_to_all();
         work()
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())

@@ -9,6 +9,7 @@ use super::turn::{Turn, give_way};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -194,6 +195,12 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         let mut buffer = ReadBuf::uninit(&mut octets);
         match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
             Poll::Pending => Poll::Pending,
+            // A client of TLS that says with TCP alone that no more comes. It may be cut off (RFC 8446 6.1), and so may
+            // what it was about to ask; what it has asked stands in records that are whole.
+            Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                self.is_half_closed = true;
+                Poll::Ready(Ok(()))
+            }
             Poll::Ready(Err(_)) => Poll::Ready(Err(End::Closed)),
             Poll::Ready(Ok(())) => {
                 match buffer.filled() {

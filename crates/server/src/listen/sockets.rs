@@ -1,6 +1,6 @@
 //! Sockets as this server wants them, and the errors of getting them.
 
-use crate::limits::UDP_SOCKET_BUFFER_BYTES;
+use crate::limits::{TCP_UNSENT_BYTES, UDP_SOCKET_BUFFER_BYTES};
 use crate::problem::{Exit, Problem};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -49,6 +49,8 @@ pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListen
     // Connections of the process before us may linger in TIME_WAIT; this never shares a port that is listened on.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::Shared)?;
+    // What is accepted has it too.
+    socket.set_tcp_notsent_lowat(TCP_UNSENT_BYTES)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(TCP_BACKLOG)?;
     Ok(socket.into())

@@ -215,6 +215,9 @@ impl ReplicaThread {
             let mut outputs = std::mem::take(&mut self.put_off[kind]);
             outputs.drain(..).for_each(|output| self.carry_out(output));
             self.put_off[kind] = outputs;
+            if kind == 0 {
+                self.links.flush();
+            }
         }
         if let Some(index) = self.audited_through.take() {
             self.audit.through(index);

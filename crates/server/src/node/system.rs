@@ -2,6 +2,7 @@
 //! open files, the precedence of a thread, and what a socket has dropped.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
+use crate::limits::BULK_NICE_STEP;
 use crate::problem::Exit;
 use replica::io::Now;
 use std::io;
@@ -53,6 +54,18 @@ pub(crate) fn give_way(step: i32) {
     if wanted > own && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) } != 0 {
         let error = io::Error::last_os_error();
         tracing::warn!(%error, "a thread cannot be lowered; the replica competes with it");
+    }
+}
+
+/// Makes the calling thread one that takes what all others leave: any that wakes takes its core at once. Lowering alone
+/// does not do that, whatever the step: who runs may keep the core until the next tick of the kernel's clock.
+pub(crate) fn give_way_to_all() {
+    give_way(BULK_NICE_STEP);
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the pointer is to a live parameter, which the kernel only reads; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) } != 0 {
+        let error = io::Error::last_os_error();
+        tracing::warn!(%error, "a thread cannot be made idle; it is only lowered");
     }
 }
 
@@ -119,6 +132,19 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(nice_of(0), before, "others stay as they are");
+    }
+
+    #[test]
+    fn who_gives_way_to_all_is_idle() {
+        std::thread::spawn(|| {
+            give_way_to_all();
+            // SAFETY: the call has no pointers; 0 is the calling thread.
+            assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_IDLE);
+        })
+        .join()
+        .unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_OTHER, "others stay as they are");
     }
 
     #[test]

@@ -1,22 +1,18 @@
 //! One lane to one peer: dials, greets, sends what the replica gives, dials again.
 
-use super::frame::{Hello, REMOVED, Welcome, append};
+use super::frame::{Hello, REMOVED, Welcome};
+use super::outlet::Outlet;
 use super::{PeerCounters, PeerEvents, node_number, silence};
 use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
-use crate::metrics::Gauge;
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::Receiver;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-/// Octets that are gathered before they are given to TLS.
-const GATHER_BYTES: usize = 256 << 10;
 
 /// What a dialler needs.
 pub(crate) struct Dialler<E> {
@@ -25,8 +21,8 @@ pub(crate) struct Dialler<E> {
     pub(crate) hello: Hello,
     pub(crate) events: Arc<E>,
     pub(crate) counters: Arc<PeerCounters>,
-    /// Octets that wait in the lane.
-    pub(crate) waiting: Arc<Gauge>,
+    /// What is to be sent.
+    pub(crate) outlet: Arc<Outlet>,
 }
 
 /// What the other side was last seen to be.
@@ -38,8 +34,8 @@ enum Seen {
 }
 
 impl<E: PeerEvents> Dialler<E> {
-    /// Runs until the replica drops the sending half of the lane.
-    pub(crate) async fn run(self, mut frames: Receiver<Vec<u8>>) {
+    /// Runs until the replica has no use for the lane.
+    pub(crate) async fn run(self) {
         let mut seen = Seen::Nothing;
         let mut pause_ms = PEER_RETRY_MS_MIN;
         loop {
@@ -54,9 +50,7 @@ impl<E: PeerEvents> Dialler<E> {
                     if self.is_evidence() {
                         self.events.connected(self.hello.to, welcome.boot_id);
                     }
-                    // What waited for a dead connection is old; raft has sent it again or will.
-                    self.discard(&mut frames);
-                    if self.send_all(stream, &mut frames).await.is_ok() {
+                    if self.send_all(stream).await.is_ok() {
                         return;
                     }
                     // Dial again at once: whether that is refused tells whether the process is gone.
@@ -73,8 +67,7 @@ impl<E: PeerEvents> Dialler<E> {
             }
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             pause_ms = (pause_ms * 2).min(PEER_RETRY_MS_MAX);
-            self.discard(&mut frames);
-            if frames.is_closed() {
+            if self.outlet.is_closed() {
                 return;
             }
         }
@@ -107,38 +100,16 @@ impl<E: PeerEvents> Dialler<E> {
     }
 
     /// Sends until the connection ends (an error) or the lane is closed.
-    async fn send_all(&self, stream: TlsStream<TcpStream>, frames: &mut Receiver<Vec<u8>>) -> io::Result<()> {
-        let (mut read, mut write) = tokio::io::split(stream);
-        let mut octets = Vec::new();
+    async fn send_all(&self, stream: TlsStream<TcpStream>) -> io::Result<()> {
+        let (mut read, write) = tokio::io::split(stream);
         let mut nothing = [0; 1];
-        loop {
-            let frame = tokio::select! {
-                frame = frames.recv() => frame,
-                // An acceptor sends nothing after its greeting: octets here are as bad as the end.
-                _ = read.read(&mut nothing) => return Err(io::ErrorKind::ConnectionReset.into()),
-            };
-            let Some(frame) = frame else { return Ok(()) };
-            octets.clear();
-            self.take(&frame, &mut octets);
-            while octets.len() < GATHER_BYTES {
-                let Ok(frame) = frames.try_recv() else { break };
-                self.take(&frame, &mut octets);
-            }
-            write.write_all(&octets).await?;
-            write.flush().await?;
-        }
-    }
-
-    fn take(&self, frame: &[u8], octets: &mut Vec<u8>) {
-        append(frame, octets);
-        self.waiting.take(frame.len());
-        self.counters.sent.one_shared();
-    }
-
-    fn discard(&self, frames: &mut Receiver<Vec<u8>>) {
-        while let Ok(frame) = frames.try_recv() {
-            self.waiting.take(frame.len());
-            self.counters.dropped.one_shared();
-        }
+        self.outlet.open(Box::new(write));
+        let ended = tokio::select! {
+            ended = self.outlet.write_all() => ended,
+            // An acceptor sends nothing after its greeting: octets here are as bad as the end.
+            _ = read.read(&mut nothing) => Err(io::ErrorKind::ConnectionReset.into()),
+        };
+        self.outlet.shut();
+        ended
     }
 }

@@ -2,14 +2,13 @@
 
 use super::dial::Dialler;
 use super::frame::Hello;
+use super::outlet::Outlet;
 use super::{LaneRuntimes, PeerCounters, PeerEvents};
-use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX};
-use crate::metrics::Gauge;
+use crate::limits::PEER_FRAME_BYTES_MAX;
 use crate::tls::session::CurrentTls;
 use replica::io::{Lane, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::mpsc::{self, Sender};
 
 /// All lanes. Owned by the replica thread.
 pub(crate) struct Links<E> {
@@ -24,12 +23,20 @@ pub(crate) struct Links<E> {
 
 struct Peer {
     address: String,
-    lanes: [LaneSender; 3],
+    lanes: [LaneEnd; 3],
 }
 
-struct LaneSender {
-    frames: Sender<Vec<u8>>,
-    waiting: Arc<Gauge>,
+/// The replica's end of a lane.
+struct LaneEnd {
+    outlet: Arc<Outlet>,
+    /// It got frames since [`Links::flush`].
+    has_more: bool,
+}
+
+impl Drop for LaneEnd {
+    fn drop(&mut self) {
+        self.outlet.close();
+    }
 }
 
 impl<E: PeerEvents> Links<E> {
@@ -59,40 +66,45 @@ impl<E: PeerEvents> Links<E> {
         }
     }
 
-    /// Hands a frame over; drops it when the lane is full or nobody is there.
-    pub(crate) fn send(&self, to: NodeId, lane: Lane, frame: Vec<u8>) {
-        let len = frame.len();
-        debug_assert!(len > 0 && len <= PEER_FRAME_BYTES_MAX);
-        let sent = len <= PEER_FRAME_BYTES_MAX
-            && self.peers.get(&to).is_some_and(|peer| {
-                let lane = &peer.lanes[usize::from(super::lane_octet(lane))];
-                if !lane.waiting.put(len, PEER_LANE_BYTES_MAX) {
-                    return false;
-                }
-                let sent = lane.frames.try_send(frame).is_ok();
-                if !sent {
-                    lane.waiting.take(len);
-                }
-                sent
-            });
-        if !sent {
-            self.counters.dropped.one_shared();
+    /// Puts a frame into its lane; drops it when the lane is full or nobody is there. It goes out with
+    /// [`flush`](Self::flush).
+    pub(crate) fn send(&mut self, to: NodeId, lane: Lane, frame: Vec<u8>) {
+        debug_assert!(!frame.is_empty());
+        match self.peers.get_mut(&to) {
+            Some(peer) if frame.len() <= PEER_FRAME_BYTES_MAX => {
+                let end = &mut peer.lanes[usize::from(super::lane_octet(lane))];
+                end.outlet.put(frame);
+                end.has_more = true;
+            }
+            _ => self.counters.dropped.one_shared(),
         }
     }
 
-    fn dial(&self, member: &Member, lane: Lane) -> LaneSender {
-        let (frames, receiver) = mpsc::channel(PEER_LANE_FRAMES_MAX);
-        let waiting = Arc::new(Gauge::default());
+    /// Sends what was put into the lanes.
+    pub(crate) fn flush(&mut self) {
+        for peer in self.peers.values_mut() {
+            for (lane, end) in [Lane::Heartbeat, Lane::Normal, Lane::Bulk].into_iter().zip(&mut peer.lanes) {
+                match (std::mem::take(&mut end.has_more), lane) {
+                    (false, _) => {}
+                    (true, Lane::Heartbeat | Lane::Normal) => end.outlet.write_now(),
+                    (true, Lane::Bulk) => end.outlet.write_later(),
+                }
+            }
+        }
+    }
+
+    fn dial(&self, member: &Member, lane: Lane) -> LaneEnd {
+        let outlet = Arc::new(Outlet::new(self.counters.clone()));
         let dialler = Dialler {
             tls: self.tls.clone(),
             address: member.address.clone(),
             hello: Hello { lane, from: self.own, to: member.id, boot_id: self.boot_id },
             events: self.events.clone(),
             counters: self.counters.clone(),
-            waiting: waiting.clone(),
+            outlet: outlet.clone(),
         };
-        self.runtimes.of(lane).spawn(dialler.run(receiver));
-        LaneSender { frames, waiting }
+        self.runtimes.of(lane).spawn(dialler.run());
+        LaneEnd { outlet, has_more: false }
     }
 }
 
@@ -197,6 +209,7 @@ mod tests {
             let frame = vec![super::super::lane_octet(lane); 100_000];
             let arrived = (0..100).any(|_| {
                 links.send(2, lane, frame.clone());
+                links.flush();
                 inbound
                     .recv_timeout(Duration::from_millis(100))
                     .is_ok_and(|event| event == Event::Frame(1, frame.clone()))
@@ -216,6 +229,31 @@ mod tests {
     }
 
     #[test]
+    fn no_other_thread_is_needed_to_send_a_frame_that_clients_wait_for() {
+        let dir = crate::test_dir("links-now");
+        let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
+        let (_server, port, inbound) = accept(&two, 2, 77, 0);
+        let client = runtime();
+        let (send, events) = channel();
+        let mut links = Links::new(1, 5, one, both(&client), Arc::new(Events::new(send)), Arc::default());
+        links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
+        assert_eq!(next(&events), Event::Connected(2, 77));
+        let arrives = |links: &mut Links<Events>, frame: &[u8], limit_ms| {
+            links.send(2, Lane::Normal, frame.to_vec());
+            links.flush();
+            inbound.recv_timeout(Duration::from_millis(limit_ms)) == Ok(Event::Frame(1, frame.to_vec()))
+        };
+        assert!((0..100).any(|_| arrives(&mut links, b"the connection stands", 100)));
+        // The one thread that serves the connections has something else to do.
+        let (go_on, wait) = channel::<()>();
+        client.spawn(async move { wait.recv().ok() });
+        std::thread::sleep(Duration::from_millis(50));
+        let arrived = arrives(&mut links, b"meanwhile", 5_000);
+        drop(go_on);
+        assert!(arrived);
+    }
+
+    #[test]
     fn a_node_that_is_not_who_it_says_is_refused() {
         let dir = crate::test_dir("links-wrong");
         let (three, two) = (tls(dir.path(), 3), tls(dir.path(), 2));
@@ -227,6 +265,7 @@ mod tests {
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Gone(2, false));
         links.send(2, Lane::Normal, vec![1, 2, 3]);
+        links.flush();
         assert!(inbound.recv_timeout(Duration::from_millis(300)).is_err());
     }
 }

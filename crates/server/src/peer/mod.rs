@@ -10,6 +10,7 @@ pub(crate) mod dial;
 pub(crate) mod frame;
 pub(crate) mod join;
 pub(crate) mod links;
+pub(crate) mod outlet;
 mod silence;
 
 use crate::metrics::Counter;

@@ -11,13 +11,11 @@ use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
 use super::response::ResponseHead;
 use super::serving::ServingNow;
-use crate::limits::{
-    BULK_NICE_STEP, DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX,
-};
+use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply};
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
-use crate::node::system::give_way;
+use crate::node::system::give_way_to_all;
 pub(crate) use pace::Transfers;
 use pace::{GivenUp, Pace};
 use replica::io::{Right, Serving, Verified};
@@ -196,7 +194,7 @@ impl Job {
 
     fn run(mut self, frozen: &Frozen) {
         // Whoever takes a zone can wait; queries cannot.
-        give_way(BULK_NICE_STEP);
+        give_way_to_all();
         let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
         let sent = match set.zone(&self.wanted.zone) {

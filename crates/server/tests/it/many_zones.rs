@@ -15,6 +15,9 @@ const CLIENTS: usize = 8;
 /// Resident octets of a node for one zone, its four records included. Below so many zones a node's own needs hide it.
 const ZONE_RESIDENT_BYTES_MAX: u64 = 2 << 10;
 
+/// Zones that come and go for one figure of what that costs.
+const COST_TURNS: u32 = 100;
+
 fn apex(number: usize) -> String {
     format!("zone{number:06}.many.test.")
 }
@@ -43,6 +46,24 @@ fn resident_bytes(cluster: &Cluster) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
+/// Processor time of all threads of a node so far, as the kernel counts it.
+fn busy(cluster: &Cluster) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", cluster.pid(1).unwrap())).unwrap();
+    // A thread may be gone by now.
+    let times = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("schedstat")).ok());
+    times.map(|text| Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())).sum()
+}
+
+/// Processor time that a zone costs which comes and goes again, the one of this number.
+fn cost(cluster: &Cluster, token: &str, number: usize) -> Duration {
+    let before = busy(cluster);
+    for _ in 0..COST_TURNS {
+        assert_eq!(ask(cluster, token, "POST", number), 201);
+        assert_eq!(ask(cluster, token, "DELETE", number), 200);
+    }
+    (busy(cluster) - before) / COST_TURNS
+}
+
 fn check(cluster: &Cluster, count: usize, resident_before: u64) {
     assert_eq!(cluster.metric(1, "catamaran_zones"), count as u64 + 1);
     for number in (0..count).step_by(count / 50) {
@@ -61,6 +82,7 @@ fn a_zone_among_very_many_comes_and_goes_by_itself() {
     let count = if is_full { 100_000 } else { 2_000 };
     let mut cluster = Cluster::start("many-zones", 1, &[]);
     let (token, resident_before) = (cluster.token(), resident_bytes(&cluster));
+    let alone = cost(&cluster, &token, count);
     let (next, started_at) = (AtomicUsize::new(0), Instant::now());
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
@@ -77,7 +99,10 @@ fn a_zone_among_very_many_comes_and_goes_by_itself() {
     });
     println!("{count} zones added in {:.1} s", started_at.elapsed().as_secs_f64());
     check(&cluster, count, resident_before);
-    // One more, and one less, leave the others as they are.
+    // One more, and one less, leave the others as they are, and do not look at them either.
+    let among_all = cost(&cluster, &token, count);
+    println!("a zone comes and goes: {alone:?} of processor time alone, {among_all:?} among {count}");
+    assert!(among_all < 3 * alone, "{among_all:?} among {count}, {alone:?} alone");
     assert_eq!(ask(&cluster, &token, "POST", count), 201);
     assert_eq!((answers(&cluster, count), answers(&cluster, count - 1)), ((0, 1), (0, 1)));
     assert_eq!(ask(&cluster, &token, "DELETE", count), 200);

@@ -94,16 +94,16 @@ const HEAD: &str = "# What is read in real files, beside what others read in the
     CATAMARAN_REWRITE=1 cargo test --profile gate -p catamaran-trace --test beside every_field
 
 writes this page; without the variable the test fails where the page says otherwise, and where anything differs that
-is not explained below. Captures are compared with `tshark`, dnstap with BIND's `dnstap-read`. Messages are found to
-be the same by transport, addresses, ports, ID and QR: each has one of the other reader, and none is left over.
-Under each field stands in how many messages both say the same; `a ≠ b` that besides b differ and are explained; `·`
-that the other reader does not tell the field in that file. What it tells of some messages only (AA and RA of
-queries, what is behind the place at which it calls a message malformed) counts where it does. QD, AN, NS and AR are
-the counts of the header, of an UPDATE those of its sections; name, type and class are those of the first question,
-the name octet by octet; RCODE is that of the header. `tshark` opens DoQ with secrets that a file has; what is not
-at port 53 is not compared. Of the other files with real traffic, C-DNS is compared with the capture that it was
-made of, message by message ([captures.rs](../../crates/trace/tests/captures.rs)); of what DNSViz writes we know no
-second reader.
+is not explained below. Captures are compared with `tshark`, dnstap with BIND's `dnstap-read`; of what DNSViz wrote
+the responses are put into packets, which `tshark` reads. Messages are found to be the same by transport, addresses,
+ports, ID and QR: each has one of the other reader, and none is left over. Under each field stands in how many
+messages both say the same; `a ≠ b` that besides b differ and are explained; `·` that the other reader does not tell
+the field in that file. What it tells of some messages only (AA and RA of queries, what is behind the place at which
+it calls a message malformed) counts where it does. QD, AN, NS and AR are the counts of the header, of an UPDATE those
+of its sections; name, type and class are those of the first question, the name octet by octet; RCODE is that of the
+header. `tshark` opens DoQ with secrets that a file has; what is not at port 53 is not compared. Of the other files
+with real traffic, C-DNS is compared with the capture that it was made of, message by message
+([captures.rs](../../crates/trace/tests/captures.rs)).
 
 ";
 

@@ -1,9 +1,10 @@
 //! What is read, field by field, beside what others read in the same files: captures by tshark, dnstap by
-//! `dnstap-read` of BIND. The table is `docs/experiments/traces.md`; `CATAMARAN_REWRITE=1` writes it anew, to be read
-//! before it is kept.
+//! `dnstap-read` of BIND, what DNSViz wrote by tshark once more. The table is `docs/experiments/traces.md`;
+//! `CATAMARAN_REWRITE=1` writes it anew, to be read before it is kept.
 
 mod compared;
 mod dnstap_read;
+mod dnsviz_as_capture;
 mod ours;
 #[path = "../support/data.rs"]
 mod real;
@@ -20,6 +21,8 @@ const TABLE: &str = "../../docs/experiments/traces.md";
 
 /// Files of dnstap.
 const DNSTAP: [&str; 3] = ["bind-dnstap.saved.fstrm", "compactor-test.dnstap", "dsc-test.dnstap"];
+/// Responses that DNSViz wrote into JSON, each in base 64.
+const DNSVIZ: &str = "dnsviz-example-authoritative.json.gz";
 
 #[test]
 fn every_field_of_every_message_is_the_one_that_others_read() {
@@ -42,6 +45,11 @@ fn every_field_of_every_message_is_the_one_that_others_read() {
         ours.iter_mut().for_each(Told::drop_parts_of_seconds);
         all.push(Compared::new(&path, ours, theirs));
     }
+    let path = folder.join("traces").join(DNSVIZ);
+    let packed = std::env::temp_dir().join(format!("catamaran-dnsviz-{}.pcap", std::process::id()));
+    std::fs::write(&packed, dnsviz_as_capture::capture(&path)).unwrap();
+    all.push(Compared::new(&path, ours::read(&path), tshark::read(&packed).unwrap()));
+    std::fs::remove_file(packed).unwrap();
     let unexplained: Vec<_> = all.iter().flat_map(Compared::unexplained).collect();
     assert!(unexplained.is_empty(), "{} unexplained:\n{}", unexplained.len(), unexplained.join("\n"));
     let table = compared::table(&all);

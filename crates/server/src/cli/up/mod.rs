@@ -25,9 +25,11 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How often nodes are asked how they do: until all answer, and from then on.
+/// How often nodes are asked how they do: until all answer, while something changes, and when all is well. Each
+/// question costs them time, which clients notice.
 const READY_LOOK_MS: u64 = 20;
 const LOOK_MS: u64 = 100;
+const QUIET_LOOK_MS: u64 = 1_000;
 
 /// Runs until Ctrl-C, or until the last node has died.
 pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
@@ -96,10 +98,15 @@ fn bring_up(
 
 /// Says what changes, until told to stop.
 fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
+    let mut looked_at = Instant::now();
     while !stop.wait(Duration::from_millis(LOOK_MS)) {
-        for line in children.look() {
-            say(&line);
+        let ended = children.look();
+        ended.iter().for_each(|line| say(line));
+        let is_quiet = ended.is_empty() && watch.is_well(children);
+        if is_quiet && looked_at.elapsed() < Duration::from_millis(QUIET_LOOK_MS) {
+            continue;
         }
+        looked_at = Instant::now();
         for line in watch.look(children) {
             say(&line);
         }

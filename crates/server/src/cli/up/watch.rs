@@ -68,6 +68,12 @@ impl Watch {
             && self.expected(children).all(|node| self.statuses.get(&node.id).is_some_and(|s| s.leader == leader))
     }
 
+    /// Whether all nodes that are to answer did when they were asked last, follow one leader and serve.
+    pub(crate) fn is_well(&self, children: &Children) -> bool {
+        let serves = |node: &PlannedNode| self.statuses.get(&node.id).is_some_and(|status| status.serving == "yes");
+        self.all_agree_on_leader(children) && self.expected(children).all(serves)
+    }
+
     /// Whether these have applied the same and answer queries for these zones, over UDP.
     pub(crate) fn all_answer(&self, children: &Children, zones: &[String]) -> bool {
         let applied = self.expected(children).filter_map(|node| self.statuses.get(&node.id)).map(|s| s.applied_index);

@@ -4,9 +4,10 @@ use super::floods::frame;
 use super::query;
 use super::unread::{Patience, WIDE, add_texts, gets};
 use crate::support::cluster::Cluster;
-use crate::support::encrypted::{Doq, TlsStream, framed, tls_over, trust};
+use crate::support::encrypted::{Doq, TlsStream, framed, read_message, tls, tls_over, trust};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -104,6 +105,46 @@ fn a_client_of_https_that_reads_slowly_is_served() {
         assert!(start.elapsed() > Duration::from_secs(3), "no slow client: {:?}", start.elapsed());
     }
     node.cut("doh", 0);
+}
+
+/// The kernel keeps megabytes for a client that was quick; when it becomes slow, it seems to stand while these go out.
+#[test]
+fn a_client_that_was_quick_and_reads_slowly_now_is_served() {
+    let node = Patience::start("slow-tcp");
+    let mut stream = TcpStream::connect(node.cluster.dns(1)).unwrap();
+    let (mut sends, requests) = (stream.try_clone().unwrap(), framed(&node.message).repeat(3_000));
+    // More than is read; the end of the test ends it.
+    std::thread::spawn(move || drop(sends.write_all(&requests)));
+    let mut piece = vec![0; 64 << 10];
+    let mut quick = 0;
+    while quick < 40_000_000 {
+        quick += stream.read(&mut piece).unwrap();
+    }
+    // 0.6 MB a second: of a third of 4 MB it takes longer than the server has patience.
+    let (mut slow, start) = (0, Instant::now());
+    while start.elapsed() < Duration::from_secs(8) {
+        let count = stream.read(&mut piece[..PIECE]).unwrap_or(0);
+        assert!(count > 0, "it was cut off after {:?}, {slow} octets", start.elapsed());
+        slow += count;
+        std::thread::sleep(Duration::from_micros(slow as u64 * 10 / 6).saturating_sub(start.elapsed()));
+    }
+    node.cut("tcp", 0);
+}
+
+/// Nothing more comes from it, which TCP alone says: no alert of TLS before. What it asked is answered all the same.
+#[test]
+fn a_client_of_tls_that_closes_its_half_gets_all_answers() {
+    let node = Patience::start("half-dot");
+    for turn in 0..5 {
+        let mut stream = tls(node.cluster.dot(1), &Arc::new(trust(&node.cluster, &["dot"]))).unwrap();
+        stream.write_all(&framed(&node.message).repeat(COUNT as usize)).unwrap();
+        stream.sock.shutdown(Shutdown::Write).unwrap();
+        for count in 0..COUNT {
+            let message = read_message(&mut stream);
+            assert!(message.as_ref().is_ok_and(|message| message.len() > 50_000), "turn {turn}: {count}: {message:?}");
+        }
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the end is said");
+    }
 }
 
 #[test]
