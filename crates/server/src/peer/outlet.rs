@@ -269,7 +269,7 @@ mod tests {
                         assert_eq!(frame[..4], next.to_be_bytes(), "pipe of {pipe_octets}");
                         assert!(frame[4..].iter().all(|octet| *octet == next as u8));
                         next += 1;
-                        if next % 500 == 0 {
+                        if next.is_multiple_of(500) {
                             tokio::time::sleep(Duration::from_millis(3)).await;
                         }
                     }
