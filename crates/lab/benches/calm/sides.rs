@@ -5,6 +5,7 @@ use super::disturbance::{Kind, disturb};
 use super::every_second;
 use super::load;
 use super::machine::pinned;
+use super::middle::middle;
 use super::own::Own;
 use super::table::{Row, Verdict, spread, thousands};
 use lab::report::Run;
@@ -229,7 +230,7 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         });
     }
     for (name, since) in [("", Since::Planned), (", from the sending on", Since::Sent)] {
-        let ([a_us, b_us], ratio, [low, high]) = every_second::middle([&still.runs, &disturbed.runs], since);
+        let ([a_us, b_us], ratio, [low, high]) = middle([&still.runs, &disturbed.runs], since);
         rows.push(Row {
             what: format!("{}: p99.99 of a second, the one in the middle{name}", kind.label()),
             figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
