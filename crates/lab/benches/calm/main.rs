@@ -19,7 +19,6 @@ mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
-mod middle;
 #[path = "../support/own.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod own;

@@ -5,11 +5,10 @@ use super::disturbance::{Kind, disturb};
 use super::every_second;
 use super::load;
 use super::machine::pinned;
-use super::middle::middle;
 use super::own::Own;
 use super::table::{Row, Verdict, spread, thousands};
 use lab::report::Run;
-use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use lab::report::regression::{QuantileRatio, Since, compare_quantile, compare_seconds};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
@@ -34,6 +33,11 @@ const UPDATES_SHARE_MIN: f64 = 0.95;
 const QUERIES_SHARE_MIN: f64 = 0.95;
 /// What is above the quantile that is judged.
 const QUANTILE_LEFT: f64 = 1e-4;
+
+/// The row that is judged.
+const JUDGED: &str = "p99.99";
+/// How two sides are compared.
+type Compare = fn(&[Run], &[Run], f64, Since, u64) -> Result<QuantileRatio, String>;
 
 /// What the sides are called.
 const SIDES: [&str; 2] = ["still", "disturbed"];
@@ -195,16 +199,19 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         spread(&of.collect::<Vec<_>>()).0
     };
     let mut rows = worst_seconds(kind, still, disturbed);
-    for (name, quantile, since) in [
-        ("p50", 0.5, Since::Planned),
-        ("p99", 0.99, Since::Planned),
-        ("p99.9", 0.999, Since::Planned),
-        ("p99.99", 0.9999, Since::Planned),
-        ("p99.99 from the sending on", 0.9999, Since::Sent),
-    ] {
-        let compared = compare_quantile(&still.runs, &disturbed.runs, quantile, since, 1)?;
+    let compared = [
+        ("p50", 0.5, Since::Planned, compare_quantile as Compare),
+        ("p99", 0.99, Since::Planned, compare_quantile),
+        ("p99.9", 0.999, Since::Planned, compare_quantile),
+        (JUDGED, 0.9999, Since::Planned, compare_quantile),
+        ("p99.99 from the sending on", 0.9999, Since::Sent, compare_quantile),
+        ("p99.99 of the second in the middle", 0.9999, Since::Planned, compare_seconds),
+        ("p99.99 of the second in the middle, from the sending on", 0.9999, Since::Sent, compare_seconds),
+    ];
+    for (name, quantile, since, compare) in compared {
+        let compared = compare(&still.runs, &disturbed.runs, quantile, since, 1)?;
         let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
-        let is_judged = quantile == 0.9999 && since == Since::Planned;
+        let is_judged = name == JUDGED;
         let verdict =
             if is_judged { judge(options, kind, [still, disturbed], queries, [low, high]) } else { Verdict::Informs };
         let note = if is_judged {
@@ -227,16 +234,6 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
             budget: if is_judged { format!("<= {RATIO_MAX}") } else { String::new() },
             verdict,
             note,
-        });
-    }
-    for (name, since) in [("", Since::Planned), (", from the sending on", Since::Sent)] {
-        let ([a_us, b_us], ratio, [low, high]) = middle([&still.runs, &disturbed.runs], since);
-        rows.push(Row {
-            what: format!("{}: p99.99 of a second, the one in the middle{name}", kind.label()),
-            figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
-            budget: String::new(),
-            verdict: Verdict::Informs,
-            note: String::new(),
         });
     }
     Ok(rows)

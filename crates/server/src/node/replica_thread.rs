@@ -68,8 +68,8 @@ pub(crate) struct ReplicaThread {
     pub(crate) zones_changed: Option<Instant>,
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
-    /// Outputs of this round that wait for others: for peers, for the disk, for the audit log.
-    pub(crate) put_off: [Vec<Output>; 3],
+    /// Outputs of this round that wait for others: for the disk, for the audit log.
+    pub(crate) put_off: [Vec<Output>; 2],
     /// What was published in this round: the audit log is told when it has the records up to there.
     pub(crate) audited_through: Option<u64>,
 }
@@ -190,12 +190,13 @@ impl ReplicaThread {
                 return (Go::On, Work::None);
             };
             match output {
-                Output::Send { .. } => self.put_off[0].push(output),
-                Output::Disk(_) => self.put_off[1].push(output),
-                Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[2].push(output),
-                Output::Published { .. } | Output::UpdateDone { .. } | Output::ReadIndexDone { .. } => {
-                    self.carry_out(output);
-                }
+                Output::Disk(_) => self.put_off[0].push(output),
+                Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
+                Output::Published { .. }
+                | Output::UpdateDone { .. }
+                | Output::ReadIndexDone { .. }
+                // Sent with the rest.
+                | Output::Send { .. } => self.carry_out(output),
                 output => {
                     self.carry_out_rest();
                     let is_end = matches!(output, Output::Stopped);
@@ -211,13 +212,11 @@ impl ReplicaThread {
     }
 
     fn carry_out_rest(&mut self) {
+        self.links.flush();
         for kind in 0..self.put_off.len() {
             let mut outputs = std::mem::take(&mut self.put_off[kind]);
             outputs.drain(..).for_each(|output| self.carry_out(output));
             self.put_off[kind] = outputs;
-            if kind == 0 {
-                self.links.flush();
-            }
         }
         if let Some(index) = self.audited_through.take() {
             self.audit.through(index);

@@ -60,12 +60,12 @@ pub(crate) fn give_way(step: i32) {
 /// Makes the calling thread one that takes what all others leave: any that wakes takes its core at once. Lowering alone
 /// does not do that, whatever the step: who runs may keep the core until the next tick of the kernel's clock.
 pub(crate) fn give_way_to_all() {
-    give_way(BULK_NICE_STEP);
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: the pointer is to a live parameter, which the kernel only reads; 0 is the calling thread.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) } != 0 {
         let error = io::Error::last_os_error();
         tracing::warn!(%error, "a thread cannot be made idle; it is only lowered");
+        give_way(BULK_NICE_STEP);
     }
 }
 

@@ -34,10 +34,8 @@ const PAUSE: Duration = Duration::from_millis(4);
 const ELSEWHERE: ([u8; 4], u16) = ([127, 0, 1, 1], 0);
 /// Updates and queries while it is full.
 const PROBES: usize = 50;
-/// Refusals that are given at once, nine in ten; what else runs on the machine may hold up the others. One that waits
-/// for an outcome waits for seconds.
+/// A refusal that is given at once.
 const AT_ONCE: Duration = Duration::from_millis(50);
-const SLOWEST: Duration = Duration::from_millis(500);
 /// Those that wait hear within this, elections included.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -159,20 +157,17 @@ fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
         }
         assert!(is_full(), "it took all of {} updates", CONNECTIONS_MAX * PIPELINE);
         let filled = start.elapsed();
-        let mut times = Vec::new();
+        let mut slowest = Duration::ZERO;
         for (owner, message) in &probes {
             let asked = Instant::now();
             let response = exchange(Transport::Tcp, to, message, PATIENCE).expect("a word on the update");
-            times.push(asked.elapsed());
+            slowest = slowest.max(asked.elapsed());
             assert_eq!(rcode(message, &response), SERVFAIL, "{owner}");
             let answer = exchange(Transport::Udp, to, &query, Duration::from_secs(1)).expect("an answer");
             assert_eq!((answer[3] & 0x0F, answer[7]), (0, 1));
         }
-        times.sort();
-        let (most, slowest) = (times[PROBES * 9 / 10], times[PROBES - 1]);
         println!(
-            "full after {filled:?}, {} connections; nine in ten of {PROBES} refusals within {most:?}, all within \
-             {slowest:?}; stopped for {:?}",
+            "full after {filled:?}, {} connections; the slowest of {PROBES} refusals {slowest:?}; stopped for {:?}",
             hearing.len(),
             start.elapsed()
         );
@@ -185,7 +180,7 @@ fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
         println!("{waiting} waited, {} done, {} refused", done.len(), refused.len());
         assert!((PENDING_MAX / 2..=PENDING_MAX).contains(&waiting), "{waiting}");
         assert_eq!(done.len(), waiting, "the oldest promise is kept");
-        assert!(most <= AT_ONCE && slowest <= SLOWEST, "{most:?} {slowest:?}");
+        assert!(slowest <= AT_ONCE, "{slowest:?}");
     });
     cluster.settle();
     refused.extend(probes.into_iter().map(|(owner, _)| owner));

@@ -15,7 +15,7 @@ mod quantile;
 // Quantiles of the normal distribution and of Student's.
 mod student;
 
-pub use quantile::{QuantileRatio, Since, compare_quantile};
+pub use quantile::{QuantileRatio, Since, compare_quantile, compare_seconds};
 
 use super::Run;
 use blocks::{Blocks, Totals};

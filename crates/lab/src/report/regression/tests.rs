@@ -144,3 +144,23 @@ fn a_quantile_of_sides_that_took_turns() {
     // What was not recorded is not compared.
     assert!(compare_quantile(&still, &same, 0.99, Since::Sent, 1).unwrap_err().contains("no latency"));
 }
+
+#[test]
+fn the_second_in_the_middle_knows_no_single_stop_and_what_lasts() {
+    let mut random = ChaCha8Rng::seed_from_u64(14);
+    let mut side = |scale: f64| -> Vec<Run> { (0..3).map(|_| run(&mut random, scale, 0.0)).collect() };
+    let (still, mut stopped, slower) = (side(1.0), side(1.0), side(1.3));
+    // Two seconds in each run take ten times as long: all of them are among the slowest in a hundred.
+    for row in stopped.iter_mut().flat_map(|run| &mut run.recording.rows[20..22]) {
+        let slow = row.latency.entries().iter().map(|&(value, count)| (value * 10, count));
+        row.latency = Distribution::of(slow.collect::<Vec<_>>());
+    }
+    assert!(compare_quantile(&still, &stopped, 0.99, Since::Planned, 1).unwrap().ratio > 2.0);
+    let none = compare_seconds(&still, &stopped, 0.99, Since::Planned, 1).unwrap();
+    assert!(none.interval[0] < 1.0 && none.interval[1] > 1.0 && none.interval[1] < 1.1, "{none:?}");
+    assert_eq!(none.queries, [(3 * SECONDS * QUERIES) as u64; 2]);
+    let found = compare_seconds(&still, &slower, 0.99, Since::Planned, 1).unwrap();
+    assert!(found.interval[0] > 1.2 && found.interval[1] < 1.4, "{found:?}");
+    assert!((found.ratio - found.b_us / found.a_us).abs() < 1e-9);
+    assert!(compare_seconds(&still, &slower, 0.99, Since::Sent, 1).unwrap_err().contains("0 seconds"));
+}
