@@ -10,7 +10,7 @@ use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Clients of the trace of [`write`].
+/// Clients of traces that have many.
 pub(crate) const CLIENTS: u64 = 10_000;
 
 /// A trace that is to be sent.
@@ -90,15 +90,15 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(told()) }
 }
 
-/// Writes a capture of queries at these times, each from the next of [`CLIENTS`], with its number in its name.
-pub(crate) fn write(path: &Path, planned: &[u64]) -> Result<(), String> {
+/// Writes a capture of queries at these times, each from the next of so many clients, with its number in its name.
+pub(crate) fn write(path: &Path, planned: &[u64], clients: u64) -> Result<(), String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut writer = Writer::create(path, Format::Capture).map_err(wrong)?;
     let destination = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 53), 53));
     for (number, at_ns) in (0..).zip(planned) {
         let qname: Name = format!("q{number}.example.com").parse().map_err(|error| format!("{error:?}"))?;
         let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
-        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + (number % CLIENTS) as u32);
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + (number % clients) as u32);
         let source = SocketAddr::from((source, 4_711));
         let (at_ns, transport) = (1_460_000_000_000_000_000 + at_ns, Transport::Udp);
         writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).map_err(wrong)?;

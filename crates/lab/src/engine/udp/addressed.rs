@@ -4,7 +4,7 @@
 //! address has one of a few tables of IDs, and an answer is looked for in that of the address that it was sent to.
 
 use super::batch::{self, Incoming, Outgoing};
-use super::channel::{SEND_TRIES_MAX, is_of_its_source, is_passing, open_to_all};
+use super::channel::{SEND_TRIES_MAX, is_about_runs, is_of_its_source, is_passing, open_to_all};
 use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
@@ -36,6 +36,8 @@ struct Door {
     queued: Vec<(usize, u64)>,
     /// Whether what is sent may be fragmented: only where a message of the batch may not fit a link.
     may_fragment: bool,
+    /// Whether the kernel takes queries of one length and source as one message; not, once it has refused one.
+    segments: bool,
 }
 
 impl Addressed {
@@ -183,6 +185,7 @@ impl Door {
             queued: Vec::with_capacity(BATCH_COUNT),
             // As the kernel has it.
             may_fragment: true,
+            segments: true,
         })
     }
 
@@ -202,13 +205,15 @@ impl Door {
         let (mut next, mut tries) = (0, 0);
         while next < self.outgoing.count() && tries < SEND_TRIES_MAX {
             tries += 1;
-            match self.outgoing.send(&self.socket, next, false) {
+            match self.outgoing.send(&self.socket, next, self.segments) {
                 Ok(count) => {
                     self.note_sent(next, count, book.queries(Transport::Udp, now));
                     next += count;
                 }
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => book.tail.refusals += 1,
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
+                // Alone it is seen whether it was that, or the source.
+                Err(error) if self.segments && is_about_runs(&error) => self.segments = false,
                 Err(error) if is_of_its_source(&error) => {
                     self.take_back(next, book, now);
                     next += 1;

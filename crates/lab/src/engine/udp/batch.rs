@@ -123,8 +123,8 @@ impl Outgoing {
         &mut self.octets[start..start + length]
     }
 
-    /// Sends from message `from` on; gives how many the kernel took. With `together` those of one length beside one
-    /// another are given to it as one that it takes apart, where the socket is connected.
+    /// Sends from message `from` on; gives how many the kernel took. With `together` those of one length and one source
+    /// beside one another are given to it as one that it takes apart, where all have one recipient.
     pub(crate) fn send(&mut self, socket: &impl AsRawFd, from: usize, together: bool) -> io::Result<usize> {
         let mut runs = [0; BATCH_COUNT];
         let run_count = self.lay_out(from, together, &mut runs);
@@ -149,31 +149,27 @@ impl Outgoing {
         let (mut at, mut run_count) = (from, 0);
         while at < self.count {
             let length = self.octets_of(at);
-            let is_connected = self.destination.is_none() && self.recipients.is_empty();
-            let run = if together && is_connected { self.run_len(at, length) } else { 1 };
+            let run = if together && self.recipients.is_empty() { self.run_len(at, length) } else { 1 };
             let start = self.start(at);
             let messages = &mut self.octets[start..self.ends[at + run - 1]];
             self.iovecs[run_count] = libc::iovec { iov_base: messages.as_mut_ptr().cast(), iov_len: messages.len() };
             let header = &mut self.headers[run_count].msg_hdr;
             header.msg_iov = &raw mut self.iovecs[run_count];
             header.msg_iovlen = 1;
-            (header.msg_control, header.msg_controllen) = (std::ptr::null_mut(), 0);
+            let (control, mut octets) = (&mut self.control[run_count], 0);
             let recipient = self.recipients.get(at).and_then(Option::as_ref);
             if let Some(destination) = recipient.or(self.destination.as_ref()) {
                 header.msg_name = destination.as_ptr().cast_mut().cast();
                 header.msg_namelen = destination.len();
                 if let Some(source) = self.sources[at] {
-                    let octets;
-                    (self.control[run_count], octets) = source_control(source);
-                    header.msg_control = (&raw mut self.control[run_count]).cast();
-                    header.msg_controllen = octets as _;
+                    octets += put_source(&mut control.0, source);
                 }
             }
             if run > 1 {
-                self.control[run_count] = segment(length);
-                header.msg_control = (&raw mut self.control[run_count]).cast();
-                header.msg_controllen = SEGMENT_CONTROL_OCTETS as _;
+                octets += put_segment(&mut control.0[octets..], length);
             }
+            header.msg_control = if octets > 0 { (&raw mut *control).cast() } else { std::ptr::null_mut() };
+            header.msg_controllen = octets as _;
             runs[run_count] = run;
             run_count += 1;
             at += run;
@@ -181,47 +177,47 @@ impl Outgoing {
         run_count
     }
 
-    /// How many messages of this length stand in a row.
+    /// How many messages of this length and from the source of the first stand in a row.
     fn run_len(&self, at: usize, length: usize) -> usize {
         if length == 0 || length > UNFRAGMENTED_OCTETS_MAX {
             return 1;
         }
         let most = (RUN_OCTETS_MAX / length).min(self.count - at);
-        (at..at + most).take_while(|&index| self.octets_of(index) == length).count()
+        let source = self.sources[at];
+        (at..at + most).take_while(|&index| self.octets_of(index) == length && self.sources[index] == source).count()
     }
 }
 
-/// Octets of the control message of [`segment`].
-const SEGMENT_CONTROL_OCTETS: usize = 24;
-
-/// The control message that says how long each datagram of a large one is: length of all (a word), level, type, length.
-fn segment(length: usize) -> Control {
-    let mut control = Control([0; CONTROL_OCTETS]);
-    control.0[..8].copy_from_slice(&18usize.to_ne_bytes());
-    control.0[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-    control.0[12..16].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-    control.0[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
-    control
+/// The control message that says how long each datagram of a large one is (UDP_SEGMENT of udp(7)); its octets.
+fn put_segment(control: &mut [u8], length: usize) -> usize {
+    put_control(control, libc::SOL_UDP, libc::UDP_SEGMENT, &(length as u16).to_ne_bytes())
 }
 
-/// The control message that says from which address a datagram goes (IP_PKTINFO of ip(7), RFC 3542 6.1), and the octets
-/// of it: length of all (a word), level, type; then interface, source and nothing, or source and interface.
-fn source_control(source: IpAddr) -> (Control, usize) {
-    let mut control = Control([0; CONTROL_OCTETS]);
-    let (length, level, kind) = match source {
+/// The control message that says from which address a datagram goes (IP_PKTINFO of ip(7), RFC 3542 6.1): interface,
+/// source and nothing, or source and interface; its octets.
+fn put_source(control: &mut [u8], source: IpAddr) -> usize {
+    match source {
         IpAddr::V4(source) => {
-            control.0[20..24].copy_from_slice(&source.octets());
-            (HEAD_OCTETS + 12, libc::IPPROTO_IP, libc::IP_PKTINFO)
+            let mut info = [0; 12];
+            info[4..8].copy_from_slice(&source.octets());
+            put_control(control, libc::IPPROTO_IP, libc::IP_PKTINFO, &info)
         }
         IpAddr::V6(source) => {
-            control.0[16..32].copy_from_slice(&source.octets());
-            (HEAD_OCTETS + 20, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
+            let mut info = [0; 20];
+            info[..16].copy_from_slice(&source.octets());
+            put_control(control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info)
         }
-    };
-    control.0[..8].copy_from_slice(&length.to_ne_bytes());
-    control.0[8..12].copy_from_slice(&level.to_ne_bytes());
-    control.0[12..16].copy_from_slice(&kind.to_ne_bytes());
-    (control, length.next_multiple_of(8))
+    }
+}
+
+/// Length of all (a word), level, type, and what it says (cmsg(3)); gives the octets of it, filled up to whole words.
+fn put_control(control: &mut [u8], level: libc::c_int, kind: libc::c_int, said: &[u8]) -> usize {
+    let length = HEAD_OCTETS + said.len();
+    control[..8].copy_from_slice(&length.to_ne_bytes());
+    control[8..12].copy_from_slice(&level.to_ne_bytes());
+    control[12..16].copy_from_slice(&kind.to_ne_bytes());
+    control[HEAD_OCTETS..length].copy_from_slice(said);
+    length.next_multiple_of(8)
 }
 
 /// Octets of the head of a control message.
@@ -446,6 +442,42 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_one_source_in_a_row_go_together_and_arrive_apart() {
+        let mut families: Vec<(IpAddr, [IpAddr; 2])> =
+            vec![(Ipv4Addr::LOCALHOST.into(), [[127, 9, 8, 1].into(), [127, 9, 8, 2].into()])];
+        if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            families.push((Ipv6Addr::LOCALHOST.into(), [Ipv6Addr::LOCALHOST.into(); 2]));
+        } else {
+            println!("skipped: no IPv6 here");
+        }
+        for (address, [one, other]) in families {
+            let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+            let (near, far) = (socket(any), socket(address));
+            let mut outgoing = Outgoing::to(far.local_addr().unwrap());
+            // Runs end with a source, with a length, and with the batch.
+            let all: Vec<(usize, IpAddr)> =
+                [(40, one), (40, one), (40, other), (40, other), (40, other), (41, other), (40, other), (40, one)]
+                    .into();
+            for (index, &(length, source)) in all.iter().enumerate() {
+                outgoing.push(|slot| {
+                    slot[..length].fill(index as u8);
+                    length
+                });
+                outgoing.go_from(Some(source));
+            }
+            let mut runs = [0; BATCH_COUNT];
+            let count = outgoing.lay_out(0, true, &mut runs);
+            let expected: &[usize] = if one == other { &[5, 1, 2] } else { &[2, 3, 1, 1, 1] };
+            assert_eq!(&runs[..count], expected);
+            assert_eq!(outgoing.send(&near, 0, true).unwrap(), all.len());
+            let came: Vec<_> = take(&far, all.len()).into_iter().map(|(octets, from, _)| (octets, from)).collect();
+            let port = near.local_addr().unwrap().port();
+            let sent = (0..).zip(&all).map(|(index, &(length, from))| (vec![index; length], Some((from, port).into())));
+            assert_eq!(came, sent.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn each_message_has_its_own_recipient_where_that_is_wanted() {
         let far: Vec<_> = (0..2).map(|_| socket(Ipv4Addr::LOCALHOST.into())).collect();
         let near = socket(Ipv4Addr::UNSPECIFIED.into());
@@ -492,10 +524,10 @@ mod tests {
 
     #[test]
     fn control_data_that_ends_early_says_nothing() {
-        let (control, octets) = source_control(Ipv4Addr::new(127, 0, 0, 9).into());
-        assert_eq!(octets, 32);
+        let mut control = [0; CONTROL_OCTETS];
+        assert_eq!(put_source(&mut control, Ipv4Addr::new(127, 0, 0, 9).into()), 32);
         for end in 0..28 {
-            assert_eq!(destination_of(&control.0[..end]), None, "{end}");
+            assert_eq!(destination_of(&control[..end]), None, "{end}");
         }
         assert_eq!(destination_of(&[0; CONTROL_OCTETS]), None);
     }

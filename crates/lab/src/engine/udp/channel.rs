@@ -108,7 +108,7 @@ fn ready(socket: Socket, server: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 /// The kernel, or the device that the route leads to, takes no runs; messages may go alone.
-fn is_about_runs(error: &io::Error) -> bool {
+pub(super) fn is_about_runs(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EINVAL | libc::EIO | libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::EMSGSIZE)
