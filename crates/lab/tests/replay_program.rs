@@ -5,6 +5,8 @@ mod support;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
 use lab::report::Run;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -230,4 +232,41 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
     let live = replay(&trace, &address, &["--through", "true", "--live"]).output();
     let (code, _, error) = ended(&live.unwrap());
     assert!(code == 2 && error.contains("--through true: it wrote no query"), "{code} {error}");
+}
+
+/// Octets of the longest packet that a replay sends of a trace of one source, as who captures it sees them.
+fn longest_packet(trace: &Path, more: &[&str]) -> Option<usize> {
+    let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
+        println!("skipped: raw sockets are not allowed here");
+        return None;
+    };
+    raw.set_recv_buffer_size(8 << 20).unwrap();
+    let (_echo, address) = echo();
+    let (code, text, error) = ended(&replay(trace, &address, more).output().unwrap());
+    assert!(matches!(code, 0 | 1), "{text}{error}");
+    raw.set_nonblocking(true).unwrap();
+    let port = address.parse::<SocketAddr>().unwrap().port().to_be_bytes();
+    let mut packet = vec![0; 65_536];
+    let packets = std::iter::from_fn(|| {
+        let count = (&raw).read(&mut packet).ok()?;
+        // Those of others on this machine are none.
+        Some(if packet[22..24] == port { count } else { 0 })
+    });
+    packets.max()
+}
+
+#[test]
+fn queries_go_together_only_where_times_do_not_matter() {
+    let folder = Folder::new("replay-together");
+    let trace = trace(&folder, "trace.txt", 1_000, 1);
+    // Two headers, that of the message, the longest name, type and class (RFC 791 3.1, RFC 768, RFC 1035 4.1).
+    let alone = 20 + 8 + 12 + "4q9997example0".len() + 4;
+    // Hundreds are due at one time.
+    let (Some(timed), Some(fast)) =
+        (longest_packet(&trace, &["--speed", "10000"]), longest_packet(&trace, &["--fast"]))
+    else {
+        return;
+    };
+    assert_eq!(timed, alone);
+    assert!(fast > 2 * alone, "{fast}");
 }

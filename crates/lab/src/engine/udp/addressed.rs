@@ -11,7 +11,7 @@ use crate::engine::endpoint::Endpoint;
 use crate::engine::matching::{Arrival, InFlight};
 use crate::engine::system::let_fragment;
 use crate::engine::worker::RECEIVE_NS;
-use crate::engine::{Lane, Plan, Transport};
+use crate::engine::{Lane, Pace, Plan, Transport};
 use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, UNFRAGMENTED_OCTETS_MAX};
 use crate::measure::{Second, Sent};
 use crate::octet_hash;
@@ -36,7 +36,8 @@ struct Door {
     queued: Vec<(usize, u64)>,
     /// Whether what is sent may be fragmented: only where a message of the batch may not fit a link.
     may_fragment: bool,
-    /// Whether the kernel takes queries of one length and source as one message; not, once it has refused one.
+    /// Whether the kernel is given queries of one length and source as one message. Only where times do not matter: who
+    /// captures on loopback or between two namespaces sees them together. Not any more, once it has refused one.
     segments: bool,
 }
 
@@ -47,8 +48,9 @@ impl Addressed {
         let mut servers: Vec<_> = asked.map(|client| client.server).collect();
         servers.sort_unstable();
         servers.dedup();
+        let is_fast = matches!(&plan.pace, Pace::Traced(replay) if replay.manner().is_fast);
         let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
-        let doors = servers.into_iter().map(|server| Door::open(server, plan.socket_count));
+        let doors = servers.into_iter().map(|server| Door::open(server, plan.socket_count, is_fast));
         let incoming = Incoming::keeping(octets_kept).with_senders();
         Ok(Self { doors: doors.collect::<io::Result<_>>()?, incoming, stamps })
     }
@@ -176,7 +178,7 @@ impl Lane for Addressed {
 }
 
 impl Door {
-    fn open(server: SocketAddr, table_count: usize) -> io::Result<Self> {
+    fn open(server: SocketAddr, table_count: usize, segments: bool) -> io::Result<Self> {
         Ok(Self {
             socket: open_to_all(server)?,
             server,
@@ -185,7 +187,7 @@ impl Door {
             queued: Vec::with_capacity(BATCH_COUNT),
             // As the kernel has it.
             may_fragment: true,
-            segments: true,
+            segments,
         })
     }
 
@@ -298,7 +300,7 @@ mod tests {
         };
         raw.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut door = Door::open(far.local_addr().unwrap(), 1).unwrap();
+        let mut door = Door::open(far.local_addr().unwrap(), 1, false).unwrap();
         for (octets, has_identification) in [(12, false), (UNFRAGMENTED_OCTETS_MAX, false), (1_233, true), (40, false)]
         {
             let header = packet_of(&mut door, octets, &raw);
