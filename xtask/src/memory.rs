@@ -3,8 +3,7 @@
 //! Loom runs on any toolchain. The others need nightly, and miri its component; where these are not installed the check
 //! is skipped, in plain sight.
 
-use crate::command::{command, root, run};
-use std::path::PathBuf;
+use crate::command::{command, run, target};
 use std::process::{Command, Stdio};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -33,10 +32,9 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Flags of the compiler make other artefacts of everything: each check has a target folder of its own.
 fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     // The proxy of rustup, which knows `+nightly`; within `cargo xtask` CARGO names one toolchain's own.
     let mut cargo = command("cargo", arguments);
-    cargo.env("CARGO_TARGET_DIR", target.join(name)).env_remove("RUSTUP_TOOLCHAIN");
+    cargo.env("CARGO_TARGET_DIR", target().join(name)).env_remove("RUSTUP_TOOLCHAIN");
     if !flags.is_empty() {
         cargo.env("RUSTFLAGS", flags);
     }

@@ -1,6 +1,6 @@
 //! The programs that tests need beside our own: Debian's, and some that Debian does not have, or not as new.
 
-use crate::command::{command, has, root, run};
+use crate::command::{command, has, root, run, target};
 use crate::test::Extent;
 use std::path::PathBuf;
 use std::process::Command;
@@ -63,7 +63,7 @@ const COREDNS: &str = "github.com/coredns/coredns@v1.11.3";
 
 /// Where what is not Debian's is installed, without root.
 pub(crate) fn folder() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("peers")
+    target().join("peers")
 }
 
 /// A program of that folder, the variable that tells tests where it is, and how it comes there.

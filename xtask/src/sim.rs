@@ -1,8 +1,8 @@
 //! Whole clusters under seeds: the simulator as a test, each seed one.
 
-use crate::command::{command, root};
+use crate::command::{root, target};
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// How long to simulate.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,22 +13,20 @@ pub(crate) enum Length {
     Seconds { seconds: u64, first_seed: u64 },
 }
 
-/// Runs the simulator, shows what it prints, and gives how many seeds passed and failed.
+/// Runs the simulator, shows what it prints, and gives how many seeds passed and failed. It was built for its own
+/// tests; built alone it would be built with other features, and so would all that it rests on.
 ///
 /// # Errors
-/// When it cannot be built or ends without its closing line.
+/// When it is not there or ends without its closing line.
 pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
-    let mut arguments: Vec<String> =
-        ["run", "--profile", profile, "-p", "catamaran-sim", "--"].map(str::to_owned).into();
-    arguments.extend(match length {
+    let arguments = match length {
         Length::Seeds(seeds) => vec!["--seeds".to_owned(), seeds.to_string()],
         Length::Seconds { seconds, first_seed } => {
             vec!["--seconds".to_owned(), seconds.to_string(), "--first-seed".to_owned(), first_seed.to_string()]
         }
-    });
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut sim = command("cargo", &arguments);
-    sim.current_dir(root()).stdout(Stdio::piped());
+    };
+    let mut sim = Command::new(target().join(profile).join("catamaran-sim"));
+    sim.args(arguments).current_dir(root()).stdout(Stdio::piped());
     let mut child = sim.spawn().map_err(|error| format!("the simulator did not start: {error}"))?;
     let stdout = child.stdout.take().expect("standard output is piped");
     let mut closing = None;

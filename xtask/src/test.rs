@@ -1,6 +1,6 @@
 //! Every test, and one count at the end.
 
-use crate::command::{cargo, command, root};
+use crate::command::{command, root};
 use crate::peers;
 use crate::previous;
 use crate::sim::{self, Length};
@@ -17,7 +17,7 @@ pub(crate) enum Extent {
     Full,
 }
 
-/// One profile for everything, so that each crate is built once.
+/// One profile and one build for everything, so that each crate is built once: the programs too, for their tests.
 pub(crate) const PROFILE: &str = "gate";
 /// Clusters that are simulated, each a test.
 const SEEDS: u64 = 300;
@@ -67,7 +67,6 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     if extent == Extent::Full {
         previous::ensure()?;
     }
-    cargo(&["build", "--profile", PROFILE, "--workspace", "--bins"])?;
     let mut count = Count::default();
     let mut failures = Vec::new();
     // What passed shows its output too: counts of predicates, figures, and skips.
