@@ -402,8 +402,10 @@ connections = {{ reuse = 0.0 }}
         let (worker, connections) = (&outcome.workers[0], &outcome.transports[&transport].connection_total);
         assert!(worker.handshake_steps_behind > 0, "{transport}: {worker:?}");
         pauses += worker.handshake_pauses;
-        // The tool's own queue is no fault of the server: what came was dealt with long before it would have failed.
-        assert!(worker.handshake_wait < timeout / 4, "{transport}: {worker:?}");
+        // The tool's own queue is no fault of the server: what came waited for 128 handshakes, some times over. Where
+        // others begin all the while, it waits for 1,400 to 3,100 on an idle machine.
+        let handshakes = worker.handshake_wait.as_secs_f64() * connections.opened as f64 / worker.wall.as_secs_f64();
+        assert!(handshakes < 768.0, "{transport}: {handshakes} {worker:?}");
         // A few may fail by the server, when other work leaves it less of the machine than the tool has.
         let (opened, failed) = (connections.opened, connections.failed);
         assert!(opened > 50 && failed <= opened / 5, "{transport}: {opened} opened, {failed} failed, {worker:?}");
