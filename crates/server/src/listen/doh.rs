@@ -17,6 +17,7 @@ mod stalls;
 use super::Responder;
 use super::counters::Cut;
 use super::desk::{Desk, Held};
+use super::turn::{Pause, Turn};
 use crate::limits::{
     HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
     HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES, TCP_WRITE_BACKLOG_BYTES_MAX,
@@ -36,6 +37,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
+
+#[cfg(test)]
+mod tests;
 
 /// Serves one connection until it ends, and counts why it did.
 pub(super) async fn serve<R, S>(desk: Rc<Desk<R>>, stream: S, peer: SocketAddr)
@@ -109,6 +113,7 @@ struct Http<R, S> {
     active_at: Instant,
     /// Until when a client that was told that nothing more is taken may take what it has asked for.
     goodbye_until: Option<Instant>,
+    pause: Pause,
 }
 
 impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
@@ -131,6 +136,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             reset_count: 0,
             active_at: Instant::now(),
             goodbye_until: None,
+            pause: Pause::default(),
         }
     }
 
@@ -141,6 +147,10 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
 
     /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<Cut>> {
+        if self.pause.lasts() {
+            return Poll::Pending;
+        }
+        let mut turn = Turn::default();
         loop {
             while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                 self.ended(ended.unwrap_or(Exchange::Done));
@@ -154,8 +164,15 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 let _told = self.connection.poll_closed(context);
                 return Poll::Ready(Some(Cut::Excess));
             }
+            if !turn.goes_on(Instant::now()) {
+                self.pause.begin(context);
+                break;
+            }
             match self.poll_accept(context) {
-                Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.request(request, respond, context);
+                    turn.answered();
+                }
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(cut_of(&error));
                 }

@@ -6,12 +6,15 @@
 
 mod exchange;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use super::Responder;
 use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open};
 use super::handshake_rate::Address;
+use super::turn::{Pause, Turn};
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
 use exchange::{Ended, Exchange, exchange};
@@ -144,12 +147,14 @@ struct Client<'d, R> {
     waiting: JoinSet<Ended>,
     /// When the last query came or the last response was done.
     active_at: Instant,
+    pause: Pause,
 }
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
     fn new(desk: &'d Rc<Desk<R>>, connection: Connection, peer: SocketAddr) -> Self {
         let held = Held::new(&desk.limits);
-        Self { desk, connection, peer, held, waiting: JoinSet::new(), active_at: Instant::now() }
+        let (waiting, active_at, pause) = (JoinSet::new(), Instant::now(), Pause::default());
+        Self { desk, connection, peer, held, waiting, active_at, pause }
     }
 
     /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
@@ -158,6 +163,9 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         let mut accept = Box::pin(connection.accept_bi());
         let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
         let end = poll_fn(|context| {
+            if self.pause.lasts() {
+                return Poll::Pending;
+            }
             // Packets that ask nothing keep QUIC awake, but are no reason to keep a connection.
             while alarm.as_mut().poll(context).is_ready() {
                 if self.deadline() <= Instant::now() {
@@ -166,11 +174,16 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                 }
                 alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
             }
+            let mut turn = Turn::default();
             loop {
                 while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                     if let Err(cut) = self.ended(ended.ok()) {
                         return Poll::Ready(Some(cut));
                     }
+                }
+                if !turn.goes_on(Instant::now()) {
+                    self.pause.begin(context);
+                    return Poll::Pending;
                 }
                 match accept.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
@@ -179,6 +192,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                         if let Err(cut) = self.query(send, receive, context) {
                             return Poll::Ready(Some(cut));
                         }
+                        turn.answered();
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(cut_of(&error)),
                 }

@@ -30,6 +30,8 @@ pub(crate) mod tcp;
 mod doh;
 // QUIC.
 pub(crate) mod doq;
+#[cfg(test)]
+mod flood;
 
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use batch::BatchSocket;

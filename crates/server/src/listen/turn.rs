@@ -3,7 +3,9 @@
 use crate::limits::{CONNECTION_TURN_MESSAGES_MAX, CONNECTION_TURN_US};
 use std::future::Future;
 use std::pin::pin;
-use std::task::Context;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,11 +35,37 @@ impl Turn {
     }
 }
 
-/// Has the task polled again once the others that are ready, and the sockets, have had their turn. A task that wakes
-/// itself would come before the sockets, many times over.
-pub(super) fn give_way(context: &mut Context<'_>) {
-    // Nothing becomes of the future: its first poll is what asks for the next turn.
-    let _pending = pin!(tokio::task::yield_now()).poll(context);
+/// The time between two turns of one task: that of the others that are ready, and of the sockets.
+#[derive(Default)]
+pub(super) struct Pause(Option<Arc<Called>>);
+
+/// Who is called at the end of a pause.
+struct Called {
+    is_over: AtomicBool,
+    task: Waker,
+}
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        self.is_over.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl Pause {
+    /// Begins one, after which the task is polled again. A task that wakes itself would come before the sockets, many
+    /// times over.
+    pub(super) fn begin(&mut self, context: &Context<'_>) {
+        let called = Arc::new(Called { is_over: AtomicBool::new(false), task: context.waker().clone() });
+        // Nothing becomes of the future: its first poll is what asks for the next turn.
+        let _pending = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&called.clone().into()));
+        self.0 = Some(called);
+    }
+
+    /// Whether it lasts: the task was woken by something else, as HTTP/2 wakes the one that sends.
+    pub(super) fn lasts(&self) -> bool {
+        self.0.as_ref().is_some_and(|called| !called.is_over.load(Ordering::Acquire))
+    }
 }
 
 #[cfg(test)]

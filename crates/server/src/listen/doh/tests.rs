@@ -1,0 +1,47 @@
+//! Beside a connection that floods.
+
+use super::*;
+use crate::listen::flood::{Echo, desk};
+use crate::listen::{Transport, flood, sockets};
+use h2::client::SendRequest;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+async fn serve_all(listens: oneshot::Sender<SocketAddr>) {
+    let listener = sockets::tcp("127.0.0.1:0".parse().unwrap(), sockets::Sharing::Shared).unwrap();
+    let listener = TcpListener::from_std(listener).unwrap();
+    listens.send(listener.local_addr().unwrap()).unwrap();
+    let desk: Rc<Desk<Echo>> = Rc::new(desk(Transport::Doh));
+    loop {
+        let (stream, peer) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        tokio::task::spawn_local(serve(desk.clone(), stream, peer));
+    }
+}
+
+async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::task::spawn_local(connection);
+    requests
+}
+
+async fn ask(requests: SendRequest<Bytes>, message: Vec<u8>) -> Option<Vec<u8>> {
+    let message = data_encoding::BASE64URL_NOPAD.encode(&message);
+    let request = Request::get(format!("https://dns.example/dns-query?dns={message}")).body(()).ok()?;
+    let (response, _) = requests.ready().await.ok()?.send_request(request, true).ok()?;
+    let mut body = response.await.ok()?.into_body();
+    let mut octets = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.ok()?;
+        body.flow_control().release_capacity(data.len()).ok()?;
+        octets.extend_from_slice(&data);
+    }
+    Some(octets)
+}
+
+#[test]
+fn a_connection_that_floods_leaves_others_their_turn() {
+    flood::check(serve_all, connect, ask);
+}

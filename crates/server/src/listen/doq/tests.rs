@@ -1,0 +1,55 @@
+//! Beside a connection that floods.
+
+use super::*;
+use crate::config::tls::{Tls, Version};
+use crate::listen::{Transport, flood};
+use crate::tls::public::PublicTls;
+use quinn::crypto::rustls::QuicClientConfig;
+use rustls::pki_types::CertificateDer;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
+
+async fn serve_all(certificate: &Certificate, listens: oneshot::Sender<SocketAddr>) {
+    let dir = crate::test_dir("doq-flood");
+    let (cert_file, key_file) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
+    std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
+    let tls = Tls { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: vec![Version::Tls13] };
+    let tls = PublicTls::load(&tls, &[7; 32], Duration::from_secs(10), Arc::default()).unwrap();
+    let endpoint = Endpoint::server(tls.doq, "127.0.0.1:0".parse().unwrap()).unwrap();
+    listens.send(endpoint.local_addr().unwrap()).unwrap();
+    DoqService::new(flood::desk(Transport::Doq)).accept(endpoint).await;
+}
+
+async fn connect(certificate: CertificateDer<'static>, address: SocketAddr) -> Connection {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
+    let mut tls = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"doq".to_vec()];
+    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    endpoint.connect_with(config, address, "localhost").unwrap().await.unwrap()
+}
+
+async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
+    let (mut send, mut receive) = connection.open_bi().await.ok()?;
+    let mut framed = Vec::new();
+    stream::frame(&message, &mut framed);
+    send.write_all(&framed).await.ok()?;
+    send.finish().ok()?;
+    let response = receive.read_to_end(framed.len()).await.ok()?;
+    Some(response[2..].to_vec())
+}
+
+#[test]
+fn a_connection_that_floods_leaves_others_their_turn() {
+    let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
+    let shown = certificate.cert.der().clone();
+    let serve = async move |listens| serve_all(&certificate, listens).await;
+    flood::check(serve, move |address| connect(shown.clone(), address), ask);
+}
