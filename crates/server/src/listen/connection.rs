@@ -5,7 +5,7 @@
 use super::counters::Cut;
 use super::desk::{Desk, Panicked, Share};
 use super::framing::{Inbound, Outbound};
-use super::turn::{Pause, Turn};
+use super::turn::{Turn, give_way};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
 use std::future::poll_fn;
@@ -47,7 +47,6 @@ pub(crate) struct Connection<'d, R, S> {
     active_at: Instant,
     /// When octets last went out, or began to wait.
     wrote_at: Instant,
-    pause: Pause,
 }
 
 impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
@@ -67,7 +66,6 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             is_half_closed: false,
             active_at: now,
             wrote_at: now,
-            pause: Pause::default(),
         }
     }
 
@@ -88,14 +86,11 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Does what can be done; ready with the reason when the connection is to end.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
-        if self.pause.lasts() {
-            return Poll::Pending;
-        }
         let mut turn = Turn::default();
         loop {
             match self.poll_progress(context, &mut turn) {
                 Poll::Ready(Ok(())) if turn.is_over() => {
-                    self.pause.begin(context);
+                    give_way(context);
                     break;
                 }
                 Poll::Ready(Ok(())) => {}

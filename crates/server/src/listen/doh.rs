@@ -17,7 +17,7 @@ mod stalls;
 use super::Responder;
 use super::counters::Cut;
 use super::desk::{Desk, Held};
-use super::turn::{Pause, Turn};
+use super::turn::Turns;
 use crate::limits::{
     HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
     HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES, TCP_WRITE_BACKLOG_BYTES_MAX,
@@ -105,6 +105,7 @@ struct Http<R, S> {
     /// Requests that wait for something.
     waiting: JoinSet<Exchange>,
     held: Rc<Held>,
+    turns: Rc<Turns>,
     /// Why it has to end: one of its requests was reason enough.
     cut: Option<Cut>,
     request_count: u64,
@@ -113,7 +114,6 @@ struct Http<R, S> {
     active_at: Instant,
     /// Until when a client that was told that nothing more is taken may take what it has asked for.
     goodbye_until: Option<Instant>,
-    pause: Pause,
 }
 
 impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
@@ -131,12 +131,12 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             peer,
             waiting: JoinSet::new(),
             held,
+            turns: Rc::default(),
             cut: None,
             request_count: 0,
             reset_count: 0,
             active_at: Instant::now(),
             goodbye_until: None,
-            pause: Pause::default(),
         }
     }
 
@@ -147,10 +147,6 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
 
     /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<Cut>> {
-        if self.pause.lasts() {
-            return Poll::Pending;
-        }
-        let mut turn = Turn::default();
         loop {
             while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                 self.ended(ended.unwrap_or(Exchange::Done));
@@ -164,15 +160,8 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 let _told = self.connection.poll_closed(context);
                 return Poll::Ready(Some(Cut::Excess));
             }
-            if !turn.goes_on(Instant::now()) {
-                self.pause.begin(context);
-                break;
-            }
             match self.poll_accept(context) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.request(request, respond, context);
-                    turn.answered();
-                }
+                Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(cut_of(&error));
                 }
@@ -208,7 +197,9 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {
         self.request_count += 1;
         self.active_at = Instant::now();
-        let exchange = exchange(self.desk.clone(), self.held.clone(), self.stalls.clone(), self.peer, request, respond);
+        let (desk, held, stalls, turns) =
+            (self.desk.clone(), self.held.clone(), self.stalls.clone(), self.turns.clone());
+        let exchange = exchange(desk, held, stalls, turns, self.peer, request, respond);
         let mut exchange = Box::pin(exchange);
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(ended),

@@ -14,7 +14,7 @@ use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open};
 use super::handshake_rate::Address;
-use super::turn::{Pause, Turn};
+use super::turn::Turns;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
 use exchange::{Ended, Exchange, exchange};
@@ -143,18 +143,18 @@ struct Client<'d, R> {
     connection: Connection,
     peer: SocketAddr,
     held: Rc<Held>,
+    turns: Rc<Turns>,
     /// Queries that wait for something.
     waiting: JoinSet<Ended>,
     /// When the last query came or the last response was done.
     active_at: Instant,
-    pause: Pause,
 }
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
     fn new(desk: &'d Rc<Desk<R>>, connection: Connection, peer: SocketAddr) -> Self {
         let held = Held::new(&desk.limits);
-        let (waiting, active_at, pause) = (JoinSet::new(), Instant::now(), Pause::default());
-        Self { desk, connection, peer, held, waiting, active_at, pause }
+        let (turns, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
+        Self { desk, connection, peer, held, turns, waiting, active_at }
     }
 
     /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
@@ -163,9 +163,6 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         let mut accept = Box::pin(connection.accept_bi());
         let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
         let end = poll_fn(|context| {
-            if self.pause.lasts() {
-                return Poll::Pending;
-            }
             // Packets that ask nothing keep QUIC awake, but are no reason to keep a connection.
             while alarm.as_mut().poll(context).is_ready() {
                 if self.deadline() <= Instant::now() {
@@ -174,16 +171,11 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                 }
                 alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
             }
-            let mut turn = Turn::default();
             loop {
                 while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                     if let Err(cut) = self.ended(ended.ok()) {
                         return Poll::Ready(Some(cut));
                     }
-                }
-                if !turn.goes_on(Instant::now()) {
-                    self.pause.begin(context);
-                    return Poll::Pending;
                 }
                 match accept.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
@@ -192,7 +184,6 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                         if let Err(cut) = self.query(send, receive, context) {
                             return Poll::Ready(Some(cut));
                         }
-                        turn.answered();
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(cut_of(&error)),
                 }
@@ -216,7 +207,8 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         receive: quinn::RecvStream,
         context: &mut Context<'_>,
     ) -> Result<(), Cut> {
-        let mut exchange = Box::pin(exchange(self.desk.clone(), self.held.clone(), self.peer, send, receive));
+        let (desk, held, turns) = (self.desk.clone(), self.held.clone(), self.turns.clone());
+        let mut exchange = Box::pin(exchange(desk, held, turns, self.peer, send, receive));
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(Some(ended)),
             Poll::Pending => {

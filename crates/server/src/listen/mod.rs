@@ -19,6 +19,8 @@ pub(crate) mod udp;
 // Connections: a runtime for each core; what they share, and how many there may be.
 pub(crate) mod clients;
 pub(crate) mod desk;
+#[cfg(test)]
+mod flood;
 mod handshake_rate;
 mod turn;
 // TCP, and TLS on it.
@@ -30,8 +32,6 @@ pub(crate) mod tcp;
 mod doh;
 // QUIC.
 pub(crate) mod doq;
-#[cfg(test)]
-mod flood;
 
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use batch::BatchSocket;

@@ -1,11 +1,12 @@
 //! How much one connection does before the others of its runtime have their turn.
 
 use crate::limits::{CONNECTION_TURN_MESSAGES_MAX, CONNECTION_TURN_US};
-use std::future::Future;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -35,36 +36,75 @@ impl Turn {
     }
 }
 
-/// The time between two turns of one task: that of the others that are ready, and of the sockets.
+/// Has the task polled again once the others that are ready, and the sockets, have had their turn. A task that wakes
+/// itself would come before the sockets, many times over.
+pub(super) fn give_way(context: &mut Context<'_>) {
+    // Nothing becomes of the future: its first poll is what asks for the next turn.
+    let _pending = pin!(tokio::task::yield_now()).poll(context);
+}
+
+/// The turns of a connection whose messages are answered by tasks of their own, or by one that is woken by what it
+/// sends, as that of HTTP/2 is: being polled again does not mean that others had their turn.
 #[derive(Default)]
-pub(super) struct Pause(Option<Arc<Called>>);
+pub(super) struct Turns(RefCell<Spent>);
 
-/// Who is called at the end of a pause.
-struct Called {
-    is_over: AtomicBool,
-    task: Waker,
+/// What a connection did since the sockets were looked at. Only what is half a turn or more is followed: one
+/// that answers little costs its runtime no more looks.
+#[derive(Default)]
+struct Spent {
+    message_count: usize,
+    time: Duration,
+    look: Option<Arc<Look>>,
 }
 
-impl Wake for Called {
+/// Whether the sockets were looked at.
+#[derive(Default)]
+struct Look(AtomicBool);
+
+impl Wake for Look {
     fn wake(self: Arc<Self>) {
-        self.is_over.store(true, Ordering::Release);
-        self.task.wake_by_ref();
+        self.0.store(true, Ordering::Release);
     }
 }
 
-impl Pause {
-    /// Begins one, after which the task is polled again. A task that wakes itself would come before the sockets, many
-    /// times over.
-    pub(super) fn begin(&mut self, context: &Context<'_>) {
-        let called = Arc::new(Called { is_over: AtomicBool::new(false), task: context.waker().clone() });
-        // Nothing becomes of the future: its first poll is what asks for the next turn.
-        let _pending = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&called.clone().into()));
-        self.0 = Some(called);
+impl Turns {
+    /// Does one message's work once there is a turn for it.
+    pub(super) async fn take<T>(&self, work: impl FnOnce() -> T) -> T {
+        poll_fn(|context| self.0.borrow_mut().poll(context)).await;
+        let start = Instant::now();
+        let done = work();
+        self.0.borrow_mut().add(start.elapsed());
+        done
+    }
+}
+
+impl Spent {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.look.as_ref().is_some_and(|look| look.0.load(Ordering::Acquire)) {
+            *self = Self::default();
+        }
+        if !self.is_at_least(1) {
+            return Poll::Ready(());
+        }
+        give_way(context);
+        Poll::Pending
     }
 
-    /// Whether it lasts: the task was woken by something else, as HTTP/2 wakes the one that sends.
-    pub(super) fn lasts(&self) -> bool {
-        self.0.as_ref().is_some_and(|called| !called.is_over.load(Ordering::Acquire))
+    fn add(&mut self, time: Duration) {
+        self.message_count += 1;
+        self.time += time;
+        if self.look.is_none() && self.is_at_least(2) {
+            let look = Arc::<Look>::default();
+            let waker = look.clone().into();
+            give_way(&mut Context::from_waker(&waker));
+            self.look = Some(look);
+        }
+    }
+
+    /// Whether it is one `part`th of a turn or more.
+    fn is_at_least(&self, part: usize) -> bool {
+        self.message_count >= CONNECTION_TURN_MESSAGES_MAX / part
+            || self.time * part as u32 >= Duration::from_micros(CONNECTION_TURN_US)
     }
 }
 

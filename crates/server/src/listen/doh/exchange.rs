@@ -1,6 +1,7 @@
 //! One request, from its headers to the end of its response.
 
 use super::super::desk::{Desk, Held, Holding, OutOfMemory, Panicked};
+use super::super::turn::Turns;
 use super::super::{Action, Late, Reply, Responder};
 use super::freshness;
 use super::request::{Bad, MEDIA_TYPE, Source, source};
@@ -72,6 +73,7 @@ pub(super) async fn exchange<R: Responder>(
     desk: Rc<Desk<R>>,
     held: Rc<Held>,
     stalls: Rc<Stalls>,
+    turns: Rc<Turns>,
     peer: SocketAddr,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -90,13 +92,13 @@ pub(super) async fn exchange<R: Responder>(
             Err(_) => Err(Bad::TOO_SLOW),
         },
     };
-    let outcome = match (source, body) {
+    let outcome = turns.take(|| match (source, body) {
         (Ok(Source::Target(message)), Ok(_)) | (Ok(Source::Body), Ok(message)) => {
             answer(&desk, peer, &head.method, &message)
         }
         (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
-    };
-    let response = match outcome {
+    });
+    let response = match outcome.await {
         Outcome::Response(response) => response,
         Outcome::Bad(bad) => {
             desk.connections.bad_requests.one_shared();

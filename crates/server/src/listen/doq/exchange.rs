@@ -1,6 +1,7 @@
 //! One query, from the start of its stream to the end of its response (RFC 9250 4.2).
 
 use super::super::desk::{Desk, Held, Holding, OutOfMemory, Panicked};
+use super::super::turn::Turns;
 use super::super::{Action, Late, Reply, Responder};
 use super::code;
 use super::stream::{extend, frame, message};
@@ -40,17 +41,19 @@ pub(super) struct Ended {
 pub(super) async fn exchange<R: Responder>(
     desk: Rc<Desk<R>>,
     held: Rc<Held>,
+    turns: Rc<Turns>,
     peer: SocketAddr,
     mut send: SendStream,
     receive: RecvStream,
 ) -> Ended {
-    let how = answer(&desk, &held, peer, &mut send, receive).await;
+    let how = answer(&desk, &held, &turns, peer, &mut send, receive).await;
     Ended { how, _stream: send }
 }
 
 async fn answer<R: Responder>(
     desk: &Desk<R>,
     held: &Held,
+    turns: &Turns,
     peer: SocketAddr,
     send: &mut SendStream,
     mut receive: RecvStream,
@@ -75,7 +78,8 @@ async fn answer<R: Responder>(
         receiver = Some(theirs);
         Reply::Stream { peer, transport: desk.transport, transfers: true, connection }
     };
-    match desk.respond(message, peer, reply, |response| frame(response, &mut framed)) {
+    let action = turns.take(|| desk.respond(message, peer, reply, |response| frame(response, &mut framed)));
+    match action.await {
         Ok(Action::Respond(_)) => respond(desk, send, framed, &mut holding).await,
         Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
         Ok(Action::Defer) => match receiver {

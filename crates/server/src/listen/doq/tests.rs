@@ -41,6 +41,8 @@ async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
     let mut framed = Vec::new();
     stream::frame(&message, &mut framed);
     send.write_all(&framed).await.ok()?;
+    // The end of the stream comes behind it: the query is answered by a task of its own.
+    tokio::task::yield_now().await;
     send.finish().ok()?;
     let response = receive.read_to_end(framed.len()).await.ok()?;
     Some(response[2..].to_vec())
