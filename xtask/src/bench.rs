@@ -21,7 +21,7 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
 fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
     let of_server = matches!(what, "read" | "transports" | "calm" | "write");
     let programs: &[&str] = match what {
-        "calm" => &["taskset", "dig"],
+        "calm" => &["taskset", "chrt", "dig"],
         "write" => &["dig"],
         _ if of_server || what == "replay" => &["taskset"],
         _ => &["taskset", "dnsperf"],

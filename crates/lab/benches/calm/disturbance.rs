@@ -87,7 +87,7 @@ fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64
     let rate = options.changes as f64 / options.names_each as f64 / options.rounds as f64 / seconds as f64;
     // Before the generator, which is never idle: behind it they would come a few times a second, hundreds at once. What
     // it takes from the generator shows in the send lag.
-    let mut command = with_nice(-10, &pinned(options.writer_core, &options.catlab));
+    let mut command = scheduled("nice", &["-n", "-10"], &pinned(options.writer_core, &options.catlab));
     command.args(["load", "--quiet", "--workers", "1", "--transport", "tcp", "--server", &own.dns().to_string()]);
     command.arg("--tsig").arg(own.cluster().join("update.key"));
     command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);
@@ -128,16 +128,18 @@ fn one(options: &Options, command: Command) -> Result<(), String> {
     Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The same on the writer's core, behind everything else there.
+/// The same on the writer's core, behind everything else there. SCHED_IDLE gives way to the generator at once, a low
+/// priority at the next tick of the kernel's clock, up to 4 ms later: that would be told as the server's.
 fn bound(options: &Options, command: &Command) -> Command {
     let mut bound = pinned(options.writer_core, Path::new(command.get_program()));
-    bound.args(command.get_args()).stdin(Stdio::null()).stdout(Stdio::null());
-    with_nice(19, &bound)
+    bound.args(command.get_args());
+    scheduled("chrt", &["-i", "0"], &bound)
 }
 
-fn with_nice(value: i32, command: &Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", &value.to_string()]).arg(command.get_program()).args(command.get_args());
-    nice.stdin(Stdio::null()).stdout(Stdio::null());
-    nice
+/// The same, started by a program that sets how it is scheduled.
+fn scheduled(program: &str, arguments: &[&str], command: &Command) -> Command {
+    let mut first = Command::new(program);
+    first.args(arguments).arg(command.get_program()).args(command.get_args());
+    first.stdin(Stdio::null()).stdout(Stdio::null());
+    first
 }
