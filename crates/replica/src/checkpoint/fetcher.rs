@@ -68,6 +68,7 @@ pub struct CheckpointFetcher {
     /// When something last arrived or was asked for anew, in milliseconds.
     moved_ms: u64,
     bad_count: u32,
+    kept_count: u32,
     under_way: Option<u64>,
     unsynced_bytes: u64,
 }
@@ -118,6 +119,7 @@ impl CheckpointFetcher {
             asked: BTreeSet::new(),
             moved_ms: now_ms,
             bad_count: 0,
+            kept_count: 0,
             under_way: None,
             unsynced_bytes: 0,
         }
@@ -138,6 +140,11 @@ impl CheckpointFetcher {
             Stage::Whole(_) => FetchState::Whole,
             Stage::Failed(error) => FetchState::Failed(*error),
         }
+    }
+
+    /// Blocks that a transfer before this one had brought, and that were not asked for again.
+    pub fn kept_blocks(&self) -> u32 {
+        self.kept_count
     }
 
     /// Manifest and table of a whole checkpoint, for [`super::CheckpointLoader::new`]; `None` before.
@@ -252,6 +259,7 @@ impl CheckpointFetcher {
                 // What is wrong was not written yet, or not to the end.
                 if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
                     data.is_here(number);
+                    self.kept_count += 1;
                 }
             }
         }

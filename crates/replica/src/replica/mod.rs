@@ -51,6 +51,8 @@ pub struct Counters {
     pub checkpoints_abandoned: u64,
     /// Checkpoints of a leader that took the place of the state.
     pub checkpoints_installed: u64,
+    /// Blocks of checkpoints that had come before this member started again, and were not fetched anew.
+    pub checkpoint_blocks_kept: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
     /// Updates of own clients that were refused because the leader had no room.

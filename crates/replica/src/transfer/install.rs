@@ -136,6 +136,7 @@ impl Replica {
     fn begin_load(&mut self) {
         let stage = core::mem::take(&mut self.transfers.incoming.stage);
         let Stage::Fetching(fetcher) = stage else { return };
+        self.counters.checkpoint_blocks_kept += u64::from(fetcher.kept_blocks());
         match (fetcher.into_parts(), Restore::new(&self.config)) {
             (Some((manifest, table)), Ok(restore)) => {
                 let loader = CheckpointLoader::new(&manifest, table);

@@ -4,6 +4,8 @@ use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::nodes::{Nodes, config, data, serve_in_vain};
 use crate::support::tools::forbidden;
 use crate::updates::{Stream, assert_on_every_node};
+use replica::checkpoint::limits::BLOCK_BYTES_MAX;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -297,6 +299,80 @@ fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
     nodes.start(&cluster, away);
     cluster.settle();
     assert_on_every_node(&cluster, &names);
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+/// Names of a zone of which a checkpoint takes a while.
+const MANY: usize = 300_000;
+/// What has to have arrived of a checkpoint when its taker is killed.
+const ARRIVED_BYTES: u64 = 1 << 20;
+/// A transfer may be over before it is seen.
+const TRIES: usize = 5;
+
+/// Waits until a part of a checkpoint is in the file of a transfer; whether that was seen before it was over.
+fn is_under_way(cluster: &Cluster, id: u64) -> bool {
+    let file = data(cluster, id).join("checkpoint.incoming");
+    let (start, mut was_there) = (Instant::now(), false);
+    while start.elapsed() < Duration::from_secs(10) {
+        match std::fs::metadata(&file) {
+            Ok(found) if found.blocks() * 512 >= ARRIVED_BYTES => return true,
+            Ok(_) => was_there = true,
+            Err(_) if was_there => return false,
+            Err(_) => {}
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    false
+}
+
+#[test]
+fn what_came_of_a_checkpoint_before_a_node_was_killed_does_not_come_again() {
+    let mut cluster = Cluster::start("half-taken", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    for id in cluster.ids() {
+        let text = std::fs::read_to_string(config(&cluster, id)).unwrap();
+        let small = format!("{text}\n[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+        std::fs::write(config(&cluster, id), small).unwrap();
+    }
+    let scratch = Scratch::new("half-taken");
+    let records: String = (0..MANY).map(|number| format!("n{number} 300 A 192.0.2.{}\n", number % 256)).collect();
+    let apex = "@ 300 SOA a b 1 2 3 4 5\n@ 300 NS a\na 300 A 192.0.2.1\n";
+    let [many, few] =
+        [("many", &*records), ("few", "")].map(|(name, records)| scratch.file(name, &format!("{apex}{records}")));
+    let mut nodes = Nodes::default();
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    let leader = nodes.leader(&cluster);
+    let away = leader % 3 + 1;
+    let done = |words: &[&str]| {
+        let output = cluster.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let came = (0..TRIES).find_map(|number| {
+        nodes.kill(away);
+        let zone = if number == 0 { &many } else { &few };
+        done(&["zone", "add", &format!("zone-{number}.test.={zone}")]);
+        // A backup begins with a checkpoint, behind which the log of the others begins.
+        done(&["cluster", "backup", scratch.path().join(format!("backup-{number}")).to_str().unwrap()]);
+        nodes.start(&cluster, away);
+        is_under_way(&cluster, away).then(|| nodes.kill(away))?;
+        let came = std::fs::metadata(data(&cluster, away).join("checkpoint.incoming")).ok();
+        nodes.start(&cluster, away);
+        came
+    });
+    let came = came.expect("one that was seen in time");
+    let (arrived, whole) = (came.blocks() * 512, came.len());
+    wait_for("the checkpoint", || {
+        cluster.status(away)?;
+        (cluster.metric(away, "catamaran_checkpoints_installed_total") >= 1).then_some(())
+    });
+    let kept = cluster.metric(away, "catamaran_checkpoint_blocks_kept_total");
+    println!("{arrived} of {whole} octets had come, {kept} blocks were kept");
+    // What is being written at the end may not be whole.
+    assert!(
+        kept >= arrived / BLOCK_BYTES_MAX as u64 / 2,
+        "{arrived} of {whole} octets had come, {kept} blocks were kept"
+    );
+    cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
 }
 
