@@ -2,11 +2,12 @@
 
 use crate::limits::{CONNECTION_TURN_MESSAGES_MAX, CONNECTION_TURN_US};
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -46,10 +47,18 @@ pub(super) fn give_way(context: &mut Context<'_>) {
 /// The turns of a connection whose messages are answered by tasks of their own, or by one that is woken by what it
 /// sends, as that of HTTP/2 is: being polled again does not mean that others had their turn.
 #[derive(Default)]
-pub(super) struct Turns(RefCell<Spent>);
+pub(super) struct Turns(RefCell<State>);
 
-/// What a connection did since the sockets were looked at. Only what is half a turn or more is followed: one
-/// that answers little costs its runtime no more looks.
+#[derive(Default)]
+struct State {
+    spent: Spent,
+    /// Messages that wait for a turn, in their order: what comes later does not overtake them.
+    waiting: VecDeque<(u64, Waker)>,
+    next_ticket: u64,
+}
+
+/// What a connection did since the sockets were looked at; what is less than half a turn may be older. Only more than
+/// that is followed: one that answers little costs its runtime no more looks.
 #[derive(Default)]
 struct Spent {
     message_count: usize,
@@ -68,26 +77,90 @@ impl Wake for Look {
 }
 
 impl Turns {
-    /// Does one message's work once there is a turn for it.
-    pub(super) async fn take<T>(&self, work: impl FnOnce() -> T) -> T {
-        poll_fn(|context| self.0.borrow_mut().poll(context)).await;
+    /// A place in the queue, taken when it is first polled.
+    pub(super) const fn place(&self) -> Place<'_> {
+        Place { turns: self, ticket: None }
+    }
+
+    /// Does one message's work, whose place has come.
+    pub(super) fn take<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
-        self.0.borrow_mut().add(start.elapsed());
+        let mut state = self.0.borrow_mut();
+        state.spent.add(start.elapsed());
+        state.wake_first();
         done
     }
 }
 
+impl State {
+    fn first(&self) -> Option<u64> {
+        self.waiting.front().map(|(ticket, _)| *ticket)
+    }
+
+    fn wake_first(&self) {
+        if let Some((_, task)) = self.waiting.front() {
+            task.wake_by_ref();
+        }
+    }
+}
+
+/// A message that may have to wait; ready when it may be answered.
+pub(super) struct Place<'t> {
+    turns: &'t Turns,
+    ticket: Option<u64>,
+}
+
+impl Future for Place<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.turns.0.borrow_mut();
+        let is_first = state.waiting.is_empty() || (self.ticket.is_some() && state.first() == self.ticket);
+        if is_first && state.spent.has_room() {
+            state.waiting.pop_front();
+            drop(state);
+            self.ticket = None;
+            return Poll::Ready(());
+        }
+        let task = context.waker().clone();
+        let ticket = self.ticket.unwrap_or(state.next_ticket);
+        match state.waiting.iter_mut().find(|(other, _)| *other == ticket) {
+            // It has a task of its own since.
+            Some((_, known)) => *known = task,
+            None => {
+                state.next_ticket += 1;
+                state.waiting.push_back((ticket, task));
+            }
+        }
+        if state.first() == Some(ticket) {
+            give_way(context);
+        }
+        drop(state);
+        self.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut state = self.turns.0.borrow_mut();
+        let was_first = state.first() == Some(ticket);
+        state.waiting.retain(|(other, _)| *other != ticket);
+        if was_first {
+            state.wake_first();
+        }
+    }
+}
+
 impl Spent {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Whether another message may be answered.
+    fn has_room(&mut self) -> bool {
         if self.look.as_ref().is_some_and(|look| look.0.load(Ordering::Acquire)) {
             *self = Self::default();
         }
-        if !self.is_at_least(1) {
-            return Poll::Ready(());
-        }
-        give_way(context);
-        Poll::Pending
+        !self.is_at_least(1)
     }
 
     fn add(&mut self, time: Duration) {

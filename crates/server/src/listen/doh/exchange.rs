@@ -11,8 +11,9 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use tokio::sync::mpsc;
@@ -92,13 +93,27 @@ pub(super) async fn exchange<R: Responder>(
             Err(_) => Err(Bad::TOO_SLOW),
         },
     };
+    if let Ok(Source::Target(message)) = &source
+        && let Err(OutOfMemory) = holding.set(message.len())
+    {
+        return Exchange::OutOfMemory;
+    }
+    let mut place = pin!(turns.place());
+    let is_wanted = poll_fn(|context| match place.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(true),
+        // The client may take the request back while it waits.
+        Poll::Pending => respond.poll_reset(context).map(|_| false),
+    });
+    if !is_wanted.await {
+        return Exchange::Reset;
+    }
     let outcome = turns.take(|| match (source, body) {
         (Ok(Source::Target(message)), Ok(_)) | (Ok(Source::Body), Ok(message)) => {
             answer(&desk, peer, &head.method, &message)
         }
         (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
     });
-    let response = match outcome.await {
+    let response = match outcome {
         Outcome::Response(response) => response,
         Outcome::Bad(bad) => {
             desk.connections.bad_requests.one_shared();

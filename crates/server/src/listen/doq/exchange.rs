@@ -78,8 +78,9 @@ async fn answer<R: Responder>(
         receiver = Some(theirs);
         Reply::Stream { peer, transport: desk.transport, transfers: true, connection }
     };
+    turns.place().await;
     let action = turns.take(|| desk.respond(message, peer, reply, |response| frame(response, &mut framed)));
-    match action.await {
+    match action {
         Ok(Action::Respond(_)) => respond(desk, send, framed, &mut holding).await,
         Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
         Ok(Action::Defer) => match receiver {
