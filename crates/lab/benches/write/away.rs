@@ -42,6 +42,8 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let (run, _) = load::run(&mut command, &options.folder.join("run"), Vec::new())?;
     let acknowledged = run.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
     let missed = index(before.node).ok_or("the leader does not answer")? - from;
+    let term = |id: u64| hosts.status(id).and_then(|status| status["term"].as_u64());
+    let term_at_return = term(before.node).ok_or("the leader does not answer")?;
     hosts.heal()?;
     let times = [(cut, "cut off"), (killed, "killed")].map(|(id, how)| {
         if id == killed {
@@ -56,18 +58,19 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
         let there = names(hosts.dns(id), &hosts.key, APEX, "u")?.len() as u64;
         lost = lost.max(acknowledged.saturating_sub(there));
     }
-    let terms = after.term - before.term;
+    // Those that began meanwhile have another reason than that the nodes came back.
+    let (meanwhile, since) = (term_at_return - before.term, after.term - term_at_return);
     let mut rows = Vec::new();
     for time in times {
         let (how, time) = time?;
         rows.push(Row {
             what: format!("{how} for {} min: like the others again", options.minutes),
-            figure: format!("{:.2} s, {terms} new terms", time.as_secs_f64()),
+            figure: format!("{:.2} s, {since} new terms, {meanwhile} before that", time.as_secs_f64()),
             budget: format!("<= {:.0} s, 0", BACK_MAX.as_secs_f64()),
             verdict: match missed {
                 _ if lost > 0 => Verdict::Missed,
                 _ if missed < ENTRIES => Verdict::Absent,
-                _ => Verdict::of(time <= BACK_MAX && terms == 0),
+                _ => Verdict::of(time <= BACK_MAX && since + meanwhile == 0),
             },
             note: format!(
                 "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost",
