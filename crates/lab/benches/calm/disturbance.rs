@@ -129,7 +129,7 @@ fn one(options: &Options, command: Command) -> Result<(), String> {
 }
 
 /// The same on the writer's core, behind everything else there. SCHED_IDLE gives way to the generator at once, a low
-/// priority at the next tick of the kernel's clock, up to 4 ms later: that would be told as the server's.
+/// priority at the next tick of the kernel's clock, up to 4 ms later, in which queries would be sent late.
 fn bound(options: &Options, command: &Command) -> Command {
     let mut bound = pinned(options.writer_core, Path::new(command.get_program()));
     bound.args(command.get_args());

@@ -107,7 +107,7 @@ impl NodeMetrics {
                 ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
                 ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),
                 ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
-                ("checkpoint_blocks_kept", "Blocks that came before a restart.", replica.checkpoint_blocks_kept),
+                ("checkpoint_blocks_kept", "Blocks kept over a restart.", replica.checkpoint_blocks_kept),
                 ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
                 ("updates_overloaded", "Updates refused because the leader had no room.", replica.updates_overloaded),
                 ("forwards_repeated", "Forwarded commands that came again.", replica.forwards_repeated),

@@ -264,9 +264,9 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
     }
 }
 
-#[test]
-fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
-    let mut cluster = Cluster::start("away", 3, &[]);
+/// Nodes that keep so little of their logs that who was away needs a checkpoint.
+fn with_short_logs(name: &str) -> (Cluster, Nodes) {
+    let mut cluster = Cluster::start(name, 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     for id in cluster.ids() {
         let text = std::fs::read_to_string(config(&cluster, id)).unwrap();
@@ -275,6 +275,12 @@ fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
     }
     let mut nodes = Nodes::default();
     cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    (cluster, nodes)
+}
+
+#[test]
+fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
+    let (cluster, mut nodes) = with_short_logs("away");
     let leader = nodes.leader(&cluster);
     let away = leader % 3 + 1;
     nodes.kill(away);
@@ -327,18 +333,10 @@ fn is_under_way(cluster: &Cluster, id: u64) -> bool {
 
 #[test]
 fn what_came_of_a_checkpoint_before_a_node_was_killed_does_not_come_again() {
-    let mut cluster = Cluster::start("half-taken", 3, &[]);
-    assert_eq!(cluster.end("TERM"), Some(0));
-    for id in cluster.ids() {
-        let text = std::fs::read_to_string(config(&cluster, id)).unwrap();
-        let small = format!("{text}\n[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
-        std::fs::write(config(&cluster, id), small).unwrap();
-    }
+    let (cluster, mut nodes) = with_short_logs("half-taken");
     let scratch = Scratch::new("half-taken");
     let records: String = (0..MANY).map(|number| format!("n{number} 300 A 192.0.2.{}\n", number % 256)).collect();
     let zone = scratch.file("zone", &format!("@ 300 SOA a b 1 2 3 4 5\n@ 300 NS a\na 300 A 192.0.2.1\n{records}"));
-    let mut nodes = Nodes::default();
-    cluster.ids().for_each(|id| nodes.start(&cluster, id));
     let tries: Vec<(u64, u64)> = (0..TRIES)
         .map(|number| killed_half_way(&cluster, &mut nodes, &format!("zone-{number}.test.={zone}")))
         .take_while(|(arrived, kept)| *kept == 0 || kept * (BLOCK_BYTES_MAX as u64) < arrived / 2)
