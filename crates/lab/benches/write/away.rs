@@ -17,6 +17,9 @@ const NODES: u64 = 5;
 const ENTRIES: u64 = 100_000;
 /// How soon they must be like the others.
 const BACK_MAX: Duration = Duration::from_secs(10);
+/// How often a leader gave its office away since its disk did not answer: a term that begins while nodes are away may
+/// have this reason, which is the machine's.
+const HANDED_OVER: &str = "catamaran_disk_hung_transfers_total";
 /// A term that begins late counts as well.
 const AFTER: Duration = Duration::from_secs(3);
 
@@ -42,6 +45,10 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let (run, _) = load::run(&mut command, &options.folder.join("run"), Vec::new())?;
     let acknowledged = run.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
     let missed = index(before.node).ok_or("the leader does not answer")? - from;
+    // The nodes that stay were not started again, so each has counted since the beginning.
+    let handed_over =
+        stay.iter().map(|&id| hosts.counter(id, HANDED_OVER).ok_or(format!("node {id} has no {HANDED_OVER}")));
+    let handed_over = handed_over.sum::<Result<u64, String>>()?;
     let term = |id: u64| hosts.status(id).and_then(|status| status["term"].as_u64());
     let term_at_return = term(before.node).ok_or("the leader does not answer")?;
     hosts.heal()?;
@@ -73,7 +80,7 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
                 _ => Verdict::of(time <= BACK_MAX && since + meanwhile == 0),
             },
             note: format!(
-                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost",
+                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost; {handed_over} leaders gave way for their disk",
                 thousands(missed as f64),
                 thousands(acknowledged as f64)
             ),

@@ -151,6 +151,12 @@ impl Hosts {
         serde_json::from_str(&text).ok()
     }
 
+    /// What a counter of a node has come to; `None` while it does not say.
+    pub(crate) fn counter(&self, id: u64, name: &str) -> Option<u64> {
+        let text = self.get(id, "/metrics").ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
     fn get(&self, id: u64, path: &str) -> std::io::Result<String> {
         let address = self.at(id, API_PORT);
         let mut stream = TcpStream::connect_timeout(&address, API_MAX)?;
