@@ -148,8 +148,10 @@ pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
 /// How often a transfer that waits for its client looks whether it may go on.
 pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
-/// How long a request of the API waits for a zone to show a serial, at most; their number is that of the connections.
+/// How long a request of the API waits for a zone to show a serial, at most.
 pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
+/// Requests that wait so; the other connections are for those who look how the node is.
+pub(crate) const AT_WAITING_MAX: usize = API_CONNECTIONS_MAX / 2;
 /// Time between two looks, at least.
 pub(crate) const AT_LOOK_MS: u64 = 5;
 

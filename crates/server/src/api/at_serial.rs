@@ -6,7 +6,7 @@ use super::Api;
 use super::error::ApiError;
 use super::types::ZoneJson;
 use super::zones::describe_one;
-use crate::limits::{AT_LOOK_MS, AT_WAIT_MS_MAX};
+use crate::limits::{AT_LOOK_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
 use crate::node::handle::WithZones;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -51,12 +51,17 @@ pub(super) async fn show(
     let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);
     let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(AT_WAIT_MS_MAX).min(AT_WAIT_MS_MAX));
     let mut published = api.handle.shared().published.subscribe();
+    let mut place = None;
     loop {
         // What is published from here on wakes this up, also while it looks.
         published.borrow_and_update();
         let zone = describe_one(&api, &id).ok_or(AdminError::ZoneUnknown)?;
         let (shown, wanted) = (Serial(zone.serial), at.map(Serial));
-        if wanted.is_none_or(|wanted| shown == wanted || shown.is_newer_than(wanted)) {
+        let is_shown = wanted.is_none_or(|wanted| shown == wanted || shown.is_newer_than(wanted));
+        if place.is_none() && (!is_shown || is_everywhere) {
+            place = Some(api.at_places.try_acquire().map_err(|_| crowded())?);
+        }
+        if is_shown {
             if is_everywhere {
                 wait_everywhere(&api, &id, &zone, until).await?;
             }
@@ -89,6 +94,11 @@ async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant
             Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, hint))
         }
     }
+}
+
+fn crowded() -> ApiError {
+    let what = format!("{AT_WAITING_MAX} requests wait for a serial at this node, and no more may");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, "ask again in a second, or another node")
 }
 
 fn late(zone: &ZoneJson) -> ApiError {

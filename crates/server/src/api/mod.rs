@@ -80,6 +80,8 @@ pub(crate) struct Api {
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
     pub(crate) backups: backup::Backups,
+    /// Places for those who wait for a serial.
+    pub(crate) at_places: tokio::sync::Semaphore,
     /// Where the audit log is.
     pub(crate) audit: std::path::PathBuf,
     /// Where this node's data keys are.

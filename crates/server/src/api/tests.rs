@@ -1,6 +1,7 @@
 //! Who may ask what, from where. What the handlers do is tested with real processes (`tests/it/commands.rs`).
 
 use super::*;
+use crate::limits::AT_WAITING_MAX;
 use crate::node::handle::Shared;
 use crate::node::readers::Readers;
 use crate::service::deferred::Desk;
@@ -41,6 +42,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
+        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
         join: JoinOffer {

@@ -12,7 +12,8 @@
 //! Every node writes the same lines, each once and in order of their index, over restarts too; what a node did not
 //! apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files of the others.
 //! `through` says that nothing is missing up to there; what was asked of this node alone has `after`, the index that
-//! its file had come to. A thread of its own writes: nothing waits for this disk.
+//! its file had come to. A thread of its own writes: nothing waits for this disk but a checkpoint, before it takes the
+//! place of entries from which lines could be written once more.
 
 mod file;
 
@@ -40,6 +41,22 @@ pub(crate) enum AuditWork {
     Local { time_ms: u64, action: &'static str, subject: String, written: oneshot::Sender<bool> },
     /// Behind this index nothing is known up to that one, which is in it.
     Gap { after: u64, to: u64 },
+    /// What was put before has to be on the disk; the other end of this is dropped then.
+    Sync(Sender<()>),
+}
+
+/// Has what was put be on the disk.
+pub(crate) struct AuditBarrier(Sender<AuditWork>);
+
+impl AuditBarrier {
+    /// Waits until what was put before is on the disk, or known not to get there.
+    pub(crate) fn wait(&self) {
+        let (synced, until) = channel();
+        if self.0.send(AuditWork::Sync(synced)).is_ok() {
+            // Nothing is sent: it ends.
+            let _ended = until.recv();
+        }
+    }
 }
 
 /// What is counted of the audit log.
@@ -81,6 +98,11 @@ impl AuditQueue {
     pub(crate) fn new(last: u64, counters: Arc<AuditCounters>) -> (Self, Receiver<AuditWork>) {
         let (work, receiver) = channel();
         (Self { work, counters, seen: last, gap: None }, receiver)
+    }
+
+    /// For who has to know that what was put is on the disk.
+    pub(crate) fn barrier(&self) -> AuditBarrier {
+        AuditBarrier(self.work.clone())
     }
 
     /// Takes records that follow those before.
@@ -205,6 +227,10 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
         AuditWork::Gap { after, to } => {
             counters.waiting.leave();
             file.gap(after, to);
+        }
+        AuditWork::Sync(synced) => {
+            file.sync();
+            drop(synced);
         }
     }
 }

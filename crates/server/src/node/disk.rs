@@ -4,6 +4,7 @@
 //! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
 //! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]).
 
+use super::audit_log::AuditBarrier;
 use crate::metrics::DurationHistogram;
 use replica::disk::{DiskError, DiskJob, DiskOp, DiskRead, ReadFile};
 use std::collections::HashMap;
@@ -43,11 +44,18 @@ pub(crate) struct Writer {
     dir: PathBuf,
     files: HashMap<String, File>,
     sync_time: Arc<DurationHistogram>,
+    /// What a checkpoint that takes its place waits for: from then on the entries below it are not applied again.
+    before_rename: Option<AuditBarrier>,
 }
 
 impl Writer {
     pub(crate) fn new(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
-        Self { dir: dir.to_owned(), files: HashMap::new(), sync_time }
+        Self { dir: dir.to_owned(), files: HashMap::new(), sync_time, before_rename: None }
+    }
+
+    /// One for checkpoints: none takes its place before all that is told of the entries below it is on the disk.
+    pub(crate) fn of_checkpoints(dir: &Path, sync_time: Arc<DurationHistogram>, audit: AuditBarrier) -> Self {
+        Self { before_rename: Some(audit), ..Self::new(dir, sync_time) }
     }
 
     /// Works until the other end of `work` is gone. Aborts the process on the first error.
@@ -85,6 +93,9 @@ impl Writer {
                 Ok(())
             }
             DiskOp::Rename { from, to } => {
+                if let Some(audit) = &self.before_rename {
+                    audit.wait();
+                }
                 self.files.remove(to);
                 if let Some(file) = self.files.remove(from) {
                     self.files.insert(to.clone(), file);
@@ -235,6 +246,31 @@ mod tests {
         assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
         assert_eq!(reads.read("a", 0, 1), Err(DiskError::Missing { file: name("a") }));
         assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn a_checkpoint_takes_its_place_when_the_audit_log_is_on_the_disk() {
+        use crate::node::audit_log::{AuditQueue, AuditWork};
+        let dir = crate::test_dir("disk-barrier");
+        let (queue, work) = AuditQueue::new(0, Arc::default());
+        let (send, receive) = std::sync::mpsc::channel();
+        let create = DiskOp::Create { file: name("writing"), zeroed_bytes: 1 };
+        let ops = vec![create, DiskOp::Rename { from: name("writing"), to: name("checkpoint") }];
+        send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Bulk, ticket: 1, ops })).unwrap();
+        drop(send);
+        let writer = Writer::of_checkpoints(dir.path(), Arc::default(), queue.barrier());
+        let writer = std::thread::spawn(move || writer.run(&receive, |_| {}));
+        let Ok(AuditWork::Sync(synced)) = work.recv() else { panic!("it does not ask") };
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let is_there = || dir.path().join("checkpoint").exists();
+        assert!(!is_there() && !writer.is_finished());
+        drop(synced);
+        writer.join().unwrap();
+        assert!(is_there());
+        // An audit log that is gone holds nothing up.
+        let barrier = queue.barrier();
+        drop(work);
+        barrier.wait();
     }
 
     /// Has a writer execute one operation in a process of its own, and looks at how that ends. The test runs itself.

@@ -55,7 +55,7 @@ use crate::api::Api;
 use crate::api::backup::Backups;
 use crate::config::Config;
 use crate::files::layout::audit_of;
-use crate::limits::UPDATE_THREADS_MAX;
+use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
@@ -360,6 +360,7 @@ fn api_of(
         metrics,
         zones: Mutex::new(zones),
         backups: Backups::new(&config.dir),
+        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         join: threads::join_offer(config, identity),
         audit: audit_of(&config.dir),
         data_key_file: config.data_key(),

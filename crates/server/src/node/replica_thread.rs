@@ -69,7 +69,7 @@ pub(crate) struct ReplicaThread {
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
     /// Outputs of this round that wait for others: for the disk, for the audit log.
-    pub(crate) put_off: [Vec<Output>; 2],
+    pub(crate) put_off: [Vec<Output>; 3],
     /// What was published in this round: the audit log is told when it has the records up to there.
     pub(crate) audited_through: Option<u64>,
 }
@@ -180,7 +180,7 @@ impl ReplicaThread {
     /// Carries out what the replica asks for, until it asks for nothing; or until who came meanwhile gets a turn.
     ///
     /// Each thread that is woken may take this one's core at once, so those whom a client waits for come first: who
-    /// answers it, then the peers, then the log, then the audit log. The order among the outputs of one kind stays; the
+    /// answers it, then the peers, then the log, then the audit log, then checkpoints. The order among the outputs of one kind stays; the
     /// replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All other
     /// outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
     fn carry_out_some(&mut self) -> (Go, Work) {
@@ -190,7 +190,8 @@ impl ReplicaThread {
                 return (Go::On, Work::None);
             };
             match output {
-                Output::Disk(_) => self.put_off[0].push(output),
+                // A checkpoint waits for the audit log, which has to know first what it is about.
+                Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
                 Output::Published { .. }
                 | Output::UpdateDone { .. }

@@ -1,6 +1,6 @@
 //! Starts the threads of a node.
 
-use super::audit_log::{self, AuditQueue};
+use super::audit_log::{self, AuditBarrier, AuditQueue};
 use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::guards::Guards;
@@ -17,7 +17,6 @@ use crate::files::layout::audit_of;
 use crate::limits::{DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
-use crate::metrics::DurationHistogram;
 use crate::peer::LaneRuntimes;
 use crate::peer::accept::Acceptor;
 use crate::peer::data_keys::KeyDesk;
@@ -55,8 +54,8 @@ pub(super) fn writers(
     handle: &ReplicaHandle,
     counters: &Counters,
 ) -> Result<(DiskQueues, AuditQueue, Vec<JoinHandle<()>>), Problem> {
-    let (disks, mut writers) = disks(config, handle, counters)?;
     let (audit, writer) = audit(config, counters)?;
+    let (disks, mut writers) = disks(config, handle, counters, audit.barrier())?;
     writers.push(writer);
     Ok((disks, audit, writers))
 }
@@ -146,11 +145,11 @@ fn disks(
     config: &Config,
     handle: &ReplicaHandle,
     counters: &Counters,
+    audit: AuditBarrier,
 ) -> Result<(DiskQueues, Vec<JoinHandle<()>>), Problem> {
     let mut writers = Vec::new();
-    let mut start = |name: &str, times: &Arc<DurationHistogram>| -> Result<Sender<DiskWork>, Problem> {
+    let mut start = |name: &str, writer: Writer| -> Result<Sender<DiskWork>, Problem> {
         let (sender, queue) = channel();
-        let writer = Writer::new(&config.dir, times.clone());
         let handle = handle.clone();
         let done = move |done| {
             let input = match done {
@@ -163,9 +162,9 @@ fn disks(
         Ok(sender)
     };
     let disks = DiskQueues {
-        log: start("log", &counters.log_sync)?,
-        bulk: start("bulk", &counters.bulk_sync)?,
-        reads: start("reads", &counters.bulk_sync)?,
+        log: start("log", Writer::new(&config.dir, counters.log_sync.clone()))?,
+        bulk: start("bulk", Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit))?,
+        reads: start("reads", Writer::new(&config.dir, counters.bulk_sync.clone()))?,
     };
     Ok((disks, writers))
 }

@@ -178,13 +178,11 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         self.counters.refuse_for(Refusal::QueueFull);
         // It was one when it was to be deferred.
         let Parsed::Request(request) = parse_request(octets) else { return Action::Silent };
-        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
-        let bare = Bare { rcode: Rcode::SERVFAIL, ..Bare::default() };
         let (standing, cookie) = self.standing_of(request.edns.as_ref(), peer.ip());
-        if standing != Standing::Proven && self.is_beyond(peer.ip(), AnswerKind::ServFail) {
-            return Action::Silent;
-        }
-        self.respond_bare(&Head::from(&request), transport, cookie, bare, out)
+        let verdict = self.judge_error(standing, peer.ip(), AnswerKind::ServFail);
+        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
+        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        self.respond_error(verdict, &Head::from(&request), client, Rcode::SERVFAIL, out)
     }
 }
 
@@ -220,39 +218,62 @@ impl PinnedQueryResponder<'_> {
     fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
         self.counters.reject_for(reject.reason);
         let (standing, cookie) = self.standing_of(reject.edns.as_ref(), address);
-        if standing != Standing::Proven && self.is_beyond(address, AnswerKind::FormErr) {
-            return Action::Silent;
-        }
-        let bare = Bare { rcode: reject.rcode, ..Bare::default() };
-        self.respond_bare(&Head::from(reject), transport, cookie, bare, out)
+        let verdict = self.judge_error(standing, address, AnswerKind::FormErr);
+        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
+        self.respond_error(verdict, &Head::from(reject), client, reject.rcode, out)
     }
 
-    /// Whether an error of this kind is beyond the limit, and not one of those that slip: it is as short as what would
-    /// go in its place.
-    fn is_beyond(&mut self, address: IpAddr, kind: AnswerKind) -> bool {
-        let Some(limiter) = &mut self.limiter else { return false };
-        let is_beyond = limiter.judge_error(address, kind, self.clock.now_us()) == Verdict::Drop;
-        if is_beyond {
-            self.counters.limited(Limited::Dropped);
+    /// What becomes of an error to whoever stands there so.
+    fn judge_error(&mut self, standing: Standing, address: IpAddr, kind: AnswerKind) -> Verdict {
+        match &mut self.limiter {
+            Some(limiter) if standing != Standing::Proven => limiter.judge_error(address, kind, self.clock.now_us()),
+            _ => Verdict::Send,
         }
-        is_beyond
+    }
+
+    /// Answers with an error, as far as the limit lets it.
+    fn respond_error(
+        &self,
+        verdict: Verdict,
+        head: &Head<'_>,
+        client: Client<'_>,
+        rcode: Rcode,
+        out: &mut [u8],
+    ) -> Action {
+        let bare = Bare { rcode, ..Bare::default() };
+        match verdict {
+            Verdict::Send => self.respond_bare(head, client, bare, out),
+            // It is as short as what would go in its place.
+            Verdict::Slip => {
+                self.counters.limited(Limited::Shortened);
+                self.respond_beyond(head, None, bare, out)
+            }
+            Verdict::Drop => {
+                self.counters.limited(Limited::Dropped);
+                Action::Silent
+            }
+        }
     }
 
     /// Counts a response without records, and writes it.
-    fn respond_bare(
-        &self,
-        head: &Head<'_>,
-        transport: Transport,
-        cookie: Option<[u8; COOKIE_OCTETS]>,
-        bare: Bare,
-        out: &mut [u8],
-    ) -> Action {
+    fn respond_bare(&self, head: &Head<'_>, client: Client<'_>, bare: Bare, out: &mut [u8]) -> Action {
+        self.write_bare(head, &context(self.service, client, &|_| Servable::Ready, 0), bare, out)
+    }
+
+    /// The same beyond the limit: nothing is told of this server, so that it is no longer than the query but for a
+    /// server cookie in place of none (16 octets), which RFC 7873 5.2.3 asks for.
+    fn respond_beyond(&self, head: &Head<'_>, cookie: Option<&[u8]>, bare: Bare, out: &mut [u8]) -> Action {
+        let client = Client { transport: Transport::Udp, cookie };
+        let context = context(self.service, client, &|_| Servable::Ready, 0);
+        self.write_bare(head, &AnswerContext { nsid: None, ..context }, bare, out)
+    }
+
+    fn write_bare(&self, head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, out: &mut [u8]) -> Action {
         self.counters.response(bare.rcode);
         if bare.truncated {
             self.counters.truncated.one();
         }
-        let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        match respond_bare(head, &context(self.service, client, &|_| Servable::Ready, 0), bare, out) {
+        match respond_bare(head, context, bare, out) {
             0 => Action::Silent,
             len => Action::Respond(len),
         }
@@ -304,8 +325,7 @@ impl PinnedQueryResponder<'_> {
         if answered.len == 0 { Action::Silent } else { Action::Respond(answered.len) }
     }
 
-    /// What goes out in place of an answer beyond the limit: no longer than the query, and of use to whoever really
-    /// sent it.
+    /// What goes out in place of an answer beyond the limit: short, and of use to whoever really sent the query.
     fn slip(&mut self, request: &Request<'_>, address: IpAddr, out: &mut [u8]) -> Action {
         let (standing, cookie) = self.standing_of(request.edns.as_ref(), address);
         let (how, bare) = if standing == Standing::Unproven {
@@ -314,7 +334,7 @@ impl PinnedQueryResponder<'_> {
             (Limited::Truncated, Bare { truncated: true, ..Bare::default() })
         };
         self.counters.limited(how);
-        self.respond_bare(&Head::from(request), Transport::Udp, cookie, bare, out)
+        self.respond_beyond(&Head::from(request), cookie.as_ref().map(|cookie| &cookie[..]), bare, out)
     }
 }
 
@@ -594,5 +614,59 @@ mod tests {
         let text = page();
         assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"} 6\n"), "{text}");
         assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"badcookie\"} 2\n"), "{text}");
+    }
+
+    #[test]
+    fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_that_it_has_to_bring() {
+        let (mut responder, page) = responder();
+        responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
+        let options = AnswerOptions { udp_payload: 1232, nsid: Some(b"node-1".to_vec()), ..AnswerOptions::default() };
+        let desk = Desk::new(1).0;
+        let connections = ConnectionLimits::new(&Tcp::default(), &[]);
+        responder.service = Arc::new(Service { options, desk, connections });
+        let config = RateLimit { per_second: 1, burst: 1, exempt: Vec::new(), ..RateLimit::default() };
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+        let first: Name = "first.test.".parse().unwrap();
+        // All ask for the name of this server, which is longer than the option that asks.
+        let asks = || MessageBuilder::query(1, first.as_ref(), Rtype::A).edns(1232, false).option(3, &[]);
+        let opt_at = MessageBuilder::query(1, first.as_ref(), Rtype::A).build().len();
+        let no_opcode = |message: Vec<u8>| {
+            // STATUS, and no question.
+            [&message[..2], &[2 << 3, 0, 0, 0], &message[6..HEADER_OCTETS], &message[opt_at..]].concat()
+        };
+        let other_version = |mut message: Vec<u8>| {
+            message[opt_at + 6] = 1;
+            message
+        };
+        let rejected = [
+            no_opcode(asks().build()),
+            no_opcode(asks().option(10, &[7; 8]).build()),
+            other_version(asks().build()),
+            other_version(asks().option(10, &[7; 8]).build()),
+            asks().option(10, &[7; 1]).build(),
+        ];
+        let answered =
+            [(asks().build(), 0), (asks().option(10, &[7; 8]).build(), 16), (asks().option(10, &[7; 24]).build(), 0)];
+        let rejected_count = rejected.len();
+        for (message, more) in rejected.into_iter().map(|message| (message, 0)).chain(answered) {
+            responder.limiter = Limiter::new(&config, 1, [3; 16]);
+            let mut pinned = responder.pin();
+            let mut respond = || {
+                let mut out = [0; 1_232];
+                match pinned.respond(&message, peer, Transport::Udp, &mut out) {
+                    Action::Respond(len) => out[..len].to_vec(),
+                    other => panic!("{other:?}"),
+                }
+            };
+            let (within, beyond) = (respond(), respond());
+            assert!(within.len() > message.len(), "{within:?}");
+            assert!(beyond.len() <= message.len() + more, "{beyond:?} for {message:?}");
+            // It says the same, or what an answer is replaced by.
+            assert!(within[3] & 15 == beyond[3] & 15 || within[3] & 15 == 0, "{within:?}, {beyond:?}");
+        }
+        let text = page();
+        let shortened =
+            format!("catamaran_rate_limited_total{{transport=\"udp\",instead=\"shortened\"}} {rejected_count}\n");
+        assert!(text.contains(&shortened), "{text}");
     }
 }

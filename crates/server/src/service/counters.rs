@@ -153,17 +153,20 @@ pub(crate) enum Limited {
     Truncated,
     /// BADCOOKIE went in its place.
     BadCookie,
+    /// An error, without its options.
+    Shortened,
     /// Nothing did.
     Dropped,
 }
 
 impl Limited {
-    pub(crate) const ALL: [Self; 3] = [Self::Truncated, Self::BadCookie, Self::Dropped];
+    pub(crate) const ALL: [Self; 4] = [Self::Truncated, Self::BadCookie, Self::Shortened, Self::Dropped];
 
     const fn label(self) -> &'static str {
         match self {
             Self::Truncated => "truncated",
             Self::BadCookie => "badcookie",
+            Self::Shortened => "shortened",
             Self::Dropped => "dropped",
         }
     }

@@ -10,6 +10,7 @@
 //!   within both rates and bursts                          -> sent
 //!   beyond, every `slip`th: the client sent a cookie      -> BADCOOKIE, with a cookie (RFC 7873 5.2.3)
 //!                           it did not                    -> TC, so that it comes over TCP
+//!                           it gets an error              -> the error, without options
 //!   beyond, the others                                    -> nothing
 //! ```
 //!

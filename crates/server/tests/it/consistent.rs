@@ -96,3 +96,29 @@ fn a_node_says_when_it_shows_a_serial() {
     });
     assert_eq!(http::get(cluster.api(1), "/v1/zones/none.test.?at=1").unwrap().status, 404);
 }
+
+#[test]
+fn who_waits_for_a_serial_leaves_room_for_who_looks_how_the_node_is() {
+    /// More than a node has connections for its API, and how many of them may wait.
+    const ASKING: usize = 150;
+    const WAITING: usize = 64;
+    let cluster = Cluster::start("at-places", 1, &[]);
+    cluster.settle();
+    let api = cluster.api(1);
+    let wait = || http::get(api, "/v1/zones/example.test.?at=9&wait_ms=3000").unwrap();
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..ASKING).map(|_| scope.spawn(wait)).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let asked = Instant::now();
+        assert_eq!(http::get(api, "/healthz").unwrap().status, 200);
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        // What is there already needs no place.
+        assert_eq!(http::get(api, "/v1/zones/example.test.?at=1").unwrap().status, 200);
+        let heard: Vec<_> = asking.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let count = |status| heard.iter().filter(|answer| answer.status == status).count();
+        assert_eq!((count(504), count(503)), (WAITING, ASKING - WAITING));
+        let crowded = heard.iter().find(|answer| answer.status == 503).unwrap().text();
+        assert!(crowded.contains("64 requests wait for a serial"), "{crowded}");
+    });
+    assert_eq!(wait().status, 504, "the places are free again");
+}

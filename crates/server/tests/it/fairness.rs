@@ -1,5 +1,10 @@
 //! One key sends as much as it can, another ten updates a second: nothing of the second is refused, and it does not
 //! wait for all that the first has sent. The same for two zones of one key.
+//!
+//! A leader has thousands of updates in flight before the others wait in its queue, more than the clients of this test
+//! have on their way: it shows that nothing on the way of an update is long beside a flood. That the queue itself is
+//! shared, whoever came first, is shown where it can be made long: `propose::queue` and `scenarios::updates` of the
+//! replica.
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::read_tcp;

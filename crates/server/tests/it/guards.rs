@@ -7,7 +7,7 @@ use crate::support::nodes::{Nodes, config};
 use crate::support::tools::{dig, has};
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::Rtype;
@@ -18,10 +18,10 @@ fn count(said: &str, part: &str) -> usize {
     said.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
 }
 
-/// A node that listens to the namespace too, with one worker and other limits.
+/// A node that listens at our end of a namespace's link too, with one worker and other limits.
 fn start(
     test: &str,
-    namespace: &Namespace,
+    here: impl Into<IpAddr>,
     arguments: &[&str],
     limits: &[(&str, &str)],
 ) -> (Cluster, Nodes, SocketAddr) {
@@ -33,7 +33,7 @@ fn start(
         text.contains("[dns.rate_limit]") && text.contains("\"127.0.0.0/8\""),
         "the default is there to see: {text}"
     );
-    let server = SocketAddr::from((namespace.here, cluster.port + 9));
+    let server = SocketAddr::new(here.into(), cluster.port + 9);
     let text = text.replacen("listen = [", &format!("udp_workers = 1\nlisten = [\"{server}\", "), 1);
     let text = text.replacen("udp_workers = 0\n", "", 1);
     std::fs::write(&file, text).unwrap();
@@ -62,7 +62,7 @@ fn who_goes_round_many_names_gets_no_more_than_its_network_may() {
     (0..200).for_each(|number| zone += &format!("n{number} A 192.0.2.1\n"));
     let zone = format!("many.test={}", scratch.file("many", &zone));
     let limits = [("all_per_second = 1600", "all_per_second = 1"), ("all_burst = 4000", "all_burst = 20")];
-    let (cluster, _nodes, server) = start("guards-all", &namespace, &["--zone", &zone], &limits);
+    let (cluster, _nodes, server) = start("guards-all", namespace.here, &["--zone", &zone], &limits);
     let different = questions(&cluster, "different", |number| format!("n{number}.many.test. A\n"));
 
     // Without a cookie: twenty at once, then one a second, though no two responses are alike.
@@ -86,7 +86,7 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
     }
     let Some(namespace) = Namespace::make() else { return };
     let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
-    let (cluster, _nodes, server) = start("guards", &namespace, &[], &limits);
+    let (cluster, _nodes, server) = start("guards", namespace.here, &[], &limits);
     let same = questions(&cluster, "same", |_| "example.test. SOA\n".into());
     let made_up = questions(&cluster, "made-up", |number| format!("x{number}.example.test. A\n"));
     let limited = |instead: &str| {
@@ -128,6 +128,33 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
     assert_eq!(limited("dropped"), 0);
 }
 
+#[test]
+fn over_ipv6_what_is_routed_to_one_client_is_one_network() {
+    if !has("dig") {
+        return;
+    }
+    let Some(namespace) = Namespace::make() else { return };
+    let Some((here, there)) = namespace.add_ipv6() else { return };
+    let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
+    let (cluster, _nodes, server) = start("guards-ipv6", here, &[], &limits);
+    let same = questions(&cluster, "same", |_| "example.test. SOA\n".into());
+    // Another /64 of the same /56, and another /56.
+    let [a, b, c, d, ..] = there.segments();
+    let (beside, apart) = (Ipv6Addr::new(a, b, c, d ^ 1, 0, 0, 0, 9), Ipv6Addr::new(a, b, c, d ^ 0x100, 0, 0, 0, 9));
+    [beside, apart].iter().for_each(|address| namespace.add_far_address(*address));
+    let whole = |from: Ipv6Addr| {
+        let said = namespace.dig(server, &["-b", &from.to_string(), "+nocookie", "+ignore"], &same);
+        assert_eq!(count(&said, "status: NOERROR"), 200, "{from}: {said}");
+        200 - count(&said, " tc")
+    };
+    let counts = [there, beside, apart].map(whole);
+    assert!((20..=50).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1] <= 30, "what the first has used is gone for its neighbour too: {counts:?}");
+    assert!((20..=50).contains(&counts[2]), "{counts:?}");
+    let limited = "catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"}";
+    assert_eq!(cluster.metric(1, limited), 600 - counts.iter().sum::<usize>() as u64);
+}
+
 /// Sends so many messages from an address, and gives how many got a response. All are sent before the first is heard,
 /// a few at a time, so that none is lost on its way.
 fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usize) -> Vec<u8>) -> usize {
@@ -153,7 +180,7 @@ fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usiz
 fn who_is_not_verified_is_limited_and_a_signed_update_never_is() {
     let Some(namespace) = Namespace::make() else { return };
     let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
-    let (cluster, _nodes, server) = start("guards-signed", &namespace, &[], &limits);
+    let (cluster, _nodes, server) = start("guards-signed", namespace.here, &[], &limits);
     let limited = || cluster.metric(1, "catamaran_rate_limited_total{transport=\"udp\",instead=\"dropped\"}");
     let unsigned = |number: usize| {
         let owner = name(&format!("n{number}.example.test."));

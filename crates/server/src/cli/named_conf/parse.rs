@@ -16,7 +16,8 @@ type Rules = At<Vec<Rule>>;
 struct Parser<'s, S> {
     sources: &'s mut S,
     zones: Vec<Found>,
-    /// `allow-update` outside of zones, for those that do not say anything themselves.
+    /// `allow-update` outside of zones, for those that do not say anything themselves: of the view that is being read,
+    /// or else of all of them.
     default: Option<Rules>,
 }
 
@@ -78,8 +79,19 @@ impl<S: Sources> Parser<'_, S> {
                 let (_, name) = tokens.expect_word("a file name").map_err(at)?;
                 self.file(&included(file, &name), depth + 1)
             }
-            // What a view holds is read as if it stood by itself; a zone in two of them is an error of that zone.
-            "view" | "options" => {
+            // A zone in two views is an error of that zone. What a view says of updates is for its own zones, wherever
+            // in it they stand, and goes before what `options` says.
+            "view" => {
+                open(tokens).map_err(at)?;
+                let (before, first) = (self.default.take(), self.zones.len());
+                self.statements(file, tokens, depth + 1, true)?;
+                if let Some(of_view) = std::mem::replace(&mut self.default, before) {
+                    let silent = self.zones[first..].iter_mut().filter(|zone| zone.rules.is_none());
+                    silent.for_each(|zone| zone.rules = Some(of_view.clone()));
+                }
+                Ok(())
+            }
+            "options" => {
                 open(tokens).map_err(at)?;
                 self.statements(file, tokens, depth + 1, true)
             }

@@ -104,6 +104,26 @@ fn views_and_options_and_included_files_are_looked_into() {
 }
 
 #[test]
+fn what_a_view_says_of_updates_is_for_its_own_zones() {
+    let views = "view in { zone a { }; allow-update { key k; }; zone b { allow-update { none; }; }; }; \
+                 view out { match-clients { any; }; zone c { }; }; view shut { allow-update { none; }; zone d { }; };";
+    let shown = |text: &str| -> Vec<_> {
+        let zones = read(&[("etc/named.conf", text)]).unwrap();
+        zones.iter().map(|zone| (zone.zone.to_string(), zone.rules.as_ref().unwrap().to_string())).collect()
+    };
+    let grant = |key: &str| format!("grant \"{key}.\" zonesub ANY;\n");
+    let zone = |name: &str, rules: String| (format!("{name}."), rules);
+    // Nothing grants anything in the view that says nothing.
+    let alone = [zone("a", grant("k")), zone("b", String::new()), zone("d", String::new())];
+    assert_eq!(shown(views), alone);
+    // What is said for all is for that view alone, wherever it stands.
+    let all = "options { allow-update { key all; }; };";
+    let with_all = [&alone[..2], &[zone("c", grant("all"))], &alone[2..]].concat();
+    assert_eq!(shown(&format!("{all} {views}")), with_all);
+    assert_eq!(shown(&format!("{views} {all}")), with_all);
+}
+
+#[test]
 fn errors_of_the_text_name_file_line_and_column() {
     for (text, place, why) in [
         ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),

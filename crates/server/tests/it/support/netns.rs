@@ -66,6 +66,12 @@ impl Namespace {
         Some((here, there))
     }
 
+    /// Gives the other end one more address of IPv6, of whatever network.
+    pub(crate) fn add_far_address(&self, address: Ipv6Addr) {
+        self.ip(&format!("addr add {address}/128 dev {} nodad", self.far));
+        assert!(ip(&["route", "add", &format!("{address}/128"), "dev", &self.near]), "a route to {address}");
+    }
+
     /// Makes an interface in the namespace that leads nowhere, and is up.
     pub(crate) fn add_interface(&self, name: &str) {
         let peer = format!("{name}-peer");
