@@ -80,7 +80,8 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
                 _ => Verdict::of(time <= BACK_MAX && since + meanwhile == 0),
             },
             note: format!(
-                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost; {handed_over} leaders gave way for their disk",
+                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost; \
+                 {handed_over} leaders gave way for their disk",
                 thousands(missed as f64),
                 thousands(acknowledged as f64)
             ),

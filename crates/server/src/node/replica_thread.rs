@@ -180,9 +180,9 @@ impl ReplicaThread {
     /// Carries out what the replica asks for, until it asks for nothing; or until who came meanwhile gets a turn.
     ///
     /// Each thread that is woken may take this one's core at once, so those whom a client waits for come first: who
-    /// answers it, then the peers, then the log, then the audit log, then checkpoints. The order among the outputs of one kind stays; the
-    /// replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All other
-    /// outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
+    /// answers it, then the peers, the log, the audit log, checkpoints. The order among the outputs of one kind stays;
+    /// the replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All
+    /// other outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
     fn carry_out_some(&mut self) -> (Go, Work) {
         for _ in 0..REPLICA_OUTPUTS_COUNT {
             let Some(output) = self.replica.poll() else {
