@@ -63,14 +63,26 @@ impl Layout {
         self.dir.join("ca.key")
     }
 
+    /// What tells the cluster and its nodes from others: its authority, its id, its keys, and all that is of a node.
+    pub(crate) fn identities(&self) -> Vec<PathBuf> {
+        let of_cluster =
+            [self.ca_cert(), self.ca_key(), cluster_id_of(&self.ca_cert()), self.data_key(), self.api_token()];
+        of_cluster.into_iter().filter(|file| file.exists()).chain(self.nodes()).collect()
+    }
+
     /// The configurations of the nodes that are there, in the order of their names.
     pub(crate) fn configs(&self) -> Vec<PathBuf> {
+        let configs = self.nodes().into_iter().map(|dir| NodeLayout { dir }.config());
+        configs.filter(|config| config.is_file()).collect()
+    }
+
+    /// Where nodes are, in the order of their names.
+    fn nodes(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let nodes = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"node-"));
-        let mut configs: Vec<PathBuf> =
-            nodes.map(|entry| NodeLayout { dir: entry.path() }.config()).filter(|config| config.is_file()).collect();
-        configs.sort_unstable();
-        configs
+        let mut nodes: Vec<PathBuf> = nodes.map(|entry| entry.path()).collect();
+        nodes.sort_unstable();
+        nodes
     }
 
     pub(crate) fn node(&self, id: u64) -> NodeLayout {

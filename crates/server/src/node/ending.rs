@@ -112,7 +112,7 @@ fn quarantine(dir: &Path, why: &str) -> io::Result<()> {
 }
 
 /// Why the data must not be voted on, if that was written down.
-pub(super) fn quarantined(dir: &Path) -> io::Result<Option<String>> {
+pub(crate) fn quarantined(dir: &Path) -> io::Result<Option<String>> {
     match read_bounded(&quarantined_of(dir), REASON_BYTES_MAX) {
         Ok(why) => Ok(Some(String::from_utf8_lossy(&why).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

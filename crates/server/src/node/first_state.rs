@@ -29,7 +29,7 @@ pub(crate) fn make(config: &Config) -> Result<(), Problem> {
 }
 
 /// That a node never had data there.
-pub(crate) fn check_absent(dir: &Path) -> Result<(), Problem> {
+fn check_absent(dir: &Path) -> Result<(), Problem> {
     if !booted_of(dir).exists() {
         return Ok(());
     }

@@ -148,6 +148,23 @@ fn a_cluster_is_restored_as_another() {
     assert!(text(&refused).contains("damaged"), "{}", text(&refused));
     assert_eq!((refused.status.code(), std::fs::exists(&new.dir).unwrap()), (Some(3), false));
 
+    // What the old cluster is told by may not become the new one's, be it all that is left of it.
+    for left in ["ca.pem", "ca.key", "cluster.id", "data.key", "api.token"] {
+        std::fs::create_dir(&new.dir).unwrap();
+        let there = Path::new(&new.dir).join(left);
+        std::fs::copy(cluster.dir.join(left), &there).unwrap();
+        let refused = new.make(&["restore", &file, "--data-key", &key]);
+        assert_eq!(refused.status.code(), Some(5), "{}", text(&refused));
+        assert!(text(&refused).contains("files of a cluster") && text(&refused).contains(left), "{}", text(&refused));
+        let files: Vec<_> = std::fs::read_dir(&new.dir).unwrap().map(|file| file.unwrap().path()).collect();
+        assert_eq!(files, [there]);
+        std::fs::remove_dir_all(&new.dir).unwrap();
+    }
+    // A directory that was there stays, with what is no cluster's; the next try finds it as it was.
+    std::fs::create_dir(&new.dir).unwrap();
+    std::fs::write(Path::new(&new.dir).join("notes"), "of somebody").unwrap();
+    assert_eq!(new.make(&["restore", &file, "--data-key", &stranger]).status.code(), Some(3));
+
     let made = new.make(&["restore", &file, "--data-key", &key]);
     assert!(made.status.success() && text(&made).contains("1 zones"), "{}", text(&made));
     new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
@@ -193,6 +210,24 @@ fn the_last_node_founds_a_new_cluster() {
     for id in [1, 2] {
         std::fs::remove_dir_all(cluster.dir.join(format!("node-{id}/data"))).unwrap();
     }
+    // Nor is what it would be made of, or another node that was ended for its data.
+    let (dns, peer) = (new.dns.to_string(), new.peer.to_string());
+    let authority = std::fs::read(cluster.dir.join("ca.pem")).unwrap();
+    let there = cluster.run(&["cluster", "recover", &config, "--accept-loss", "--dns", &dns, "--peer", &peer]);
+    assert_eq!((there.status.code(), text(&there).contains("files of a cluster")), (Some(5), true), "{}", text(&there));
+    assert_eq!(std::fs::read(cluster.dir.join("ca.pem")).unwrap(), authority);
+    let quarantined = cluster.dir.join("node-3/data.quarantined");
+    std::fs::write(&quarantined, "the log lacks what was acknowledged").unwrap();
+    let refused = new.make(&["recover", &config, "--accept-loss"]);
+    assert_eq!(refused.status.code(), Some(9), "{}", text(&refused));
+    assert!(text(&refused).contains("the log lacks what was acknowledged"), "{}", text(&refused));
+    assert!(!std::fs::exists(&new.dir).unwrap());
+    let damaged = Restored::new(&scratch, "damaged");
+    let made = damaged.make(&["recover", &config, "--accept-loss", "--accept-damage"]);
+    assert!(made.status.success(), "{}", text(&made));
+    damaged.assert_audited("cluster recover", "node-3 accepted=damage", &id_in(&cluster.dir));
+    std::fs::remove_file(&quarantined).unwrap();
+
     let made = new.make(&["recover", &config, "--accept-loss"]);
     assert!(made.status.success() && text(&made).contains("cannot join"), "{}", text(&made));
     new.assert_audited("cluster recover", "node-3", &id_in(&cluster.dir));

@@ -116,7 +116,8 @@ Examples:
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
-only read. The nodes that are gone cannot come back into the new cluster.";
+only read. The nodes that are gone cannot come back into the new cluster. A node that was ended because of its data
+(exit code 9) is taken with --accept-damage only: any other that is left is better.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -211,6 +212,9 @@ pub(crate) enum ClusterCommand {
         /// What the lost nodes acknowledged and this one has not is lost.
         #[arg(long, required = true)]
         accept_loss: bool,
+        /// Take it also if it was ended since its log lacks, or contradicts, what the cluster had acknowledged.
+        #[arg(long)]
+        accept_damage: bool,
         #[command(flatten)]
         new: InitArgs,
     },
@@ -249,7 +253,9 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
         ClusterCommand::Restore { file, data_key, new } => restore::restore(file, data_key, new),
-        ClusterCommand::Recover { config, accept_loss: _, new } => restore::recover(config, new),
+        ClusterCommand::Recover { config, accept_loss: _, accept_damage, new } => {
+            restore::recover(config, *accept_damage, new)
+        }
         ClusterCommand::Rotate { authority, data_key, wait, target } => {
             let rotate = match (authority, data_key) {
                 (true, _) => rotate::authority,

@@ -5,10 +5,11 @@ use super::backup::source;
 use crate::config::Config;
 use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, DataKeys};
-use crate::files::layout::audit_of;
+use crate::files::layout::{Layout, audit_of};
 use crate::files::token::fill_random;
 use crate::node::audit_log;
 use crate::node::disk::StartReads;
+use crate::node::ending::quarantined;
 use crate::node::first_state;
 use crate::node::identity::Identity;
 use crate::node::open::replica_config;
@@ -37,13 +38,22 @@ pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(
     found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))
 }
 
-pub(super) fn recover(config: &Path, args: &InitArgs) -> Result<(), Problem> {
+pub(super) fn recover(config: &Path, accept_damage: bool, args: &InitArgs) -> Result<(), Problem> {
     let old = Config::load(config)?;
     // Holds the lock: a node that runs is no source.
     let identity = Identity::load(&old)?;
+    let unreadable =
+        |error: io::Error| Problem::new(Exit::Input, "the old state cannot be taken over", error).at(old.dir.display());
+    let damage = quarantined(&old.dir).map_err(unreadable)?;
+    if let Some(why) = damage.as_ref().filter(|_| !accept_damage) {
+        return Err(Problem::new(Exit::Quarantined, "this node was ended because of its data", why)
+            .at(old.dir.display())
+            .hint("take another node that is left, or a backup; if it is all that is left, add --accept-damage"));
+    }
     let disk = StartReads::new(&old.dir);
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
-    let made = Made { action: "cluster recover", from: format!("node-{}", node_number(old_config.id)) };
+    let accepted = if damage.is_some() { " accepted=damage" } else { "" };
+    let made = Made { action: "cluster recover", from: format!("node-{}{accepted}", node_number(old_config.id)) };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder))
 }
 
@@ -62,6 +72,14 @@ fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
     keys.to_replica().ok_or_else(none)
 }
 
+/// The new cluster is another one: nothing may be there that would make it, or one of its nodes, the same as before.
+fn check_absent(layout: &Layout) -> Result<(), Problem> {
+    let Some(there) = layout.identities().into_iter().next() else { return Ok(()) };
+    Err(Problem::new(Exit::Refused, "there are files of a cluster", "the new cluster shares none with another")
+        .at(there.display())
+        .hint("choose another --dir; or move what is there elsewhere, if no node needs it"))
+}
+
 /// Makes the files of a new cluster, and its first state.
 fn found(
     args: &InitArgs,
@@ -69,17 +87,24 @@ fn found(
     made: &Made,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
+    let layout = Layout::new(&args.dir);
+    check_absent(&layout)?;
     let is_new = !args.dir.exists();
-    let (files, config) = init::prepare(args)?;
-    first_state::check_absent(&files.data())?;
-    let outcome = fill(&config.clone().based(files.dir()), args, old_key, made, state);
-    let restored = outcome.inspect_err(|_| {
-        // Only what was made here a moment ago.
+    let make = || {
+        let (files, config) = init::prepare(args)?;
+        let restored = fill(&config.clone().based(files.dir()), args, old_key, made, state)?;
+        init::finish(&files, &config)?;
+        Ok((files, restored))
+    };
+    let (files, restored) = make().inspect_err(|_: &Problem| {
+        // Only what was made here a moment ago: there was nothing of the kind before.
         if is_new {
             let _ = std::fs::remove_dir_all(&args.dir);
         }
+        for file in layout.identities() {
+            let _ = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
+        }
     })?;
-    init::finish(&files, &config)?;
     let program = super::super::program();
     let text = format!(
         "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
