@@ -11,6 +11,8 @@
 //! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held. That is
 //!   for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
 
+mod error;
+
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy};
@@ -18,6 +20,7 @@ pub use crate::replica::Membership;
 use crate::secrets::DataKey;
 use crate::update::SecretId;
 use core::net::{IpAddr, SocketAddr};
+pub use error::{AdminError, ReadIndexError};
 use std::sync::Arc;
 use wire::name::Name;
 use wire::number::{Rcode, Serial};
@@ -535,74 +538,6 @@ pub enum AdminReply {
         /// Index of the last entry that it contains.
         index: u64,
     },
-}
-
-/// Why an [`AdminCommand`] was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdminError {
-    /// The zone is there already.
-    ZoneExists,
-    /// No such zone.
-    ZoneUnknown,
-    /// The contents changed since the caller read them.
-    ZoneChanged,
-    /// The records are no zone: no SOA at the apex, two of them, or an owner outside. Also what our own code panics at.
-    ZoneInvalid,
-    /// A key of that name is there already, with another secret.
-    KeyExists,
-    /// The key has two secrets already.
-    KeyRolling,
-    /// No such key.
-    KeyUnknown,
-    /// No such member.
-    NodeUnknown,
-    /// The node number is in use by a member.
-    NodeExists,
-    /// Not every member has said that it is ready for it.
-    MembersBehind,
-    /// An authority or a data key is being replaced, by other steps than this one.
-    RotationBusy,
-    /// The data key has just been replaced, and the member that was asked does not know yet.
-    DataKeyOld,
-    /// Another change of membership is not finished yet.
-    MembershipBusy,
-    /// The leader would remove itself; it hands over, ask again.
-    LeaderWouldGo,
-    /// The last voter cannot be removed.
-    LastVoter,
-    /// Of the voters that would remain no majority answers: nothing could be decided after it.
-    MajorityWouldGo,
-    /// The member has a vote, and a learner is needed.
-    NodeVotes,
-    /// The learner has not caught up, or does not answer.
-    NodeBehind,
-    /// The leadership did not move within the time limit.
-    LeaderStayed,
-    /// The state of the replica that was asked is not the majority's.
-    Fenced,
-    /// The token is unknown, used or expired.
-    TokenInvalid,
-    /// The command is larger than a limit of `limits.rs` allows.
-    TooLarge,
-    /// Too many commands wait.
-    Busy,
-    /// No leader took it within the time limit; it was certainly not done.
-    NotProposed,
-    /// It may or may not have been done.
-    Unknown,
-    /// Nonce, secret or address do not have the form they need.
-    Malformed,
-    /// Not every member runs, or runs software that knows it; or they do, and the feature level was not raised yet.
-    LevelTooLow,
-}
-
-/// Why a [`Input::ReadIndex`] was not answered with an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadIndexError {
-    /// No leader confirmed it within the time limit.
-    TimedOut,
-    /// Too many wait.
-    Busy,
 }
 
 /// Which connection a frame goes out on.
