@@ -243,7 +243,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 27] = [
+const ERRORS: [AdminError; 29] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -271,6 +271,9 @@ const ERRORS: [AdminError; 27] = [
     AdminError::MembersBehind,
     AdminError::RotationBusy,
     AdminError::DataKeyOld,
+    // Of these two the node that was asked tells by itself; leaders say `Busy` and `ZoneChanged`, as they always did.
+    AdminError::ImportUnderWay,
+    AdminError::ImportGivenUp,
 ];
 
 fn error_number(error: AdminError) -> u8 {

@@ -81,6 +81,9 @@ pub const IMPORT_CHUNKS_IN_FLIGHT_MAX: usize = 4;
 pub const IMPORT_STAGES_MAX: usize = 16;
 /// Entries after which an abandoned stage expires, counted from its latest chunk.
 pub const IMPORT_STAGE_ENTRIES_MAX: u64 = 1_000_000;
+/// Time without an entry of it after which an import counts as abandoned: a step may be in the log at the beginning of
+/// the time that its driver waits for it, and the next one at the end of that; and clocks may differ in their rate.
+pub const IMPORT_IDLE_MS: u64 = 2 * ADMIN_WAIT_MS + ADMIN_WAIT_MS / 10;
 
 /// Evaluated requests that are proposed and not applied: what waits longer waits where it is shared. At 20 ms from a
 /// proposal to its application these are 200,000 a second.

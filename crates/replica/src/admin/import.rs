@@ -101,12 +101,7 @@ impl Replica {
     pub(super) fn import_step_done(&mut self, request_id: u64, kind: StepKind, result: StepResult) {
         let Some(import) = self.admin.imports.get_mut(&request_id) else { return };
         if let Err(error) = result {
-            let abandon = import.has_begun.then_some(import.stage);
-            self.admin.imports.remove(&request_id);
-            if let Some(stage) = abandon {
-                self.abandon_stage(stage);
-            }
-            return self.admin_done(request_id, Err(error));
+            return self.import_failed(request_id, kind, error);
         }
         match kind {
             StepKind::ImportBegin => {
@@ -132,6 +127,36 @@ impl Replica {
             }
         }
         self.continue_import(request_id);
+    }
+
+    fn import_failed(&mut self, request_id: u64, kind: StepKind, error: AdminError) {
+        let Some(import) = self.admin.imports.remove(&request_id) else { return };
+        let error = self.import_error(&import, kind, error);
+        // What nobody knows of may have begun.
+        if error != AdminError::ImportGivenUp && (import.has_begun || error == AdminError::Unknown) {
+            self.abandon_stage(import.stage);
+        }
+        self.admin_done(request_id, Err(error));
+    }
+
+    /// What stands behind the word of a leader, which has but one for several things.
+    fn import_error(&self, import: &Import, kind: StepKind, error: AdminError) -> AdminError {
+        let stages = &self.machine.stages;
+        let creates = matches!(import.purpose, ImportPurpose::Create { .. });
+        match (kind, error) {
+            // A leader says so of the zone, and of the number of all imports.
+            (StepKind::ImportBegin, AdminError::Busy)
+                if !stages.is_full() || stages.of_zone(&import.zone).is_some() =>
+            {
+                AdminError::ImportUnderWay
+            }
+            (StepKind::ImportChunk, AdminError::ZoneChanged) => AdminError::ImportGivenUp,
+            // A zone that is not there does not change; of one that is, the stage tells.
+            (StepKind::ImportCommit, AdminError::ZoneChanged) if creates || stages.get(import.stage).is_none() => {
+                AdminError::ImportGivenUp
+            }
+            _ => error,
+        }
     }
 
     /// Gives a stage up. Nobody waits for it; a leader also gives up stages that nobody touches.

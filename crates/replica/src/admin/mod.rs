@@ -3,6 +3,7 @@
 
 mod contents;
 mod difference;
+mod idle;
 mod import;
 
 use crate::command::Command;
@@ -17,6 +18,7 @@ use crate::replica::Replica;
 use crate::secrets::Sealed;
 use crate::state::{authority_context, secret_context};
 pub use contents::{Contents, Replacement};
+use idle::IdleStages;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
@@ -82,6 +84,8 @@ pub(crate) struct AdminJobs {
     /// Commands of one step, by request.
     single: BTreeSet<u64>,
     imports: BTreeMap<u64, Import>,
+    /// Imports of the cluster that stand still, whoever drives them.
+    idle: IdleStages,
     /// What is decided and has not come about yet, and until when that is waited for.
     settling: BTreeMap<u64, (Goal, u64)>,
 }

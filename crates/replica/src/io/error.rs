@@ -49,6 +49,10 @@ pub enum AdminError {
     TooLarge,
     /// Too many commands wait.
     Busy,
+    /// Another import is under way for the zone; the node that drove it may be gone, and it is given up then.
+    ImportUnderWay,
+    /// The import stood still for too long and was given up; nothing of it was done.
+    ImportGivenUp,
     /// No leader took it within the time limit; it was certainly not done.
     NotProposed,
     /// It may or may not have been done.

@@ -77,7 +77,12 @@ impl Stages {
         if self.of_zone(&begin.zone).is_some() {
             return Err(StageError::ZoneBusy);
         }
-        if self.stages.len() >= IMPORT_STAGES_MAX { Err(StageError::Full) } else { Ok(()) }
+        if self.is_full() { Err(StageError::Full) } else { Ok(()) }
+    }
+
+    /// Whether no other import may begin.
+    pub(crate) fn is_full(&self) -> bool {
+        self.stages.len() >= IMPORT_STAGES_MAX
     }
 
     /// The import that is under way for a zone.
@@ -118,10 +123,9 @@ impl Stages {
         }
     }
 
-    /// The import that was left alone since before `index` the longest.
-    pub(crate) fn stale_since(&self, index: u64) -> Option<StageId> {
-        let oldest = self.stages.iter().min_by_key(|(_, stage)| stage.touched)?;
-        (oldest.1.touched < index).then_some(*oldest.0)
+    /// Each import, and the index of its latest entry.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (StageId, u64)> {
+        self.stages.iter().map(|(&id, stage)| (id, stage.touched))
     }
 
     pub(crate) fn hash(&self) -> u128 {
@@ -215,7 +219,7 @@ mod tests {
         let digest = chunk_digest(chunk_digest(0, &RecordList::new()), &RecordList::new());
         assert_eq!(stages.check(&commit(digest ^ 1)), Err(StageError::Mismatch));
         assert_eq!(stages.check(&commit(digest)), Ok(()));
-        assert_eq!((stages.stale_since(7), stages.stale_since(8)), (None, Some(ID)));
+        assert_eq!(stages.touched().collect::<Vec<_>>(), [(ID, 7)]);
         let mut copy = Stages::default();
         stages.encode_items(|item| copy.restore(&mut Decoder::new(&item.finish())).unwrap());
         assert_eq!(copy.hash(), stages.hash());

@@ -1,7 +1,7 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::{CONTACT_NOTE_MS, IMPORT_STAGE_ENTRIES_MAX, LIVED_STEP_MS_MAX};
+use crate::limits::{CONTACT_NOTE_MS, LIVED_STEP_MS_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
@@ -39,7 +39,7 @@ impl Replica {
             self.reconcile_membership();
             self.tick_transfers();
             self.serve_stale_when_due();
-            self.abandon_stale_stage();
+            self.abandon_idle_stages();
         }
         self.quiet_ticks += 1;
         let log = self.driver.log();
@@ -47,16 +47,6 @@ impl Replica {
         let contact_is_due = log.contact_wall_ms() >= self.recorded_contact_ms.saturating_add(CONTACT_NOTE_MS);
         if commit_is_due || contact_is_due {
             self.driver.log_mut().touch();
-        }
-    }
-
-    /// A stage that nobody touches is given up, by an entry.
-    fn abandon_stale_stage(&mut self) {
-        let index = self.machine.applied.0.saturating_sub(IMPORT_STAGE_ENTRIES_MAX);
-        if self.driver.has_applied_own_term()
-            && let Some(stage) = self.machine.stages.stale_since(index)
-        {
-            self.abandon_stage(stage);
         }
     }
 }

@@ -8,6 +8,7 @@ mod all_live;
 mod audit;
 mod elections;
 mod hostile;
+mod imports;
 mod membership;
 mod memory;
 mod message_of_death;

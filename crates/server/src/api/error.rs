@@ -47,16 +47,12 @@ impl From<AdminError> for ApiError {
     fn from(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
-            AdminError::ZoneExists => {
-                (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it")
-            }
-            AdminError::ZoneUnknown => (S::NOT_FOUND, "there is no such zone", "see `catamaran zone list`"),
-            AdminError::ZoneChanged => (S::CONFLICT, "the zone changed since it was compared", "compare again"),
-            AdminError::ZoneInvalid => (
-                S::UNPROCESSABLE_ENTITY,
-                "the records are no zone: it needs one SOA, at its apex, and no owner outside",
-                "see `catamaran zone check FILE`",
-            ),
+            AdminError::ZoneExists
+            | AdminError::ZoneUnknown
+            | AdminError::ZoneChanged
+            | AdminError::ZoneInvalid
+            | AdminError::ImportUnderWay
+            | AdminError::ImportGivenUp => return Self::of_zones(error),
             AdminError::KeyExists => (
                 S::CONFLICT,
                 "a key of that name exists with another secret",
@@ -116,6 +112,35 @@ impl From<AdminError> for ApiError {
 }
 
 impl ApiError {
+    /// What stands against new contents of a zone.
+    fn of_zones(error: AdminError) -> Self {
+        use StatusCode as S;
+        let (status, error, hint) = match error {
+            AdminError::ZoneExists => {
+                (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it")
+            }
+            AdminError::ZoneUnknown => (S::NOT_FOUND, "there is no such zone", "see `catamaran zone list`"),
+            AdminError::ZoneChanged => (S::CONFLICT, "the zone changed since it was compared", "compare again"),
+            AdminError::ImportUnderWay => (
+                S::CONFLICT,
+                "an import of this zone is under way: of another command, or of one whose node died in the middle",
+                "try again when that is done; one whose node died is given up after about a minute",
+            ),
+            AdminError::ImportGivenUp => (
+                S::CONFLICT,
+                "the cluster heard nothing of this command for a minute and gave it up; the zone is as it was",
+                "see `catamaran status` whether this node keeps up, then try again",
+            ),
+            // Of records that are no zone; all others are told apart by the caller.
+            _ => (
+                S::UNPROCESSABLE_ENTITY,
+                "the records are no zone: it needs one SOA, at its apex, and no owner outside",
+                "see `catamaran zone check FILE`",
+            ),
+        };
+        Self::new(status, error, hint)
+    }
+
     /// What stands against a change of the members, of their votes, or of who leads.
     fn of_members(error: AdminError) -> Self {
         use StatusCode as S;
