@@ -110,7 +110,7 @@ pub const READS_WAITING_MAX: usize = 1_024;
 pub const REFUSALS_WAITING_MAX: usize = 1_024;
 /// How long an update waits for its outcome, elections included.
 pub const UPDATE_WAIT_MS: u64 = 2_500;
-/// How long an unanswered forward waits before it is sent again.
+/// How long an unanswered forward, or the question how far things are, waits before it is sent again.
 pub const FORWARD_AGAIN_MS: u64 = 400;
 /// Forwarded commands of one peer, back from the newest, of which it is known whether they came; older ones are not
 /// taken.

@@ -2,7 +2,7 @@
 //! Those of clients of the API, and our own before an update is refused.
 
 use crate::io::{NodeId, Output, ReadIndexError, UpdateRequest};
-use crate::limits::{READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
+use crate::limits::{FORWARD_AGAIN_MS, READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
 use crate::peer::Frame;
 use crate::replica::Replica;
 use raft::ReadState;
@@ -40,8 +40,17 @@ enum Reader {
 struct OwnRead {
     reader: Reader,
     deadline_ms: u64,
-    is_asked: bool,
+    /// When whoever leads was asked last; `None` when nobody was, or raft forgot it.
+    asked_ms: Option<u64>,
     index: Option<u64>,
+}
+
+impl OwnRead {
+    /// Whether it is to be asked, or asked again: the question or its answer may be lost, and a leader says nothing to
+    /// what comes before its first entry is applied, or when it has no room.
+    fn is_to_be_asked(&self, now_ms: u64) -> bool {
+        self.index.is_none() && self.asked_ms.is_none_or(|at_ms| now_ms >= at_ms + FORWARD_AGAIN_MS)
+    }
 }
 
 impl Reads {
@@ -72,7 +81,7 @@ impl Replica {
         let token = self.reads.next_context;
         self.reads.next_context = token.wrapping_add(1);
         let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
-        self.reads.own.insert(token, OwnRead { reader, deadline_ms, is_asked: false, index: None });
+        self.reads.own.insert(token, OwnRead { reader, deadline_ms, asked_ms: None, index: None });
         self.ask_read(token);
     }
 
@@ -87,7 +96,7 @@ impl Replica {
             false
         };
         if let Some(read) = self.reads.own.get_mut(&token) {
-            read.is_asked = is_asked;
+            read.asked_ms = is_asked.then_some(self.now.monotonic_ms);
         }
     }
 
@@ -125,7 +134,8 @@ impl Replica {
 
     pub(crate) fn handle_read_answer(&mut self, token: u64, index: u64) {
         if let Some(read) = self.reads.own.get_mut(&token) {
-            read.index = Some(index);
+            // Whatever question it answers, that came after the read: the first that is known will do.
+            read.index.get_or_insert(index);
         }
         self.answer_reads();
     }
@@ -149,9 +159,8 @@ impl Replica {
         for (_, read) in expired.collect::<Vec<_>>() {
             self.read_done(read.reader, Err(ReadIndexError::TimedOut));
         }
-        let unasked: Vec<_> =
-            self.reads.own.iter().filter(|(_, read)| !read.is_asked).map(|(&token, _)| token).collect();
-        for token in unasked {
+        let to_ask = self.reads.own.iter().filter(|(_, read)| read.is_to_be_asked(now)).map(|(&token, _)| token);
+        for token in to_ask.collect::<Vec<_>>() {
             self.ask_read(token);
         }
     }
@@ -160,7 +169,7 @@ impl Replica {
     pub(crate) fn reset_reads(&mut self) {
         self.reads.asked.clear();
         for read in self.reads.own.values_mut() {
-            read.is_asked = read.index.is_some();
+            read.asked_ms = None;
         }
     }
 

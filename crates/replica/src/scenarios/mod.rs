@@ -16,6 +16,7 @@ mod panics;
 mod persistence;
 mod policy;
 mod quarantine;
+mod reads;
 mod transfers;
 mod trust;
 mod updates;

@@ -1,0 +1,78 @@
+//! Reads that the leader did not hear of, or could not take yet.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, Input, NodeId, Right, Verdict};
+use crate::limits::FORWARD_AGAIN_MS;
+use crate::peer::Frame;
+use raft::eraftpb::MessageType;
+
+fn is_read(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::ReadIndex { .. })))
+}
+
+fn is_read_answer(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::ReadIndexAnswer { .. })))
+}
+
+/// Frames that tell a leader what its followers have.
+fn is_append_response(frame: &[u8]) -> bool {
+    let is_it = |message: &raft::eraftpb::Message| message.get_msg_type() == MessageType::MsgAppendResponse;
+    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_it(&message))
+}
+
+fn follower_of(cluster: &Cluster, leader: NodeId) -> NodeId {
+    cluster.alive().into_iter().find(|&id| id != leader).unwrap()
+}
+
+#[test]
+fn a_read_whose_question_or_answer_is_lost_is_asked_again() {
+    for lose in [is_read, is_read_answer] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let follower = follower_of(&cluster, leader);
+        cluster.lose = lose;
+        cluster.input(follower, Input::ReadIndex { request_id: 900 });
+        cluster.run(100);
+        assert!(!cluster.reads.contains_key(&900));
+        cluster.lose = |_| false;
+        cluster.run(FORWARD_AGAIN_MS);
+        assert!(cluster.reads[&900].is_ok());
+    }
+}
+
+#[test]
+fn an_update_is_refused_although_the_first_question_before_it_is_lost() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = follower_of(&cluster, leader);
+    cluster.admin_ok(leader, AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update });
+    cluster.lose = is_read;
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_looked_at(follower, message, "192.0.2.200:4000");
+    cluster.run(100);
+    cluster.lose = |_| false;
+    cluster.run(FORWARD_AGAIN_MS);
+    assert_eq!(cluster.verdict(request), Some(Verdict::Refused));
+}
+
+#[test]
+fn a_read_that_comes_before_the_first_entry_of_a_leader_is_asked_again() {
+    let mut cluster = Cluster::with_zone(3);
+    let old = cluster.elect();
+    // The next one leads, and nothing of it commits.
+    cluster.lose = is_append_response;
+    cluster.kill(old);
+    cluster.run(200);
+    let leader = cluster.leader().unwrap();
+    let follower = follower_of(&cluster, leader);
+    assert_eq!(cluster.replica(follower).driver.leader(), Some(leader));
+    assert!(!cluster.replica(leader).driver.has_applied_own_term());
+    for (request_id, id) in [(900, follower), (901, leader)] {
+        cluster.input(id, Input::ReadIndex { request_id });
+    }
+    cluster.run(20);
+    cluster.lose = |_| false;
+    cluster.run(FORWARD_AGAIN_MS);
+    assert!(cluster.reads[&900].is_ok() && cluster.reads[&901].is_ok());
+    assert_eq!(cluster.leader(), Some(leader), "there was no other election");
+}
