@@ -253,7 +253,21 @@ impl Replica {
             };
         }
         if waiter.done_at().is_some_and(|index| index <= applied) {
-            self.settled(token);
+            return self.settled(token);
+        }
+        if waiter.is_outlived(self.machine.applied) {
+            self.lost(token);
+        }
+    }
+
+    /// Looks at all whose place, or index, is applied by now, or can never be.
+    fn settle_due(&mut self) {
+        let applied = self.machine.applied;
+        for token in self.waiters.due(applied.0) {
+            self.settle(token);
+        }
+        for token in self.waiters.outlived(applied) {
+            self.settle(token);
         }
     }
 
@@ -299,14 +313,12 @@ impl Replica {
     }
 
     /// A checkpoint took the place of the state: what it holds is settled.
-    pub(crate) fn settle_installed(&mut self, index: u64) {
+    pub(crate) fn settle_installed(&mut self) {
         self.tell_lease();
-        for token in self.waiters.due(index) {
-            self.settle(token);
-        }
+        self.settle_due();
     }
 
-    /// Another entry stands where this one was: it was certainly not executed.
+    /// Another entry stands where this one was, or will: it was certainly not executed.
     fn lost(&mut self, token: u64) {
         self.waiters.not_proposed(token);
         self.dispatch(token);
@@ -314,7 +326,6 @@ impl Replica {
 
     /// What an applied entry means for those who wait here. The entry is published.
     pub(crate) fn settle_applied(&mut self, applied: Vec<(u64, Applied)>) {
-        let Some(&(last, _)) = applied.last() else { return };
         for (index, applied) in applied {
             match applied {
                 Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode), index),
@@ -329,9 +340,7 @@ impl Replica {
                 Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
             }
         }
-        for token in self.waiters.due(last) {
-            self.settle(token);
-        }
+        self.settle_due();
     }
 
     fn finish_identity(&mut self, identity: &Identity, verdict: Verdict, index: u64) {

@@ -54,6 +54,11 @@ impl Waiter {
         self.done_at
     }
 
+    /// Whether its place is of a term before that of an applied entry, and behind it.
+    pub(crate) fn is_outlived(&self, (index, term): (u64, u64)) -> bool {
+        self.place.is_some_and(|(place, of_term)| place > index && of_term < term)
+    }
+
     /// When an update was signed, which its session is found by; zero for anything else.
     pub(crate) const fn time_signed(&self) -> u64 {
         match &self.command {
@@ -130,6 +135,8 @@ pub(crate) struct Waiters {
     /// once, even if its answer comes again.
     attempts: BTreeMap<u64, u64>,
     next_token: u64,
+    /// The latest term of an entry that was applied.
+    applied_term: u64,
 }
 
 impl Waiters {
@@ -280,6 +287,19 @@ impl Waiters {
         in_order(self.due.range(..=(index, u64::MAX)).map(|&(_, token)| token))
     }
 
+    /// Those whose places are of an older term than an applied entry, and behind it; each is given once. Terms in a log
+    /// never go down, and every leader from now on has that entry: nothing of an older term can stand behind it.
+    pub(crate) fn outlived(&mut self, (index, term): (u64, u64)) -> Vec<u64> {
+        // Once a term: a place that is told later is looked at when it is told.
+        if term <= self.applied_term {
+            return Vec::new();
+        }
+        self.applied_term = term;
+        let behind = self.due.range((index + 1, 0)..).map(|&(_, token)| token);
+        let is_void = |token: &u64| self.waiters.get(token).is_some_and(|waiter| waiter.is_outlived((index, term)));
+        in_order(behind.filter(is_void))
+    }
+
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {
         in_order(self.deadlines.range(..=(now_ms, u64::MAX)).map(|&(_, token)| token))
     }
@@ -330,7 +350,7 @@ mod tests {
         /// Whatever happens to those who wait, they are found as if one looked at each.
         #[test]
         fn who_is_due_is_found_without_a_look_at_all(
-            steps in proptest::collection::vec((0u8..7, 0u64..12, 0u64..20), 0..120),
+            steps in proptest::collection::vec((0u8..8, 0u64..12, 0u64..20), 0..120),
         ) {
             let mut waiters = Waiters::new(u64::MAX - 20);
             let mut tokens = Vec::new();
@@ -345,6 +365,14 @@ mod tests {
                     3 => waiters.put_done_at(token, value),
                     4 => waiters.not_proposed(token),
                     5 => waiters.forget_place(token),
+                    6 => {
+                        // A place that is told after the term began is looked at by who tells it.
+                        let outlived = |waiter: &Waiter| waiter.place.is_some_and(|(place, _)| place > value)
+                            && waiter.due_at() > Some(value);
+                        let expected = scanned(&waiters, outlived);
+                        prop_assert_eq!(waiters.outlived((value, 2)), expected);
+                        waiters.applied_term = 0;
+                    }
                     _ => _ = waiters.remove(token),
                 }
                 let due = |waiter: &Waiter| {

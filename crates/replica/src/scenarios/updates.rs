@@ -429,6 +429,56 @@ fn an_update_survives_the_election_that_it_meets() {
     cluster.assert_same();
 }
 
+/// Entries on their way to followers.
+fn has_entries(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if !message.entries.is_empty())
+}
+
+#[test]
+fn an_update_whose_place_died_with_its_leader_goes_to_the_next_at_once_also_in_a_quiet_cluster() {
+    let mut cluster = Cluster::with_zone(3);
+    let old = cluster.elect();
+    let follower = old % 3 + 1;
+    cluster.lose = has_entries;
+    for last in 1..=5 {
+        cluster.add(old, &address(last));
+    }
+    // Its leader put it behind five others; it dies, and nobody has any of them.
+    let request = cluster.add(follower, &address(9));
+    let place = cluster.replica(old).status().last_index;
+    cluster.kill(old);
+    cluster.lose = |_| false;
+    cluster.run(500);
+    assert!(cluster.replica(follower).status().last_index < place, "nothing else brings the log there");
+    cluster.assert_done(request);
+    assert_eq!(cluster.serial(follower), 2);
+    cluster.run(500);
+    cluster.assert_same();
+}
+
+#[test]
+fn an_answer_that_tells_a_place_of_a_dead_term_late_is_known_to_be_void() {
+    let mut cluster = Cluster::with_zone(3);
+    let old = cluster.elect();
+    let follower = old % 3 + 1;
+    let term = cluster.replica(old).status().term;
+    let message = add(&address(9), 77, cluster.now.wall_ms);
+    let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    let attempt = attempt_on_its_way(&mut cluster, follower, old).unwrap();
+    // The next leader takes nothing that is forwarded, so that the first attempt stays the only one.
+    cluster.lose = |frame| matches!(Frame::decode(frame), Ok((_, Frame::Forward { .. })));
+    cluster.kill(old);
+    cluster.run(300);
+    let index = cluster.replica(follower).status().applied_index + 5;
+    let answer = Frame::Answer { token: attempt, answer: Answer::Proposed { index, term } }.encode(0);
+    cluster.lose = |_| false;
+    cluster.input(follower, Input::Peer { from: old, frame: answer });
+    cluster.run(20);
+    cluster.assert_done(request);
+    cluster.run(500);
+    cluster.assert_same();
+}
+
 #[test]
 fn heads_of_a_deposed_leader_are_dropped() {
     let mut cluster = Cluster::with_zone(3);

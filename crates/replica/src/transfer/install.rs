@@ -230,7 +230,7 @@ impl Replica {
         let all =
             SettingsEffect { all_keys: true, policies: true, members: true, trust: true, ..SettingsEffect::default() };
         self.tell_effect(all);
-        self.settle_installed(index);
+        self.settle_installed();
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {
             self.send(leader, &Frame::SnapshotResult { ok: true });
