@@ -142,6 +142,11 @@ impl CheckpointFetcher {
         }
     }
 
+    /// Whether no block is missing.
+    pub fn has_all_blocks(&self) -> bool {
+        matches!(self.state(), FetchState::UnderWay { have, of } if have == of) || self.state() == FetchState::Whole
+    }
+
     /// Blocks that a transfer before this one had brought, and that were not asked for again.
     pub fn kept_blocks(&self) -> u32 {
         self.kept_count

@@ -1,6 +1,6 @@
 //! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
 
-use crate::disk::{DiskJob, DiskOp, DiskQueue, DiskRead};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
 use crate::io::{
     AdminCommand, AdminError, AdminReply, Contents, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
     ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
@@ -34,6 +34,8 @@ pub(super) struct Machine {
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
     /// Jobs that write a checkpoint of its own, while they hang.
     pub(super) writing_hung: Option<Vec<DiskJob>>,
+    /// Reads, while they hang.
+    pub(super) reads_hung: Option<Vec<ReadFile>>,
     pub(super) serving: Option<Serving>,
     /// Whether raft has ceased to count it, once it knows that it was removed.
     pub(super) removed: Option<bool>,
@@ -274,10 +276,10 @@ impl Cluster {
                     None => self.execute(id, &job),
                 }
             }
-            Output::ReadFile(read) => {
-                let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
-                self.input(id, Input::FileRead { ticket: read.ticket, octets });
-            }
+            Output::ReadFile(read) => match &mut machine.reads_hung {
+                Some(hung) => hung.push(read),
+                None => self.read(id, &read),
+            },
             Output::UpdateDone { request_id, verdict } => {
                 assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
             }
@@ -312,6 +314,30 @@ impl Cluster {
             machine.disk.execute(op);
         }
         self.input(id, Input::Persisted { queue: job.queue, ticket: job.ticket });
+    }
+
+    fn read(&mut self, id: NodeId, read: &ReadFile) {
+        let octets = self.machines[&id].disk.read(&read.file, read.offset, read.len).unwrap();
+        self.input(id, Input::FileRead { ticket: read.ticket, octets });
+    }
+
+    /// What it reads comes again.
+    pub(super) fn unhang_reads(&mut self, id: NodeId) {
+        for read in self.machines.get_mut(&id).unwrap().reads_hung.take().unwrap() {
+            self.read(id, &read);
+        }
+        self.settle();
+    }
+
+    /// Connections between the two end and are made anew: what was on its way is lost.
+    pub(super) fn reconnect(&mut self, one: NodeId, other: NodeId) {
+        self.frames.retain(|&(_, (from, to, _))| [(one, other), (other, one)].iter().all(|pair| (from, to) != *pair));
+        for (id, peer) in [(one, other), (other, one)] {
+            let boot_id = self.machines[&peer].boot_id;
+            self.input(id, Input::PeerGone { id: peer, refused: false });
+            self.input(id, Input::PeerConnected { id: peer, boot_id });
+        }
+        self.settle();
     }
 
     /// Its own checkpoint is written on.

@@ -1,10 +1,13 @@
 //! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
+use crate::checkpoint::{Part, TransferFrame};
 use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
+use wire::number::Rtype;
+use zone::Record;
 
 /// Logs so small that who was away needs a checkpoint.
 fn small_log() -> LogConfig {
@@ -163,5 +166,161 @@ fn a_zone_that_comes_back_through_a_member_that_lags_goes_on_where_it_ended() {
         let published = cluster.replica(id).zones().published();
         assert_eq!(published.zone(&zone_id("gone.test.")).unwrap().serial().unwrap().0, 6);
     }
+    cluster.assert_same();
+}
+
+/// Blocks of checkpoints on their way, of those from `FIRST` on and before `END`.
+fn is_block<const FIRST: u32, const END: u32>(frame: &[u8]) -> bool {
+    let Ok((_, Frame::Checkpoint(octets))) = Frame::decode(frame) else { return false };
+    let is_it = |number: u32| (FIRST..END).contains(&number);
+    matches!(TransferFrame::decode(&octets),
+        Ok(TransferFrame::Block { part: Part::Data, number, .. }) if is_it(number))
+}
+
+/// The same with checkpoints of many blocks, all of which the members that run have.
+fn with_lagging_far() -> (Cluster, NodeId, NodeId) {
+    let (mut cluster, leader, lagging) = with_lagging();
+    let zone = zone_id("big.test.");
+    let mut all = records("big.test.", 7);
+    all.extend((0..60_000u32).map(|number| Record {
+        owner: name(&format!("host-{number}.big.test.")),
+        rtype: Rtype::TXT,
+        ttl: 60,
+        rdata: vec![20; 21].into(),
+    }));
+    let contents = Contents::new(&zone, all).unwrap();
+    let add = AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents };
+    assert_eq!(cluster.admin_ok(leader, add), AdminReply::Done);
+    write_checkpoint(&mut cluster, leader);
+    (cluster, leader, lagging)
+}
+
+/// Another checkpoint is written, of a later state.
+fn write_checkpoint(cluster: &mut Cluster, id: NodeId) {
+    let request = cluster.add(id, &address(1));
+    cluster.assert_done(request);
+    assert!(matches!(cluster.admin_ok(id, AdminCommand::Checkpoint), AdminReply::Checkpoint { .. }));
+}
+
+#[test]
+fn a_transfer_goes_on_after_a_break_although_its_leader_has_a_newer_checkpoint() {
+    let (mut cluster, leader, lagging) = with_lagging_far();
+    cluster.lose = is_block::<6, { u32::MAX }>;
+    cluster.start(lagging);
+    cluster.run(300);
+    write_checkpoint(&mut cluster, leader);
+    // What is here need not come again.
+    cluster.lose = is_block::<0, 6>;
+    cluster.reconnect(leader, lagging);
+    cluster.run(3_000);
+    assert_caught_up(&cluster, leader, lagging);
+    // The log leads on from there, and whoever leads goes on with it.
+    write_checkpoint(&mut cluster, leader);
+    cluster.run(500);
+    cluster.assert_same();
+    cluster.lose_power(lagging);
+    cluster.start(lagging);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_transfer_goes_on_after_its_leader_led_again_in_another_term() {
+    let (mut cluster, leader, lagging) = with_lagging_far();
+    let other = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.lose = is_block::<6, { u32::MAX }>;
+    cluster.start(lagging);
+    cluster.run(300);
+    // The other one leads for a moment, and is not heard by who lags.
+    cluster.cut = [(other, lagging), (lagging, other)].into();
+    for to in [other, leader] {
+        assert_eq!(cluster.admin_ok(leader, AdminCommand::TransferLeader { to: Some(to) }), AdminReply::Done);
+    }
+    cluster.cut.clear();
+    write_checkpoint(&mut cluster, leader);
+    cluster.lose = is_block::<0, 6>;
+    cluster.reconnect(leader, lagging);
+    cluster.run(3_000);
+    assert_caught_up(&cluster, leader, lagging);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_checkpoint_that_its_leader_has_no_more_is_given_up_for_the_newer_one() {
+    let (mut cluster, leader, lagging) = with_lagging_far();
+    cluster.lose = is_block::<6, { u32::MAX }>;
+    cluster.start(lagging);
+    cluster.run(300);
+    // More than are kept for whoever asks for them.
+    for _ in 0..4 {
+        write_checkpoint(&mut cluster, leader);
+    }
+    cluster.lose = |_| false;
+    cluster.reconnect(leader, lagging);
+    cluster.run(3_000);
+    assert_caught_up(&cluster, leader, lagging);
+    cluster.assert_same();
+}
+
+#[test]
+fn another_leader_gives_its_own_checkpoint_instead_of_a_part_of_that_of_one_that_died() {
+    let (mut cluster, leader, lagging) = with_lagging_far();
+    cluster.lose = is_block::<6, { u32::MAX }>;
+    cluster.start(lagging);
+    cluster.run(300);
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    cluster.run(3_000);
+    let new = cluster.elect();
+    assert_caught_up(&cluster, new, lagging);
+    cluster.start(leader);
+    cluster.run(2_000);
+    cluster.assert_same();
+}
+
+/// A member that has a whole checkpoint and reads it back.
+fn with_loading() -> (Cluster, NodeId, NodeId) {
+    let (mut cluster, leader, lagging) = with_lagging_far();
+    cluster.machines.get_mut(&lagging).unwrap().reads_hung = Some(Vec::new());
+    cluster.start(lagging);
+    cluster.run(300);
+    assert!(!cluster.machines[&lagging].reads_hung.as_ref().unwrap().is_empty(), "it loads");
+    // Nothing more of any checkpoint comes.
+    cluster.lose = is_block::<0, { u32::MAX }>;
+    (cluster, leader, lagging)
+}
+
+#[test]
+fn a_checkpoint_that_is_being_loaded_is_put_in_force_although_there_is_a_newer_one() {
+    let (mut cluster, leader, lagging) = with_loading();
+    write_checkpoint(&mut cluster, leader);
+    cluster.reconnect(leader, lagging);
+    cluster.run(500);
+    cluster.unhang_reads(lagging);
+    cluster.run(3_000);
+    assert_caught_up(&cluster, leader, lagging);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_checkpoint_that_is_being_loaded_is_put_in_force_whoever_leads_by_then() {
+    let (mut cluster, leader, lagging) = with_loading();
+    let before = cluster.replica(lagging).status().applied_index;
+    cluster.kill(leader);
+    cluster.run(2_000);
+    // Nothing commits without who lags.
+    assert!(cluster.leader().is_some_and(|new| new != leader && new != lagging));
+    cluster.unhang_reads(lagging);
+    cluster.run(500);
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 1);
+    assert!(cluster.replica(lagging).status().applied_index > before);
+    // The log of the new leader may begin later: then another checkpoint follows.
+    cluster.lose = |_| false;
+    cluster.run(20_000);
+    cluster.start(leader);
+    cluster.run(2_000);
+    let request = cluster.add(lagging, &address(7));
+    cluster.run(500);
+    cluster.assert_done(request);
     cluster.assert_same();
 }

@@ -1,6 +1,6 @@
 //! A checkpoint of a leader takes the place of what this replica has.
 
-use super::Transfers;
+use super::{Transfers, snapshot_of};
 use crate::checkpoint::{
     CheckpointFetcher, CheckpointLoader, FetchOutput, FetchState, Manifest, Table, TransferFrame, items,
 };
@@ -33,6 +33,21 @@ impl Incoming {
     pub(super) const fn is_under_way(&self) -> bool {
         !matches!(self.stage, Stage::None)
     }
+
+    /// The checkpoint on its way that is gone on with although `from` announces another one. All that it holds is
+    /// committed, whoever leads, so it may be put in force in the place of the newer one; the log, or a further
+    /// checkpoint, leads on from there. One of which blocks are missing is gone on with if the leader is the one that
+    /// announced it: who is asked for blocks keeps the checkpoint that they are of, and the log behind it.
+    fn kept_before(&self, from: NodeId, commit: u64) -> Option<&Manifest> {
+        let is_same_leader = || self.held.as_ref().is_some_and(|&(id, _)| id == from);
+        let manifest = match &self.stage {
+            Stage::Fetching(fetcher) if fetcher.has_all_blocks() || is_same_leader() => fetcher.manifest(),
+            Stage::Loading(loading) => &loading.0,
+            Stage::Fetching(_) | Stage::Ready(_) | Stage::None => return None,
+        };
+        // The log may have brought as much meanwhile.
+        Some(manifest).filter(|manifest| manifest.header.index > commit)
+    }
 }
 
 impl Transfers {
@@ -47,7 +62,7 @@ impl Transfers {
 
 impl Replica {
     /// Takes a message that announces a checkpoint. Raft sees it once the checkpoint is durable here.
-    pub(crate) fn handle_snapshot_message(&mut self, from: NodeId, message: Message) {
+    pub(crate) fn handle_snapshot_message(&mut self, from: NodeId, mut message: Message) {
         let metadata = message.get_snapshot().get_metadata();
         let is_news = message.term >= self.driver.term() && metadata.index > self.driver.commit();
         let manifest = Manifest::decode(&message.get_snapshot().data);
@@ -55,7 +70,7 @@ impl Replica {
             manifest.header.cluster == self.config.cluster_id
                 && (manifest.header.index, manifest.header.term) == (metadata.index, metadata.term)
         };
-        let Some(manifest) = manifest.filter(fits).filter(|_| is_news) else {
+        let Some(mut manifest) = manifest.filter(fits).filter(|_| is_news) else {
             // Raft tells the sender how far this member is.
             let message = if is_news { None } else { Some(message) };
             return match message {
@@ -63,6 +78,11 @@ impl Replica {
                 None => self.send(from, &Frame::SnapshotResult { ok: false }),
             };
         };
+        if let Some(kept) = self.transfers.incoming.kept_before(from, self.driver.commit()) {
+            // Raft takes it from who leads now, and tells that one how far this member is by it.
+            manifest = kept.clone();
+            message.set_snapshot(snapshot_of(kept));
+        }
         let now = self.now.monotonic_ms;
         match &mut self.transfers.incoming.stage {
             Stage::Fetching(fetcher) if fetcher.manifest().id == manifest.id => fetcher.set_source(from, now),
