@@ -175,5 +175,6 @@ pub const REPORTS_SENT_MAX: usize = 20;
 /// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
 /// is does a restarted replica take itself to be.
 pub const CONTACT_NOTE_MS: u64 = 10_000;
-/// How long a leader that was asked to stop waits for its successor.
+/// How long a replica that was asked to stop waits for its successor, if it leads, and for the outcomes of the updates
+/// that it took.
 pub const STOP_WAIT_MS: u64 = 2_000;

@@ -57,6 +57,11 @@ impl Reads {
     pub(crate) fn new(first_context: u64) -> Self {
         Self { next_context: first_context, ..Self::default() }
     }
+
+    /// Whether clients wait for updates that are to be refused.
+    pub(crate) const fn has_refusals(&self) -> bool {
+        self.refusals > 0
+    }
 }
 
 impl Replica {

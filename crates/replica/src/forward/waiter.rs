@@ -149,6 +149,11 @@ impl Waiters {
         self.waiters.len()
     }
 
+    /// Whether clients wait for updates.
+    pub(crate) fn has_updates(&self) -> bool {
+        !self.identities.is_empty()
+    }
+
     const fn draw(&mut self) -> u64 {
         let number = self.next_token;
         self.next_token = number.wrapping_add(1);

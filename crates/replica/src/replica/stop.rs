@@ -1,5 +1,6 @@
-//! A clean stop: a leader hands over first, then one last record carries the commit index. A replica that must not go
-//! on with the state that it holds ends in the same order.
+//! A clean stop: a leader hands over first, and clients are told what became of the updates that this node took; then
+//! one last record carries the commit index. A replica that must not go on with the state that it holds ends in the
+//! same order, but waits only for what it has proposed itself.
 
 use super::Replica;
 use crate::io::{FatalReason, Output};
@@ -9,7 +10,7 @@ use crate::limits::STOP_WAIT_MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     No,
-    /// Asked for; the leadership is being handed over until then at the latest.
+    /// Asked for; the leadership is being handed over, and clients are being told, until then at the latest.
     HandingOver(u64),
     /// The last record is being written, by the job of this ticket.
     Writing {
@@ -50,7 +51,7 @@ impl Replica {
         self.write_last();
     }
 
-    /// A leader hands over first; then one last record carries the commit index.
+    /// A leader hands over and clients are told first; then one last record carries the commit index.
     pub(super) fn tick_stop(&mut self) {
         match (self.stop, self.ending) {
             (Stop::HandingOver(until_ms), _) => self.hand_over(until_ms),
@@ -60,18 +61,28 @@ impl Replica {
     }
 
     fn hand_over(&mut self, until_ms: u64) {
-        let has_time = self.now.monotonic_ms < until_ms && self.driver.is_leader();
-        if has_time && self.ending.is_some() && self.head.uncommitted_count() > 0 {
+        let has_time = self.now.monotonic_ms < until_ms;
+        let leads_on = has_time && self.driver.is_leader();
+        if leads_on && self.ending.is_some() && self.head.uncommitted_count() > 0 {
             return;
         }
-        let successor = self.successor().filter(|_| has_time);
+        let successor = self.successor().filter(|_| leads_on);
         if let Some(to) = successor {
             if !self.driver.is_transferring() {
                 self.driver.transfer_leader(to);
             }
             return;
         }
+        if has_time && self.ending.is_none() && self.owes_outcomes() {
+            return;
+        }
         self.write_last();
+    }
+
+    /// Whether clients of this node wait for what becomes of their updates. Nothing new is taken by now, so soon there
+    /// are none; without a leader or a majority there may be, and they ask again elsewhere.
+    fn owes_outcomes(&self) -> bool {
+        self.waiters.has_updates() || self.reads.has_refusals() || self.rotation.held.len() > 0
     }
 
     fn write_last(&mut self) {

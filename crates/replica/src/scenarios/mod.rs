@@ -17,6 +17,7 @@ mod persistence;
 mod policy;
 mod quarantine;
 mod reads;
+mod stops;
 mod transfers;
 mod trust;
 mod updates;

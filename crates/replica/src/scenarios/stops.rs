@@ -1,0 +1,112 @@
+//! Clean stops: whose update a node took is told before it goes.
+
+use super::cluster::*;
+use crate::io::{AckOption, AdminCommand, AdminReply, Input, NodeId, Right, Verdict, ZoneOptions};
+use crate::limits::STOP_WAIT_MS;
+
+/// Three members whose frames take two ticks, and the leader.
+fn far_apart() -> (Cluster, NodeId) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.way_ms = 20;
+    cluster.run(100);
+    (cluster, leader)
+}
+
+/// An update, and at once after it the stop of the member that took it.
+fn update_and_stop(cluster: &mut Cluster, id: NodeId) -> u64 {
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_octets(id, message, "192.0.2.200:4000");
+    cluster.input(id, Input::Stop);
+    cluster.settle();
+    request
+}
+
+/// Runs until it has stopped; how long that took.
+fn run_until_stopped(cluster: &mut Cluster, id: NodeId) -> u64 {
+    let since_ms = cluster.now.monotonic_ms;
+    while !cluster.machines[&id].is_stopped {
+        cluster.run(10);
+        assert!(cluster.now.monotonic_ms < since_ms + STOP_WAIT_MS + 1_000, "it never stops");
+    }
+    cluster.now.monotonic_ms - since_ms
+}
+
+#[test]
+fn a_follower_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+    let (mut cluster, leader) = far_apart();
+    let follower = leader % 3 + 1;
+    let request = update_and_stop(&mut cluster, follower);
+    // What comes now goes to another.
+    let late = cluster.add(follower, &address(2));
+    assert_eq!(cluster.verdict(late), Some(Verdict::NotProposed));
+    run_until_stopped(&mut cluster, follower);
+    cluster.assert_done(request);
+    assert!(cluster.has(follower, &address(1)));
+}
+
+#[test]
+fn a_leader_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+    let (mut cluster, leader) = far_apart();
+    let request = update_and_stop(&mut cluster, leader);
+    run_until_stopped(&mut cluster, leader);
+    cluster.assert_done(request);
+    assert!(cluster.leader().is_some_and(|id| id != leader));
+}
+
+#[test]
+fn a_single_member_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+    let mut cluster = Cluster::with_zone(1);
+    cluster.elect();
+    cluster.machines.get_mut(&1).unwrap().hung = Some(Vec::new());
+    let request = update_and_stop(&mut cluster, 1);
+    cluster.run(100);
+    assert!(!cluster.machines[&1].is_stopped);
+    cluster.unhang(1);
+    run_until_stopped(&mut cluster, 1);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn an_update_that_is_to_be_refused_is_told_so_before_a_stop() {
+    let (mut cluster, leader) = far_apart();
+    let follower = leader % 3 + 1;
+    cluster.admin_ok(leader, AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update });
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let request = cluster.update_looked_at(follower, message, "192.0.2.200:4000");
+    cluster.input(follower, Input::Stop);
+    cluster.settle();
+    run_until_stopped(&mut cluster, follower);
+    assert_eq!(cluster.verdict(request), Some(Verdict::Refused));
+}
+
+#[test]
+fn what_all_are_to_show_first_is_told_before_a_stop() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let options = ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() };
+    let set = AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options };
+    assert_eq!(cluster.admin_ok(leader, set), AdminReply::Done);
+    cluster.way_ms = 20;
+    cluster.run(100);
+    let follower = leader % 3 + 1;
+    let request = update_and_stop(&mut cluster, follower);
+    run_until_stopped(&mut cluster, follower);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn a_stop_waits_no_longer_than_its_limit() {
+    let (mut cluster, leader) = far_apart();
+    let follower = leader % 3 + 1;
+    cluster.cut = cluster.machines.keys().flat_map(|&id| [(id, follower), (follower, id)]).collect();
+    let request = update_and_stop(&mut cluster, follower);
+    let took_ms = run_until_stopped(&mut cluster, follower);
+    assert!((STOP_WAIT_MS..STOP_WAIT_MS + 100).contains(&took_ms), "{took_ms} ms");
+    assert_eq!(cluster.verdict(request), None, "nobody knows; its client asks again");
+    // Who has nothing to tell goes at once.
+    let other = cluster.alive().into_iter().find(|&id| id != leader && id != follower).unwrap();
+    cluster.input(other, Input::Stop);
+    cluster.settle();
+    assert!(run_until_stopped(&mut cluster, other) <= 20);
+}
