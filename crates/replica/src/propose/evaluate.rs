@@ -158,10 +158,15 @@ impl Evaluator<'_> {
     /// The outcome of an UPDATE that cannot be carried out is durable too.
     fn unfit(&mut self, body: Body, rcode: Rcode) -> Step {
         let Body::Update(update) = body else { return Step::Full };
+        let identity = update.identity;
         let failed = UpdateEntry { rcode, change: None, ..update };
         match self.batch(None, &Body::Update(failed), false, None) {
             Ok(()) => Step::Batched,
-            Err(_) => Step::Full,
+            // What is not in the batch is not in flight: a repeat would wait for it.
+            Err(_) => {
+                self.head.in_flight.remove(&identity);
+                Step::Full
+            }
         }
     }
 
