@@ -1,73 +1,29 @@
 //! The share of a runtime that one connection gets, measured beside one that floods.
 
-use super::counters::{AllConnections, ListenCounters};
-use super::desk::{ConnectionLimits, Desk};
-use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use super::Transport;
+use super::desk::Desk;
+use super::echo::{COSTLY, Echo, Server, run};
 use crate::config::Tcp;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
-/// Echoes. What ends with this octet costs as much as an answer may: a name that does not exist, in a zone with
-/// as many iterations of NSEC3 as may be.
-const COSTLY: u8 = b'c';
-const COST: Duration = Duration::from_micros(100);
 /// Less than what so many costly messages take: others had a turn between them.
 const LATENCY_MAX: Duration = Duration::from_millis(5);
 /// Messages of the flood that wait at one time.
 const FLOOD_COUNT: usize = 100;
 const LATENCY_COUNT: usize = 32;
 
-pub(super) struct Echo;
-
-impl Responder for Echo {
-    type Pinned<'a> = Self;
-    fn pin(&mut self) -> Self {
-        Self
-    }
-    fn offline(&mut self) {}
-}
-
-impl PinnedResponder for Echo {
-    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
-        let start = Instant::now();
-        while octets.ends_with(&[COSTLY]) && start.elapsed() < COST {
-            std::hint::spin_loop();
-        }
-        out[..octets.len()].copy_from_slice(octets);
-        Action::Respond(octets.len())
-    }
-
-    fn defer(&mut self, _octets: &[u8], _reply: Reply, _out: &mut [u8]) -> Action {
-        Action::Silent
-    }
-
-    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
-}
-
-pub(super) fn desk(transport: Transport) -> Desk<Echo> {
-    let limits = ConnectionLimits::new(&Tcp::default(), &[]);
-    Desk::new(transport, Echo, &limits, &AllConnections::default(), Arc::<ListenCounters>::default())
-}
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn run<F: Future>(future: F) -> F::Output {
-    runtime().block_on(LocalSet::new().run_until(future))
-}
-
 /// Checks the latency of one connection, while another has as many costly messages in flight as it may, each followed
 /// by another. `serve` says where it serves; `ask` sends a message and has the response. What else the machine does may
 /// spoil a try, not three.
 pub(super) fn check<S, C, A>(
-    serve: impl FnOnce(oneshot::Sender<SocketAddr>) -> S + Clone + Send + 'static,
+    transport: Transport,
+    serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Clone + Send + 'static,
     connect: impl Fn(SocketAddr) -> C + Clone + Send + 'static,
     ask: impl Fn(C::Output, Vec<u8>) -> A + Clone + Send + 'static,
 ) where
@@ -75,14 +31,15 @@ pub(super) fn check<S, C, A>(
     C: Future<Output: Clone + 'static>,
     A: Future<Output = Option<Vec<u8>>> + 'static,
 {
-    let tries = (0..3).map(|_| latency_beside(serve.clone(), connect.clone(), ask.clone()));
+    let tries = (0..3).map(|_| latency_beside(transport, serve.clone(), connect.clone(), ask.clone()));
     let seen: Vec<Duration> = tries.take_while(|latency| *latency > LATENCY_MAX).collect();
     assert!(seen.len() < 3, "{seen:?}");
 }
 
 /// The latency that three of four messages keep to.
 fn latency_beside<S, C, A>(
-    serve: impl FnOnce(oneshot::Sender<SocketAddr>) -> S + Send + 'static,
+    transport: Transport,
+    serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
     connect: impl Fn(SocketAddr) -> C + Clone + Send + 'static,
     ask: impl Fn(C::Output, Vec<u8>) -> A + Clone + Send + 'static,
 ) -> Duration
@@ -91,17 +48,8 @@ where
     C: Future<Output: Clone + 'static>,
     A: Future<Output = Option<Vec<u8>>> + 'static,
 {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (listens, address) = oneshot::channel();
-    let serving = std::thread::spawn(move || {
-        run(async {
-            tokio::select! {
-                () = serve(listens) => {}
-                _ = stopped => {}
-            }
-        });
-    });
-    let address = address.blocking_recv().unwrap();
+    let server = Server::start(transport, &Tcp::default(), serve);
+    let address = server.address;
     let is_over = Arc::new(AtomicBool::new(false));
     let (theirs, flood_connect, flood_ask) = (is_over.clone(), connect.clone(), ask.clone());
     let flooding = std::thread::spawn(move || {
@@ -135,8 +83,6 @@ where
     });
     is_over.store(true, Ordering::Relaxed);
     let counts = flooding.join().unwrap();
-    drop(stop);
-    serving.join().unwrap();
     let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(*least > 0 && least * 4 >= *most, "of a flood each message has its turn: {counts:?}");
     latencies.sort();

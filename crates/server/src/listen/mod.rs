@@ -20,6 +20,8 @@ pub(crate) mod udp;
 pub(crate) mod clients;
 pub(crate) mod desk;
 #[cfg(test)]
+mod echo;
+#[cfg(test)]
 mod flood;
 mod handshake_rate;
 mod turn;

@@ -1,17 +1,17 @@
 //! Beside a connection that floods.
 
 use super::*;
-use crate::listen::flood::{Echo, desk};
+use crate::listen::echo::Echo;
 use crate::listen::{Transport, flood, sockets};
 use h2::client::SendRequest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-async fn serve_all(listens: oneshot::Sender<SocketAddr>) {
+async fn serve_all(desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
     let listener = sockets::tcp("127.0.0.1:0".parse().unwrap(), sockets::Sharing::Shared).unwrap();
     let listener = TcpListener::from_std(listener).unwrap();
     listens.send(listener.local_addr().unwrap()).unwrap();
-    let desk: Rc<Desk<Echo>> = Rc::new(desk(Transport::Doh));
+    let desk = Rc::new(desk);
     loop {
         let (stream, peer) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
@@ -56,10 +56,10 @@ async fn read(response: h2::client::ResponseFuture) -> Option<Vec<u8>> {
 
 #[test]
 fn a_connection_that_floods_leaves_others_their_turn() {
-    flood::check(serve_all, connect, get);
+    flood::check(Transport::Doh, serve_all, connect, get);
 }
 
 #[test]
 fn so_does_one_whose_messages_come_behind_their_requests() {
-    flood::check(serve_all, connect, post);
+    flood::check(Transport::Doh, serve_all, connect, post);
 }

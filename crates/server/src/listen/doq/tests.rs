@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::tls::{Tls, Version};
+use crate::listen::echo::Echo;
 use crate::listen::{Transport, flood};
 use crate::tls::public::PublicTls;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -11,7 +12,7 @@ use tokio::sync::oneshot;
 
 type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
 
-async fn serve_all(certificate: &Certificate, listens: oneshot::Sender<SocketAddr>) {
+async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
     let dir = crate::test_dir("doq-flood");
     let (cert_file, key_file) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
@@ -20,7 +21,7 @@ async fn serve_all(certificate: &Certificate, listens: oneshot::Sender<SocketAdd
     let tls = PublicTls::load(&tls, &[7; 32], Duration::from_secs(10), Arc::default()).unwrap();
     let endpoint = Endpoint::server(tls.doq, "127.0.0.1:0".parse().unwrap()).unwrap();
     listens.send(endpoint.local_addr().unwrap()).unwrap();
-    DoqService::new(flood::desk(Transport::Doq)).accept(endpoint).await;
+    DoqService::new(desk).accept(endpoint).await;
 }
 
 async fn connect(certificate: CertificateDer<'static>, address: SocketAddr) -> Connection {
@@ -52,6 +53,6 @@ async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
 fn a_connection_that_floods_leaves_others_their_turn() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
-    let serve = async move |listens| serve_all(&certificate, listens).await;
-    flood::check(serve, move |address| connect(shown.clone(), address), ask);
+    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    flood::check(Transport::Doq, serve, move |address| connect(shown.clone(), address), ask);
 }

@@ -1,0 +1,91 @@
+//! Who answers in the tests of listeners, on a runtime of its own.
+
+use super::counters::{AllConnections, ListenCounters};
+use super::desk::{ConnectionLimits, Desk};
+use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::config::Tcp;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+/// What ends with this octet costs as much as an answer may: a name that does not exist, in a zone with as many
+/// iterations of NSEC3 as may be.
+pub(super) const COSTLY: u8 = b'c';
+const COST: Duration = Duration::from_micros(100);
+/// Echoes.
+pub(super) struct Echo;
+
+impl Responder for Echo {
+    type Pinned<'a> = Self;
+    fn pin(&mut self) -> Self {
+        Self
+    }
+    fn offline(&mut self) {}
+}
+
+impl PinnedResponder for Echo {
+    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        let start = Instant::now();
+        while octets.ends_with(&[COSTLY]) && start.elapsed() < COST {
+            std::hint::spin_loop();
+        }
+        out[..octets.len()].copy_from_slice(octets);
+        Action::Respond(octets.len())
+    }
+
+    fn defer(&mut self, _octets: &[u8], _reply: Reply, _out: &mut [u8]) -> Action {
+        Action::Silent
+    }
+
+    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
+}
+
+/// Runs a future on a runtime of its own.
+pub(super) fn run<F: Future>(future: F) -> F::Output {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, future)
+}
+
+/// A runtime that serves one transport until this is dropped.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// `serve` says where it does.
+    pub(super) fn start<S: Future<Output = ()>>(
+        transport: Transport,
+        tcp: &Tcp,
+        serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
+    ) -> Self {
+        let (limits, connections) = (ConnectionLimits::new(tcp, &[]), AllConnections::default());
+        let ((stop, stopped), (listens, address)) = (oneshot::channel::<()>(), oneshot::channel());
+        let thread = std::thread::spawn(move || {
+            let desk = Desk::new(transport, Echo, &limits, &connections, Arc::<ListenCounters>::default());
+            run(async {
+                tokio::select! {
+                    () = serve(desk, listens) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let address = address.blocking_recv().unwrap();
+        Self { address, stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+            assert!(std::thread::panicking(), "the server panicked");
+        }
+    }
+}
