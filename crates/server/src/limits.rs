@@ -105,6 +105,8 @@ pub(crate) const PADDING_BLOCK_OCTETS: u16 = 468;
 pub(crate) const HTTP_STREAMS_MAX: u32 = 100;
 /// Octets of the headers of a request.
 pub(crate) const HTTP_HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// What a request is counted as while it waits, beside its message: its state, its task, and what h2 keeps of a stream.
+pub(crate) const HTTP_EXCHANGE_BYTES: usize = 3 << 10;
 /// Octets of the parameter `dns` of a GET.
 pub(crate) const HTTP_GET_OCTETS_MAX: usize = 4 << 10;
 /// Octets of bodies that a client may send unasked: one of the largest there is.

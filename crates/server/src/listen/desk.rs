@@ -133,6 +133,8 @@ pub(crate) struct Held {
 /// What one exchange holds of it; given back when dropped.
 pub(crate) struct Holding<'h> {
     held: &'h Held,
+    base: usize,
+    /// With those of the base.
     octets: usize,
 }
 
@@ -146,13 +148,16 @@ impl Held {
         Rc::new(Self { octets: Cell::new(0), share, moved_at: Cell::new(Instant::now()) })
     }
 
+    #[cfg(test)]
     pub(crate) const fn octets(&self) -> usize {
         self.octets.get()
     }
 
-    /// The part of one exchange; none yet.
-    pub(crate) const fn holding(&self) -> Holding<'_> {
-        Holding { held: self, octets: 0 }
+    /// The part of one exchange, which is counted as so many octets whatever else it holds.
+    pub(crate) fn holding(&self, base: usize) -> Result<Holding<'_>, OutOfMemory> {
+        let mut holding = Holding { held: self, base, octets: 0 };
+        holding.set(0)?;
+        Ok(holding)
     }
 
     /// Says that a part of it was one number of octets and is another now.
@@ -188,16 +193,18 @@ impl<'h> Holding<'h> {
         self.held
     }
 
+    /// Says how much it holds now beside its base.
     pub(crate) fn set(&mut self, octets: usize) -> Result<(), OutOfMemory> {
-        let from = std::mem::replace(&mut self.octets, octets);
-        self.held.change(from, octets)
+        let to = self.base + octets;
+        let from = std::mem::replace(&mut self.octets, to);
+        self.held.change(from, to)
     }
 }
 
 impl Drop for Holding<'_> {
     fn drop(&mut self) {
         // What becomes less is always granted.
-        let _granted = self.set(0);
+        let _granted = self.held.change(self.octets, 0);
     }
 }
 
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(limits.memory.taken.get(), 0);
         // The exchanges of one connection are added up.
         let held = Held::new(&limits);
-        let (mut one, mut other) = (held.holding(), held.holding());
+        let (mut one, mut other) = (held.holding(0).unwrap(), held.holding(0).unwrap());
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(1_000).is_ok());
         assert_eq!((held.octets(), limits.memory.taken.get()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
         assert_eq!(other.set(MAX + 1), Err(OutOfMemory));

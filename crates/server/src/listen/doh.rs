@@ -20,10 +20,10 @@ use super::desk::{Desk, Held};
 use super::turn::Turns;
 use crate::limits::{
     HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
-    HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES, TCP_WRITE_BACKLOG_BYTES_MAX,
+    HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES,
 };
 use bytes::Bytes;
-use exchange::{Exchange, exchange};
+use exchange::{Asked, Exchange, exchange};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
@@ -81,9 +81,6 @@ fn builder() -> Builder {
         .reset_stream_duration(Duration::from_secs(1));
     builder
 }
-
-/// A request, and where its response goes.
-type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Which counter the end of a connection belongs to, if the client did not want it. What it did wrong it has been told,
 /// with GOAWAY.
@@ -160,7 +157,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 let _told = self.connection.poll_closed(context);
                 return Poll::Ready(Some(Cut::Excess));
             }
-            match self.poll_accept(context) {
+            match self.connection.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(cut_of(&error));
@@ -169,6 +166,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 Poll::Pending => break,
             }
         }
+        self.stalls.wake_waiting();
         while alarm.as_mut().poll(context).is_ready() {
             if let Some(cut) = self.overdue(context) {
                 return Poll::Ready(Some(cut));
@@ -178,28 +176,13 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         Poll::Pending
     }
 
-    /// The next request, if one may be taken: none is while responses wait for the client to read.
-    fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Accepted, h2::Error>>> {
-        if !self.has_room() {
-            let closed = self.connection.poll_closed(context).map(|closed| closed.err().map(Err));
-            // When everything could be written just now, nothing else will ask for the requests that wait.
-            if closed.is_ready() || !self.has_room() {
-                return closed;
-            }
-        }
-        self.connection.poll_accept(context)
-    }
-
-    fn has_room(&self) -> bool {
-        self.stalls.since().is_none() && self.held.octets() < TCP_WRITE_BACKLOG_BYTES_MAX
-    }
-
+    /// Takes a request, whether or not there is room for its response: HTTP/2 would keep its whole head meanwhile.
     fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {
         self.request_count += 1;
         self.active_at = Instant::now();
         let (desk, held, stalls, turns) =
             (self.desk.clone(), self.held.clone(), self.stalls.clone(), self.turns.clone());
-        let exchange = exchange(desk, held, stalls, turns, self.peer, request, respond);
+        let exchange = exchange(desk, held, stalls, turns, self.peer, Asked::new(request), respond);
         let mut exchange = Box::pin(exchange);
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(ended),

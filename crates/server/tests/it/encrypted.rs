@@ -11,6 +11,7 @@ mod renewal;
 // Clients that want to do harm.
 mod floods;
 mod handshake_rate;
+mod parked;
 mod rates;
 mod unread;
 // Clients that do not.

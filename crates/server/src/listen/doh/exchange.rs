@@ -6,7 +6,7 @@ use super::super::{Action, Late, Reply, Responder};
 use super::freshness;
 use super::request::{Bad, MEDIA_TYPE, Source, source};
 use super::stalls::Stalls;
-use crate::limits::DATAGRAM_OCTETS_MAX;
+use crate::limits::{DATAGRAM_OCTETS_MAX, HTTP_EXCHANGE_BYTES};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -69,6 +69,21 @@ enum Outcome {
     Lost,
 }
 
+/// What is kept of a request. Its head may take many times the octets that it came in, each name and value apart, so it
+/// is let go of before anything is waited for.
+pub(super) struct Asked {
+    source: Result<Source, Bad>,
+    is_head: bool,
+    body: RecvStream,
+}
+
+impl Asked {
+    pub(super) fn new(request: Request<RecvStream>) -> Self {
+        let (source, is_head) = (source(&request), request.method() == Method::HEAD);
+        Self { source, is_head, body: request.into_body() }
+    }
+}
+
 /// Answers one request.
 pub(super) async fn exchange<R: Responder>(
     desk: Rc<Desk<R>>,
@@ -76,12 +91,12 @@ pub(super) async fn exchange<R: Responder>(
     stalls: Rc<Stalls>,
     turns: Rc<Turns>,
     peer: SocketAddr,
-    request: Request<RecvStream>,
+    asked: Asked,
     mut respond: SendResponse<Bytes>,
 ) -> Exchange {
-    let mut holding = held.holding();
-    let source = source(&request);
-    let (head, body) = request.into_parts();
+    let Asked { source, is_head, body } = asked;
+    let target_octets = if let Ok(Source::Target(message)) = &source { message.len() } else { 0 };
+    let Ok(mut holding) = held.holding(HTTP_EXCHANGE_BYTES + target_octets) else { return Exchange::OutOfMemory };
     // The body is read first, whatever is to be said: a request that is malformed further on gets no response
     // (RFC 9113 8.1.1), and a client is never told to stop in the middle.
     let body = match body.is_end_stream() {
@@ -93,31 +108,30 @@ pub(super) async fn exchange<R: Responder>(
             Err(_) => Err(Bad::TOO_SLOW),
         },
     };
-    if let Ok(Source::Target(message)) = &source
-        && let Err(OutOfMemory) = holding.set(message.len())
-    {
-        return Exchange::OutOfMemory;
-    }
     let mut place = pin!(turns.place());
-    let is_wanted = poll_fn(|context| match place.as_mut().poll(context) {
-        Poll::Ready(()) => Poll::Ready(true),
+    let is_wanted = poll_fn(|context| {
+        if stalls.poll_room(context).is_ready() && place.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
         // The client may take the request back while it waits.
-        Poll::Pending => respond.poll_reset(context).map(|_| false),
+        respond.poll_reset(context).map(|_| false)
     });
     if !is_wanted.await {
         return Exchange::Reset;
     }
     let outcome = turns.take(|| match (source, body) {
-        (Ok(Source::Target(message)), Ok(_)) | (Ok(Source::Body), Ok(message)) => {
-            answer(&desk, peer, &head.method, &message)
-        }
+        (Ok(Source::Target(message)), Ok(_)) => match Header::parse(&message) {
+            Some(header) if header.opcode != Opcode::QUERY => Outcome::Bad(Bad::CHANGE_BY_GET),
+            _ => answer(&desk, peer, &message),
+        },
+        (Ok(Source::Body), Ok(message)) => answer(&desk, peer, &message),
         (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
     });
     let response = match outcome {
         Outcome::Response(response) => response,
         Outcome::Bad(bad) => {
             desk.connections.bad_requests.one_shared();
-            return refuse(&mut respond, bad, head.method == Method::HEAD);
+            return refuse(&mut respond, bad, is_head);
         }
         Outcome::Late(receiver) => match late(receiver, &mut respond).await {
             Ok(response) => response,
@@ -139,10 +153,7 @@ pub(super) async fn exchange<R: Responder>(
     }
 }
 
-fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, method: &Method, message: &[u8]) -> Outcome {
-    if method == Method::GET && Header::parse(message).is_some_and(|header| header.opcode != Opcode::QUERY) {
-        return Outcome::Bad(Bad::CHANGE_BY_GET);
-    }
+fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, message: &[u8]) -> Outcome {
     let (mut receiver, mut response) = (None, Vec::new());
     let reply = || {
         let (connection, theirs) = mpsc::channel(1);
@@ -207,13 +218,15 @@ async fn send(
         headers.insert(header::CACHE_CONTROL, value);
     }
     let mut stream = respond.send_response(response, false)?;
-    let mut rest = Bytes::from(message);
+    let (mut rest, mut unsent) = (Bytes::from(message), stalls.unsent());
     holding.set(rest.len())?;
+    unsent.set(rest.len());
     loop {
         stream.reserve_capacity(rest.len());
         let piece = rest.split_to(granted(&mut stream, rest.len()).await?);
         let is_last = rest.is_empty();
         holding.set(rest.len())?;
+        unsent.set(rest.len());
         stalls.give(piece.len())?;
         stream.send_data(piece, is_last)?;
         if is_last {

@@ -2,11 +2,12 @@
 //! own.
 
 use super::super::desk::{Held, OutOfMemory};
-use std::cell::Cell;
+use crate::limits::TCP_WRITE_BACKLOG_BYTES_MAX;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
@@ -18,17 +19,58 @@ pub(super) struct Stalls {
     since: Cell<Option<Instant>>,
     /// Octets that HTTP/2 was given and the stream was not, as far as is known: rather too many, until it has none.
     inside: Cell<usize>,
+    /// Octets of responses that HTTP/2 was not given yet.
+    unsent: Cell<usize>,
+    /// Requests that wait for room.
+    waiting: RefCell<Vec<Waker>>,
     held: Rc<Held>,
+}
+
+/// What HTTP/2 was not given yet of one response.
+pub(super) struct Unsent<'s> {
+    stalls: &'s Stalls,
+    octets: usize,
 }
 
 impl Stalls {
     pub(super) fn new(held: Rc<Held>) -> Rc<Self> {
-        Rc::new(Self { since: Cell::default(), inside: Cell::default(), held })
+        let (since, inside, unsent, waiting) = Default::default();
+        Rc::new(Self { since, inside, unsent, waiting, held })
     }
 
     /// Since when nothing can be written; `None` while the client reads, or nothing waits.
     pub(super) const fn since(&self) -> Option<Instant> {
         self.since.get()
+    }
+
+    /// Whether another request may be answered: none is while responses wait for the client to read. What requests take
+    /// is no matter here, or those that wait would wait for each other.
+    fn has_room(&self) -> bool {
+        self.since.get().is_none() && self.inside.get() + self.unsent.get() < TCP_WRITE_BACKLOG_BYTES_MAX
+    }
+
+    /// Waits for room, until [`Stalls::wake_waiting`] says that there is some.
+    pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
+        if self.has_room() {
+            return Poll::Ready(());
+        }
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|task| task.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Wakes the requests that wait, if there is room. Whoever has HTTP/2 write has to ask for it.
+    pub(super) fn wake_waiting(&self) {
+        if self.has_room() {
+            self.waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The part of one response; none yet.
+    pub(super) const fn unsent(&self) -> Unsent<'_> {
+        Unsent { stalls: self, octets: 0 }
     }
 
     /// Notes that HTTP/2 was given so many octets, which the client's windows let leave.
@@ -56,6 +98,19 @@ impl Stalls {
             Poll::Pending => Some(self.since.get().unwrap_or_else(Instant::now)),
             Poll::Ready(_) => None,
         });
+    }
+}
+
+impl Unsent<'_> {
+    pub(super) fn set(&mut self, octets: usize) {
+        let from = std::mem::replace(&mut self.octets, octets);
+        self.stalls.unsent.set(self.stalls.unsent.get() - from + octets);
+    }
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

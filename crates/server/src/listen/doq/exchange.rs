@@ -58,7 +58,7 @@ async fn answer<R: Responder>(
     send: &mut SendStream,
     mut receive: RecvStream,
 ) -> Exchange {
-    let mut holding = held.holding();
+    let Ok(mut holding) = held.holding(0) else { return Exchange::OutOfMemory };
     let mut octets = Vec::new();
     match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut octets, &mut holding)).await {
         Ok(Ok(())) => {}
