@@ -124,11 +124,14 @@ pub(crate) const HTTP_GOODBYE_MS: u64 = 1_000;
 
 /// Queries of one QUIC connection at once.
 pub(crate) const QUIC_STREAMS_MAX: u32 = 100;
+/// What a query is counted as while it waits, beside its message: its state, its task, and what QUIC keeps of a stream.
+pub(crate) const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
 /// Octets that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
 /// is more.
 pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX + 1) as u32;
-/// Octets that a QUIC client may send unasked.
-pub(crate) const QUIC_WINDOW_BYTES: u32 = 4 * QUIC_STREAM_WINDOW_BYTES;
+/// Octets that a QUIC client may send unasked, on all streams. No more are wanted: a query is taken from QUIC as it
+/// comes, and what stays there is what has a gap before it.
+pub(crate) const QUIC_WINDOW_BYTES: u32 = QUIC_STREAM_WINDOW_BYTES;
 /// Octets of responses that a QUIC connection holds.
 pub(crate) const QUIC_SEND_BYTES: u64 = 256 << 10;
 /// Handshakes under way from which on a QUIC client shows first that its address is its own (RFC 9000 8.1.2).

@@ -84,6 +84,12 @@ impl ConnectionLimits {
         if is_crowded { self.idle / CROWDED_DIVISOR } else { self.idle }
     }
 
+    /// Octets that count now.
+    #[cfg(test)]
+    pub(super) fn memory_taken(&self) -> usize {
+        self.memory.taken.get() as usize
+    }
+
     /// When to look again at a deadline, which may have come nearer by then.
     pub(crate) fn look_at(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.idle / LOOKS)

@@ -8,11 +8,12 @@ mod exchange;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod unacknowledged;
 
 use super::Responder;
 use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
-use super::desk::{Desk, Held, Open};
+use super::desk::{Desk, Held, Open, OutOfMemory};
 use super::handshake_rate::Address;
 use super::turn::Turns;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
@@ -27,6 +28,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use unacknowledged::Unacknowledged;
 
 /// Error codes of RFC 9250 8.4.
 pub(super) mod code {
@@ -146,15 +148,17 @@ struct Client<'d, R> {
     turns: Rc<Turns>,
     /// Queries that wait for something.
     waiting: JoinSet<Ended>,
-    /// When the last query came or the last response was done.
+    unacknowledged: Unacknowledged,
+    /// When the last query came, or the last response was done or, if that took longer, acknowledged.
     active_at: Instant,
 }
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
     fn new(desk: &'d Rc<Desk<R>>, connection: Connection, peer: SocketAddr) -> Self {
         let held = Held::new(&desk.limits);
+        let unacknowledged = Unacknowledged::new(held.clone());
         let (turns, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
-        Self { desk, connection, peer, held, turns, waiting, active_at }
+        Self { desk, connection, peer, held, turns, waiting, unacknowledged, active_at }
     }
 
     /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
@@ -178,7 +182,12 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                     }
                 }
                 match accept.as_mut().poll(context) {
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        if self.unacknowledged.poll(context) {
+                            self.active_at = Instant::now();
+                        }
+                        return Poll::Pending;
+                    }
                     Poll::Ready(Ok((send, receive))) => {
                         accept.set(connection.accept_bi());
                         if let Err(cut) = self.query(send, receive, context) {
@@ -221,9 +230,14 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
     /// `None`: its task did not come to an end.
     fn ended(&mut self, ended: Option<Ended>) -> Result<(), Cut> {
         self.active_at = Instant::now();
+        let Some(Ended { how, stream, kept }) = ended else { return Ok(()) };
         let close = |code: VarInt, why: &str| self.connection.close(code, why.as_bytes());
-        match ended.as_ref().map_or(Exchange::Done, |ended| ended.how) {
-            Exchange::Done => Ok(()),
+        match how {
+            Exchange::Done if kept == 0 => Ok(()),
+            Exchange::Done => self.unacknowledged.add(stream, kept).map_err(|OutOfMemory| {
+                close(code::EXCESSIVE_LOAD, "");
+                Cut::Memory
+            }),
             Exchange::Slow => {
                 close(code::EXCESSIVE_LOAD, "too slow");
                 Err(Cut::SlowReader)

@@ -17,7 +17,10 @@ use tokio::task::LocalSet;
 /// iterations of NSEC3 as may be.
 pub(super) const COSTLY: u8 = b'c';
 const COST: Duration = Duration::from_micros(100);
-/// Echoes.
+/// What ends with this octet gets the largest message there is.
+pub(super) const LARGE: u8 = b'b';
+
+/// Echoes, but for these.
 pub(super) struct Echo;
 
 impl Responder for Echo {
@@ -35,7 +38,7 @@ impl PinnedResponder for Echo {
             std::hint::spin_loop();
         }
         out[..octets.len()].copy_from_slice(octets);
-        Action::Respond(octets.len())
+        Action::Respond(if octets.ends_with(&[LARGE]) { out.len() } else { octets.len() })
     }
 
     fn defer(&mut self, _octets: &[u8], _reply: Reply, _out: &mut [u8]) -> Action {
@@ -54,6 +57,7 @@ pub(super) fn run<F: Future>(future: F) -> F::Output {
 /// A runtime that serves one transport until this is dropped.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
+    pub(super) limits: ConnectionLimits,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -67,8 +71,9 @@ impl Server {
     ) -> Self {
         let (limits, connections) = (ConnectionLimits::new(tcp, &[]), AllConnections::default());
         let ((stop, stopped), (listens, address)) = (oneshot::channel::<()>(), oneshot::channel());
+        let their_limits = limits.clone();
         let thread = std::thread::spawn(move || {
-            let desk = Desk::new(transport, Echo, &limits, &connections, Arc::<ListenCounters>::default());
+            let desk = Desk::new(transport, Echo, &their_limits, &connections, Arc::<ListenCounters>::default());
             run(async {
                 tokio::select! {
                     () = serve(desk, listens) => {}
@@ -77,7 +82,7 @@ impl Server {
             });
         });
         let address = address.blocking_recv().unwrap();
-        Self { address, stop: Some(stop), thread: Some(thread) }
+        Self { address, limits, stop: Some(stop), thread: Some(thread) }
     }
 }
 

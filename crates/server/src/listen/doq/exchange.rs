@@ -5,7 +5,7 @@ use super::super::turn::Turns;
 use super::super::{Action, Late, Reply, Responder};
 use super::code;
 use super::stream::{extend, frame, message};
-use crate::limits::TRANSFER_QUEUE_MAX;
+use crate::limits::{QUIC_EXCHANGE_BYTES, TRANSFER_QUEUE_MAX};
 use quinn::{RecvStream, SendStream};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -34,7 +34,10 @@ pub(super) enum Exchange {
 /// closed, if that is what follows.
 pub(super) struct Ended {
     pub(super) how: Exchange,
-    _stream: SendStream,
+    pub(super) stream: SendStream,
+    /// Octets of a whole response, which QUIC keeps until they are acknowledged. Where there is none the stream is to
+    /// be dropped: that is what ends it.
+    pub(super) kept: usize,
 }
 
 /// Answers the query of one stream.
@@ -43,11 +46,19 @@ pub(super) async fn exchange<R: Responder>(
     held: Rc<Held>,
     turns: Rc<Turns>,
     peer: SocketAddr,
-    mut send: SendStream,
+    send: SendStream,
     receive: RecvStream,
 ) -> Ended {
-    let how = answer(&desk, &held, &turns, peer, &mut send, receive).await;
-    Ended { how, _stream: send }
+    let mut out = Out { send, octets: 0, is_finished: false };
+    let how = answer(&desk, &held, &turns, peer, &mut out, receive).await;
+    Ended { how, stream: out.send, kept: if out.is_finished { out.octets } else { 0 } }
+}
+
+/// Where the response goes, how much of it went, and whether that is all.
+struct Out {
+    send: SendStream,
+    octets: usize,
+    is_finished: bool,
 }
 
 async fn answer<R: Responder>(
@@ -55,10 +66,10 @@ async fn answer<R: Responder>(
     held: &Held,
     turns: &Turns,
     peer: SocketAddr,
-    send: &mut SendStream,
+    out: &mut Out,
     mut receive: RecvStream,
 ) -> Exchange {
-    let Ok(mut holding) = held.holding(0) else { return Exchange::OutOfMemory };
+    let Ok(mut holding) = held.holding(QUIC_EXCHANGE_BYTES) else { return Exchange::OutOfMemory };
     let mut octets = Vec::new();
     match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut octets, &mut holding)).await {
         Ok(Ok(())) => {}
@@ -81,10 +92,10 @@ async fn answer<R: Responder>(
     turns.place().await;
     let action = turns.take(|| desk.respond(message, peer, reply, |response| frame(response, &mut framed)));
     match action {
-        Ok(Action::Respond(_)) => respond(desk, send, framed, &mut holding).await,
+        Ok(Action::Respond(_)) => respond(desk, out, framed, &mut holding).await,
         Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
         Ok(Action::Defer) => match receiver {
-            Some(receiver) => late(desk, send, receiver, &mut holding).await,
+            Some(receiver) => late(desk, out, receiver, &mut holding).await,
             None => Exchange::Lost,
         },
         Err(Panicked) => Exchange::Lost,
@@ -105,11 +116,11 @@ async fn read(receive: &mut RecvStream, octets: &mut Vec<u8>, holding: &mut Hold
 }
 
 /// Sends the only response.
-async fn respond<R>(desk: &Desk<R>, send: &mut SendStream, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
-    let ended = write(desk, send, framed, holding).await;
+async fn respond<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
+    let ended = write(desk, out, framed, holding).await;
     if ended == Exchange::Done {
         // It fails when the client is gone.
-        let _finished = send.finish();
+        out.is_finished = out.send.finish().is_ok();
     }
     ended
 }
@@ -117,11 +128,11 @@ async fn respond<R>(desk: &Desk<R>, send: &mut SendStream, framed: Vec<u8>, hold
 /// Sends what comes later: one response, or the parts of a transfer.
 async fn late<R>(
     desk: &Desk<R>,
-    send: &mut SendStream,
+    out: &mut Out,
     mut receiver: mpsc::Receiver<Late>,
     holding: &mut Holding<'_>,
 ) -> Exchange {
-    let gone = send.stopped();
+    let gone = out.send.stopped();
     tokio::pin!(gone);
     loop {
         let late = tokio::select! {
@@ -133,23 +144,23 @@ async fn late<R>(
             Some(Late::Message(message)) => (message, true),
             Some(Late::Part(message, _share)) => (message, false),
             Some(Late::Close) | None => {
-                let _reset = send.reset(code::INTERNAL_ERROR);
+                let _reset = out.send.reset(code::INTERNAL_ERROR);
                 return Exchange::Done;
             }
         };
         let mut framed = Vec::new();
         frame(message, &mut framed);
         if is_last {
-            return respond(desk, send, framed, holding).await;
+            return respond(desk, out, framed, holding).await;
         }
-        let ended = write(desk, send, framed, holding).await;
+        let ended = write(desk, out, framed, holding).await;
         if ended != Exchange::Done {
             return ended;
         }
     }
 }
 
-async fn write<R>(desk: &Desk<R>, send: &mut SendStream, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
+async fn write<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
     if holding.set(framed.len()).is_err() {
         return Exchange::OutOfMemory;
     }
@@ -158,8 +169,9 @@ async fn write<R>(desk: &Desk<R>, send: &mut SendStream, framed: Vec<u8>, holdin
         let mut rest = &framed[..];
         while !rest.is_empty() {
             // Or the client wants no more of it, or is gone.
-            let Ok(count) = send.write(rest).await else { return };
+            let Ok(count) = out.send.write(rest).await else { return };
             rest = &rest[count..];
+            out.octets += count;
             held.moved();
         }
     };

@@ -1,8 +1,9 @@
 //! Beside a connection that floods.
 
 use super::*;
+use crate::config::Tcp;
 use crate::config::tls::{Tls, Version};
-use crate::listen::echo::Echo;
+use crate::listen::echo::{Echo, LARGE, Server};
 use crate::listen::{Transport, flood};
 use crate::tls::public::PublicTls;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -55,4 +56,50 @@ fn a_connection_that_floods_leaves_others_their_turn() {
     let shown = certificate.cert.der().clone();
     let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
     flood::check(Transport::Doq, serve, move |address| connect(shown.clone(), address), ask);
+}
+
+/// What QUIC keeps until it is acknowledged counts as what the connection holds, whether or not all of it was written.
+#[test]
+fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
+    const COUNT: usize = 3;
+    let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
+    let shown = certificate.cert.der().clone();
+    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    let server = Server::start(Transport::Doq, &Tcp::default(), serve);
+    let wait_for = |what: &str, is_so: &dyn Fn(usize) -> bool| {
+        let start = Instant::now();
+        while !is_so(server.limits.memory_taken()) {
+            assert!(start.elapsed() < Duration::from_secs(5), "{what}: {} octets", server.limits.memory_taken());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // One runtime: while it is not run, its client does nothing at all.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connection = runtime.block_on(connect(shown, server.address));
+    let before = server.limits.memory_taken();
+    let mut streams = runtime.block_on(async {
+        let mut streams = Vec::new();
+        for _ in 0..COUNT {
+            let (mut send, receive) = connection.open_bi().await.unwrap();
+            send.write_all(&[0, 3, 0, 0, LARGE]).await.unwrap();
+            send.finish().unwrap();
+            streams.push(receive);
+        }
+        // Its packets leave.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        streams
+    });
+    wait_for("responses count", &|taken| taken >= before + COUNT * 60_000);
+    std::thread::sleep(Duration::from_millis(100));
+    wait_for("they still do", &|taken| taken >= before + COUNT * 60_000);
+    runtime.block_on(async {
+        for receive in &mut streams {
+            assert_eq!(receive.read_to_end(70_000).await.unwrap().len(), 65_537);
+        }
+        // Its acknowledgements leave.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    });
+    wait_for("nothing is kept", &|taken| taken == before);
 }
