@@ -45,7 +45,8 @@ pub(crate) const CONNECTION_TURN_MESSAGES_MAX: usize = 128;
 /// Time after which its turn ends sooner, microseconds.
 pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
 /// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
-/// what waits on them in either direction. As many connections as there may be fit, whatever they speak.
+/// what waits on them in either direction. As many connections as there may be fit, whatever they speak, unless some
+/// client has a thousand of them: none gets more than it leaves.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
 /// The least that an operator can set: some connections of each kind.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;

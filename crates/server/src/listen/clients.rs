@@ -1,5 +1,7 @@
-//! How many connections each client has (RFC 7766 6.2.2), over all transports that have connections.
+//! How many connections each client has (RFC 7766 6.2.2), over all transports that have connections, and what it takes
+//! of memory.
 
+use crate::metrics::Gauge;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,15 +11,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Clients {
     /// Places that are taken. Changed under the lock of the others, read by whoever asks how crowded it is.
     total: AtomicUsize,
-    of: Mutex<HashMap<IpAddr, usize>>,
+    of: Mutex<HashMap<IpAddr, Client>>,
     connections_max: usize,
     per_client_max: usize,
+}
+
+/// What one of them has.
+#[derive(Default)]
+struct Client {
+    count: usize,
+    octets: Arc<Gauge>,
 }
 
 /// A connection's place; given back when dropped.
 pub(crate) struct Place {
     clients: Arc<Clients>,
     client: IpAddr,
+    octets: Arc<Gauge>,
 }
 
 impl Clients {
@@ -39,13 +49,21 @@ impl Clients {
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let client = client_of(address);
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = of.get(&client).copied().unwrap_or(0);
+        let own = of.get(&client).map_or(0, |own| own.count);
         if self.count() >= self.connections_max || own >= self.per_client_max {
             return None;
         }
         self.total.fetch_add(1, Relaxed);
-        of.insert(client, own + 1);
-        Some(Place { clients: self.clone(), client })
+        let own = of.entry(client).or_default();
+        own.count += 1;
+        Some(Place { clients: self.clone(), client, octets: own.octets.clone() })
+    }
+}
+
+impl Place {
+    /// What all connections of its client take of memory.
+    pub(super) const fn octets(&self) -> &Arc<Gauge> {
+        &self.octets
     }
 }
 
@@ -53,9 +71,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut of = self.clients.of.lock().unwrap_or_else(PoisonError::into_inner);
         self.clients.total.fetch_sub(1, Relaxed);
-        if let Some(count) = of.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(own) = of.get_mut(&self.client) {
+            own.count -= 1;
+            if own.count == 0 {
                 of.remove(&self.client);
             }
         }

@@ -3,8 +3,9 @@
 //! (RFC 7766 6.2.1.1 allows it).
 
 use super::counters::Cut;
-use super::desk::{Desk, Panicked, Share};
+use super::desk::{Desk, Panicked};
 use super::framing::{Inbound, Outbound};
+use super::memory::Share;
 use super::turn::{Turn, give_way};
 use super::{Action, LATE_MAX, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
@@ -50,7 +51,7 @@ pub(crate) struct Connection<'d, R, S> {
 }
 
 impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
-    pub(crate) fn new(desk: &'d Desk<R>, stream: S, peer: SocketAddr, transfers: bool) -> Self {
+    pub(crate) fn new(desk: &'d Desk<R>, share: Share, stream: S, peer: SocketAddr, transfers: bool) -> Self {
         let now = Instant::now();
         Self {
             desk,
@@ -60,7 +61,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             is_flush_due: false,
-            share: Share::new(&desk.limits),
+            share,
             late: None,
             deferred_count: 0,
             is_half_closed: false,

@@ -3,14 +3,14 @@
 use super::clients::{Clients, Place};
 use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
 use super::handshake_rate::HandshakeRate;
+use super::memory::{Memory, Share};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::config::Tcp;
 use crate::config::subnet::Subnet;
 use crate::limits::{
-    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_MEMORY_FREE_BYTES,
-    CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
+    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX,
+    HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
 };
-use crate::metrics::Gauge;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -41,19 +41,6 @@ pub(crate) struct ConnectionLimits {
     pub(crate) idle: Duration,
 }
 
-/// Octets of a common bound.
-pub(crate) struct Memory {
-    taken: Gauge,
-    max: usize,
-}
-
-impl Memory {
-    /// Whether more than three of four are taken.
-    fn is_crowded(&self) -> bool {
-        self.taken.get() > (self.max - self.max.div_ceil(4)) as u64
-    }
-}
-
 /// What a connection of a transport is counted as, whatever waits on it.
 const fn cost_of(transport: Transport) -> usize {
     match transport {
@@ -72,7 +59,7 @@ impl ConnectionLimits {
             clients: Clients::new(limits.connections_max, limits.connections_per_client_max),
             handshakes: Clients::new(HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX),
             handshake_rate: Arc::new(HandshakeRate::new(limits, exempt)),
-            memory: Arc::new(Memory { taken: Gauge::default(), max: limits.memory_bytes_max }),
+            memory: Arc::new(Memory::new(limits.memory_bytes_max)),
             idle: Duration::from_millis(limits.idle_ms),
         }
     }
@@ -87,44 +74,12 @@ impl ConnectionLimits {
     /// Octets that count now.
     #[cfg(test)]
     pub(super) fn memory_taken(&self) -> usize {
-        self.memory.taken.get() as usize
+        self.memory.taken()
     }
 
     /// When to look again at a deadline, which may have come nearer by then.
     pub(crate) fn look_at(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.idle / LOOKS)
-    }
-}
-
-/// Octets of messages that one connection holds of the common memory; given back when dropped.
-pub(crate) struct Share {
-    memory: Arc<Memory>,
-    held: usize,
-}
-
-impl Share {
-    pub(crate) fn new(limits: &ConnectionLimits) -> Self {
-        Self { memory: limits.memory.clone(), held: 0 }
-    }
-
-    /// Says how much the connection holds now; false when all of them together would hold too much. A few octets are
-    /// free, so that what is usual touches no memory that other threads write.
-    pub(crate) fn set(&mut self, octets: usize) -> bool {
-        let wanted = octets.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
-        if wanted > self.held && !self.memory.taken.put(wanted - self.held, self.memory.max) {
-            return false;
-        }
-        if wanted < self.held {
-            self.memory.taken.take(self.held - wanted);
-        }
-        self.held = wanted;
-        true
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.memory.taken.take(self.held);
     }
 }
 
@@ -149,9 +104,8 @@ pub(crate) struct Holding<'h> {
 pub(crate) struct OutOfMemory;
 
 impl Held {
-    pub(crate) fn new(limits: &ConnectionLimits) -> Rc<Self> {
-        let share = RefCell::new(Share::new(limits));
-        Rc::new(Self { octets: Cell::new(0), share, moved_at: Cell::new(Instant::now()) })
+    pub(crate) fn new(share: Share) -> Rc<Self> {
+        Rc::new(Self { octets: Cell::new(0), share: RefCell::new(share), moved_at: Cell::new(Instant::now()) })
     }
 
     #[cfg(test)]
@@ -217,7 +171,7 @@ impl Drop for Holding<'_> {
 /// An open connection: its place, what it is counted as, and its share of the gauge.
 pub(crate) struct Open<R> {
     desk: Rc<Desk<R>>,
-    _place: Place,
+    place: Place,
 }
 
 impl<R> Open<R> {
@@ -225,19 +179,24 @@ impl<R> Open<R> {
     pub(crate) fn enter(desk: &Rc<Desk<R>>, client: IpAddr) -> Result<Self, Cut> {
         let limits = &desk.limits;
         let place = limits.clients.enter(client).ok_or(Cut::OverLimit)?;
-        if !limits.memory.taken.put(cost_of(desk.transport), limits.memory.max) {
+        if !limits.memory.put(place.octets(), cost_of(desk.transport)) {
             return Err(Cut::Memory);
         }
         desk.connections.accepted.one_shared();
         desk.connections.open.enter(usize::MAX);
-        Ok(Self { desk: desk.clone(), _place: place })
+        Ok(Self { desk: desk.clone(), place })
+    }
+
+    /// What the connection may hold beside that.
+    pub(crate) fn share(&self) -> Share {
+        Share::new(&self.desk.limits, &self.place)
     }
 }
 
 impl<R> Drop for Open<R> {
     fn drop(&mut self) {
         self.desk.connections.open.leave();
-        self.desk.limits.memory.taken.take(cost_of(self.desk.transport));
+        self.desk.limits.memory.take(self.place.octets(), cost_of(self.desk.transport));
     }
 }
 
@@ -306,37 +265,46 @@ impl<R: Responder> Desk<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
+
+    const MAX: usize = 1 << 20;
+
+    fn limits() -> ConnectionLimits {
+        ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[])
+    }
+
+    fn share(limits: &ConnectionLimits, client: &str) -> Share {
+        Share::new(limits, &limits.clients.enter(client.parse().unwrap()).unwrap())
+    }
 
     #[test]
-    fn memory_is_shared_and_comes_back() {
-        const MAX: usize = 1 << 20;
-        let limits = ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[]);
-        let (mut one, mut other) = (Share::new(&limits), Share::new(&limits));
-        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES));
-        assert_eq!(limits.memory.taken.get(), 0, "a little is free");
-        assert!(one.set(MAX));
-        assert!(!other.set(2 * CONNECTION_MEMORY_FREE_BYTES + 1), "all of it is taken");
-        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES + 10));
-        assert!(!limits.memory.is_crowded() && limits.patience() == limits.idle);
-        assert!(other.set(MAX));
-        assert!(limits.memory.is_crowded() && limits.patience() == limits.idle / CROWDED_DIVISOR);
-        drop((one, other));
-        assert_eq!(limits.memory.taken.get(), 0);
-        // The exchanges of one connection are added up.
-        let held = Held::new(&limits);
-        let (mut one, mut other) = (held.holding(0).unwrap(), held.holding(0).unwrap());
-        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(1_000).is_ok());
-        assert_eq!((held.octets(), limits.memory.taken.get()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
+    fn what_the_exchanges_of_a_connection_hold_is_added_up() {
+        let limits = limits();
+        let held = Held::new(share(&limits, "192.0.2.1"));
+        let (mut one, mut other) = (held.holding(0).unwrap(), held.holding(100).unwrap());
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(900).is_ok());
+        assert_eq!((held.octets(), limits.memory.taken()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
         assert_eq!(other.set(MAX + 1), Err(OutOfMemory));
         drop((one, other));
-        assert_eq!((held.octets(), limits.memory.taken.get()), (0, 0));
+        assert_eq!((held.octets(), limits.memory.taken()), (0, 0));
+    }
+
+    #[test]
+    fn patience_is_less_when_little_is_left() {
+        let limits = limits();
+        let mut shares = ["192.0.2.1", "192.0.2.2"].map(|client| share(&limits, client));
+        assert!(shares[0].set(MAX / 2) && limits.patience() == limits.idle);
+        assert!(shares[1].set(MAX / 4));
+        let mut third = share(&limits, "192.0.2.3");
+        assert!(third.set(MAX / 8));
+        assert!(limits.memory.is_crowded() && limits.patience() == limits.idle / CROWDED_DIVISOR);
     }
 
     #[test]
     fn who_waits_is_given_up_when_nothing_moves_any_more() {
         const PATIENCE: Duration = Duration::from_millis(400);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let held = Held::new(&ConnectionLimits::new(&Tcp::default(), &[]));
+        let held = Held::new(share(&limits(), "192.0.2.1"));
         runtime.block_on(async {
             let start = Instant::now();
             let others = async {

@@ -17,6 +17,7 @@ mod stalls;
 use super::Responder;
 use super::counters::Cut;
 use super::desk::{Desk, Held};
+use super::memory::Share;
 use super::turn::Turns;
 use crate::limits::{
     HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
@@ -42,12 +43,12 @@ use tokio::time::{Instant, Sleep};
 mod tests;
 
 /// Serves one connection until it ends, and counts why it did.
-pub(super) async fn serve<R, S>(desk: Rc<Desk<R>>, stream: S, peer: SocketAddr)
+pub(super) async fn serve<R, S>(desk: Rc<Desk<R>>, share: Share, stream: S, peer: SocketAddr)
 where
     R: Responder + 'static,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let held = Held::new(&desk.limits);
+    let held = Held::new(share);
     let stalls = Stalls::new(held.clone());
     let greeting = builder().handshake(Watched::new(stream, stalls.clone()));
     let connections = desk.connections.clone();

@@ -15,6 +15,7 @@ use super::clients::Place;
 use super::counters::{Cut, HandshakeFailure};
 use super::desk::{Desk, Held, Open, OutOfMemory};
 use super::handshake_rate::Address;
+use super::memory::Share;
 use super::turn::Turns;
 use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
 use crate::tls::quic::Handshake;
@@ -92,9 +93,8 @@ impl<R: Responder + 'static> DoqService<R> {
         };
         let service = self.clone();
         tokio::task::spawn_local(async move {
-            let _open = open;
             if let Some(connection) = service.handshake(incoming, handshake).await {
-                Client::new(&service.desk, connection, peer).run().await;
+                Client::new(&service.desk, open.share(), connection, peer).run().await;
             }
         });
     }
@@ -154,8 +154,8 @@ struct Client<'d, R> {
 }
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
-    fn new(desk: &'d Rc<Desk<R>>, connection: Connection, peer: SocketAddr) -> Self {
-        let held = Held::new(&desk.limits);
+    fn new(desk: &'d Rc<Desk<R>>, share: Share, connection: Connection, peer: SocketAddr) -> Self {
+        let held = Held::new(share);
         let unacknowledged = Unacknowledged::new(held.clone());
         let (turns, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
         Self { desk, connection, peer, held, turns, waiting, unacknowledged, active_at }

@@ -24,6 +24,7 @@ mod echo;
 #[cfg(test)]
 mod flood;
 mod handshake_rate;
+mod memory;
 mod turn;
 // TCP, and TLS on it.
 mod connection;

@@ -62,32 +62,29 @@ impl<R: Responder + 'static> TcpService<R> {
         let service = self.clone();
         match &self.spoken {
             Spoken::Plain => drop(tokio::task::spawn_local(async move {
-                let _open = open;
-                Connection::new(&service.desk, stream, peer, true).run().await;
+                Connection::new(&service.desk, open.share(), stream, peer, true).run().await;
             })),
             Spoken::Tls(_) => drop(tokio::task::spawn_local(async move {
-                let _open = open;
-                service.tls(stream, peer).await;
+                service.tls(&open, stream, peer).await;
             })),
             Spoken::Http(_) => drop(tokio::task::spawn_local(async move {
-                let _open = open;
-                service.http(stream, peer).await;
+                service.http(&open, stream, peer).await;
             })),
         }
     }
 
-    async fn tls(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn tls(&self, open: &Open<R>, stream: TcpStream, peer: SocketAddr) {
         let Spoken::Tls(handshake) = &self.spoken else { return };
         // The handshake needs far more than a connection: it is on the heap while it lasts.
         let Some((stream, protocol)) = Box::pin(handshake.run(&self.desk, stream, peer)).await else { return };
         // RFC 9103 7.1 and 7.2: transfers over TLS need version 1.3 and the protocol's name.
         let transfers = protocol == Protocol { is_named: true, is_tls13: true };
-        Connection::new(&self.desk, stream, peer, transfers).run().await;
+        Connection::new(&self.desk, open.share(), stream, peer, transfers).run().await;
     }
 
-    async fn http(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn http(&self, open: &Open<R>, stream: TcpStream, peer: SocketAddr) {
         let Spoken::Http(handshake) = &self.spoken else { return };
         let Some((stream, _)) = Box::pin(handshake.run(&self.desk, stream, peer)).await else { return };
-        doh::serve(self.desk.clone(), stream, peer).await;
+        doh::serve(self.desk.clone(), open.share(), stream, peer).await;
     }
 }

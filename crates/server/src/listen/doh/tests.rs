@@ -1,6 +1,7 @@
 //! Beside a connection that floods.
 
 use super::*;
+use crate::listen::desk::Open;
 use crate::listen::echo::Echo;
 use crate::listen::{Transport, flood, sockets};
 use h2::client::SendRequest;
@@ -15,7 +16,8 @@ async fn serve_all(desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
     loop {
         let (stream, peer) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
-        tokio::task::spawn_local(serve(desk.clone(), stream, peer));
+        let (desk, open) = (desk.clone(), Open::enter(&desk, peer.ip()).unwrap());
+        tokio::task::spawn_local(async move { serve(desk, open.share(), stream, peer).await });
     }
 }
 

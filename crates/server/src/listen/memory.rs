@@ -1,0 +1,149 @@
+//! Octets of memory that all connections hold together, and each client of them.
+
+use super::clients::Place;
+use super::desk::ConnectionLimits;
+use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
+use crate::metrics::Gauge;
+use std::sync::Arc;
+
+/// Octets of a common bound.
+pub(crate) struct Memory {
+    taken: Gauge,
+    max: usize,
+}
+
+impl Memory {
+    pub(super) fn new(max: usize) -> Self {
+        Self { taken: Gauge::default(), max }
+    }
+
+    /// Whether more than three of four are taken.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.taken.get() > (self.max - self.max.div_ceil(4)) as u64
+    }
+
+    /// Takes octets for a client, unless it would hold more than it leaves. So nobody is counted out while half of them
+    /// are free; and however many take all that they can, something is left for whoever comes next.
+    pub(super) fn put(&self, client: &Gauge, octets: usize) -> bool {
+        let left = self.max.saturating_sub(self.taken.get() as usize).saturating_sub(octets);
+        if !client.put(octets, left) {
+            return false;
+        }
+        let is_granted = self.taken.put(octets, self.max);
+        if !is_granted {
+            client.take(octets);
+        }
+        is_granted
+    }
+
+    /// Gives octets of a client back.
+    pub(super) fn take(&self, client: &Gauge, octets: usize) {
+        client.take(octets);
+        self.taken.take(octets);
+    }
+
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        self.taken.get() as usize
+    }
+}
+
+/// Octets of messages that one connection holds of the common memory; given back when dropped.
+pub(crate) struct Share {
+    memory: Arc<Memory>,
+    client: Arc<Gauge>,
+    held: usize,
+}
+
+impl Share {
+    /// That of a connection in this place; none yet.
+    pub(super) fn new(limits: &ConnectionLimits, place: &Place) -> Self {
+        Self { memory: limits.memory.clone(), client: place.octets().clone(), held: 0 }
+    }
+
+    /// Says how much the connection holds now; false when all of them together would hold too much, or its client. Few
+    /// octets are free, so that what is usual touches no memory that other threads write.
+    pub(crate) fn set(&mut self, octets: usize) -> bool {
+        let wanted = octets.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
+        if wanted > self.held && !self.memory.put(&self.client, wanted - self.held) {
+            return false;
+        }
+        if wanted < self.held {
+            self.memory.take(&self.client, self.held - wanted);
+        }
+        self.held = wanted;
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if self.held > 0 {
+            self.memory.take(&self.client, self.held);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Tcp;
+
+    const MAX: usize = 1 << 20;
+
+    fn limits() -> ConnectionLimits {
+        ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[])
+    }
+
+    fn share(limits: &ConnectionLimits, client: &str) -> Share {
+        Share::new(limits, &limits.clients.enter(client.parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn memory_is_shared_and_comes_back() {
+        const HALF: usize = MAX / 2 + CONNECTION_MEMORY_FREE_BYTES;
+        let limits = limits();
+        let (mut one, mut other) = (share(&limits, "192.0.2.1"), share(&limits, "192.0.2.2"));
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES));
+        assert_eq!(limits.memory.taken(), 0, "a little is free");
+        assert!(one.set(HALF));
+        assert!(!limits.memory.is_crowded());
+        assert!(other.set(HALF / 2) && !limits.memory.is_crowded());
+        assert!(!other.set(HALF), "all of it would be taken");
+        assert!(one.set(CONNECTION_MEMORY_FREE_BYTES + 10));
+        assert!(other.set(HALF - 10));
+        drop((one, other));
+        assert_eq!(limits.memory.taken(), 0);
+    }
+
+    #[test]
+    fn no_client_holds_more_than_it_leaves() {
+        let limits = limits();
+        // As much as it can, octet by octet, over as many connections as it likes.
+        let fill = |client: &str| -> (Vec<Share>, usize) {
+            let mut shares = Vec::new();
+            let mut sum = 0;
+            while let Some(share) = limits.clients.enter(client.parse().unwrap()).and_then(|place| {
+                let mut share = Share::new(&limits, &place);
+                share.set(CONNECTION_MEMORY_FREE_BYTES + 1_024).then_some(share)
+            }) {
+                // Its place is given back: those it may have are another limit.
+                shares.push(share);
+                sum += 1_024;
+            }
+            (shares, sum)
+        };
+        let _keep = limits.clients.enter("192.0.2.1".parse().unwrap()).unwrap();
+        let (first, sum) = fill("192.0.2.1");
+        assert_eq!(sum, MAX / 2);
+        let _keep = limits.clients.enter("2001:db8::1".parse().unwrap()).unwrap();
+        let (second, sum) = fill("2001:db8:0:ff::1");
+        assert_eq!(sum, MAX / 4, "of what the first has left");
+        assert!(fill("2001:db8::2").0.is_empty(), "the same /56");
+        assert!(share(&limits, "198.51.100.1").set(MAX / 8), "another");
+        assert!(!limits.memory.is_crowded());
+        drop((first, second));
+        assert_eq!(limits.memory.taken(), 0);
+        assert_eq!(fill("192.0.2.1").1, MAX / 2);
+    }
+}
