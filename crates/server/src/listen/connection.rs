@@ -44,6 +44,8 @@ pub(crate) struct Connection<'d, R, S> {
     deferred_count: usize,
     /// The client will send no more.
     is_half_closed: bool,
+    /// Nothing more is taken from it: what is ready goes out, and that is the end.
+    is_ending: bool,
     /// When the last request was taken or the last response was done.
     active_at: Instant,
     /// When octets last went out, or began to wait.
@@ -65,6 +67,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             late: None,
             deferred_count: 0,
             is_half_closed: false,
+            is_ending: false,
             active_at: now,
             wrote_at: now,
         }
@@ -115,8 +118,11 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// One step of a turn; pending when there is nothing to do but wait.
     fn poll_progress(&mut self, context: &mut Context<'_>, turn: &mut Turn) -> Poll<Result<(), End>> {
-        self.answer_whole_messages(turn)?;
+        self.answer_whole_messages(turn);
         self.write(context)?;
+        if self.is_ending {
+            return if self.is_writing() { Poll::Pending } else { Poll::Ready(Err(End::Closed)) };
+        }
         let has_message = self.inbound.has_message();
         if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
             return Poll::Ready(Err(End::Closed));
@@ -161,8 +167,8 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.has_room() && self.deferred_count < TCP_PIPELINE_MAX
     }
 
-    fn answer_whole_messages(&mut self, turn: &mut Turn) -> Result<(), End> {
-        while self.may_answer() {
+    fn answer_whole_messages(&mut self, turn: &mut Turn) {
+        while !self.is_ending && self.may_answer() {
             let now = Instant::now();
             if !turn.goes_on(now) {
                 break;
@@ -179,7 +185,10 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 Ok(Action::Defer) => self.deferred_count += 1,
                 Ok(Action::Respond(_)) => {}
                 // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
-                Ok(Action::Silent) | Err(Panicked) => return Err(End::Closed),
+                Ok(Action::Silent) | Err(Panicked) => {
+                    self.is_ending = true;
+                    return;
+                }
             }
             turn.answered();
             self.active_at = now;
@@ -187,7 +196,6 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 self.wrote_at = now;
             }
         }
-        Ok(())
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {

@@ -336,3 +336,17 @@ fn a_panic_costs_one_connection_only() {
     speechless.write_all(&framed(b"s")).unwrap();
     assert!(is_closed(&mut speechless));
 }
+
+#[test]
+fn what_was_answered_before_a_mistake_still_goes_out() {
+    let server = Server::start(5_000, 10, 10);
+    for mistake in [b"s", b"p"] {
+        let mut stream = server.connect();
+        // In one segment.
+        stream.write_all(&[framed(b"x"), framed(b"y"), framed(mistake), framed(b"z")].concat()).unwrap();
+        assert_eq!((read(&mut stream), read(&mut stream)), (b"x".to_vec(), b"y".to_vec()));
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(rest.is_empty(), "what follows is not looked at");
+    }
+}
