@@ -21,7 +21,7 @@ pub(crate) enum Cut {
     OverLimit,
     /// Nothing was asked for too long (RFC 7766 6.2.3).
     Idle,
-    /// The client does not read; or, over QUIC, does not end a query that it began.
+    /// The client does not read; or, over HTTPS or QUIC, does not end a query that it began.
     SlowReader,
     /// All connections together hold as many octets as they may.
     Memory,

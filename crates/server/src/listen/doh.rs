@@ -149,14 +149,12 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                 self.ended(ended.unwrap_or(Exchange::Done));
             }
-            if self.cut.is_some() {
-                return Poll::Ready(self.cut);
-            }
             if self.has_too_many_resets() {
-                // RFC 9113 10.5: what a peer does that costs more than it is worth may be an error.
-                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                let _told = self.connection.poll_closed(context);
-                return Poll::Ready(Some(Cut::Excess));
+                self.cut = Some(Cut::Excess);
+            }
+            if self.cut.is_some() {
+                self.tell(context);
+                return Poll::Ready(self.cut);
             }
             match self.connection.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
@@ -198,6 +196,15 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             Exchange::Reset => self.reset_count += 1,
             Exchange::Slow => self.cut = Some(Cut::SlowReader),
             Exchange::OutOfMemory => self.cut = Some(Cut::Memory),
+        }
+    }
+
+    /// Tells the client that it is cut off, behind what else there is to say; no more than it takes at once.
+    fn tell(&mut self, context: &mut Context<'_>) {
+        if self.connection.poll_closed(context).is_pending() {
+            // RFC 9113 10.5: what a peer does that costs more than it is worth may be an error.
+            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            let _told = self.connection.poll_closed(context);
         }
     }
 

@@ -58,6 +58,7 @@ pub(super) fn run<F: Future>(future: F) -> F::Output {
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) limits: ConnectionLimits,
+    pub(super) connections: AllConnections,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -71,9 +72,9 @@ impl Server {
     ) -> Self {
         let (limits, connections) = (ConnectionLimits::new(tcp, &[]), AllConnections::default());
         let ((stop, stopped), (listens, address)) = (oneshot::channel::<()>(), oneshot::channel());
-        let their_limits = limits.clone();
+        let (their_limits, theirs) = (limits.clone(), connections.clone());
         let thread = std::thread::spawn(move || {
-            let desk = Desk::new(transport, Echo, &their_limits, &connections, Arc::<ListenCounters>::default());
+            let desk = Desk::new(transport, Echo, &their_limits, &theirs, Arc::<ListenCounters>::default());
             run(async {
                 tokio::select! {
                     () = serve(desk, listens) => {}
@@ -82,7 +83,7 @@ impl Server {
             });
         });
         let address = address.blocking_recv().unwrap();
-        Self { address, limits, stop: Some(stop), thread: Some(thread) }
+        Self { address, limits, connections, stop: Some(stop), thread: Some(thread) }
     }
 }
 

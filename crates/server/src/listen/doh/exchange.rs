@@ -27,7 +27,7 @@ pub(super) enum Exchange {
     Done,
     /// The client took its request back before that.
     Reset,
-    /// The client took nothing for too long.
+    /// The client took nothing for too long, or did not send its body.
     Slow,
     /// All connections together hold as much as they may.
     OutOfMemory,
@@ -131,7 +131,9 @@ pub(super) async fn exchange<R: Responder>(
         Outcome::Response(response) => response,
         Outcome::Bad(bad) => {
             desk.connections.bad_requests.one_shared();
-            return refuse(&mut respond, bad, is_head);
+            let ended = refuse(&mut respond, bad, is_head);
+            // A client that is told so and goes on would keep a connection full of such requests for ever.
+            return if bad == Bad::TOO_SLOW { Exchange::Slow } else { ended };
         }
         Outcome::Late(receiver) => match late(receiver, &mut respond).await {
             Ok(response) => response,

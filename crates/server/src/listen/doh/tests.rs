@@ -1,8 +1,9 @@
 //! Beside a connection that floods.
 
 use super::*;
+use crate::config::Tcp;
 use crate::listen::desk::Open;
-use crate::listen::echo::Echo;
+use crate::listen::echo::{Echo, Server, run};
 use crate::listen::{Transport, flood, sockets};
 use h2::client::SendRequest;
 use tokio::net::{TcpListener, TcpStream};
@@ -64,4 +65,26 @@ fn a_connection_that_floods_leaves_others_their_turn() {
 #[test]
 fn so_does_one_whose_messages_come_behind_their_requests() {
     flood::check(Transport::Doh, serve_all, connect, post);
+}
+
+#[test]
+fn a_body_that_does_not_come_gets_its_status_and_ends_the_connection() {
+    let server = Server::start(Transport::Doh, &Tcp { idle_ms: 200, ..Tcp::default() }, serve_all);
+    let ended = run(async {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        let connection = tokio::task::spawn_local(connection);
+        let request = Request::post("https://dns.example/dns-query").header("content-type", "application/dns-message");
+        let request = request.body(()).unwrap();
+        let (response, _body) = requests.ready().await.unwrap().send_request(request, false).unwrap();
+        assert_eq!(response.await.unwrap().status(), 408);
+        tokio::time::timeout(Duration::from_secs(5), connection).await.expect("it ends").unwrap()
+    });
+    assert_eq!(ended.err().and_then(|error| error.reason()), Some(Reason::ENHANCE_YOUR_CALM));
+    let connections = server.connections.of(Transport::Doh);
+    let start = Instant::now();
+    while connections.cuts(Cut::SlowReader) == 0 && start.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(connections.cuts(Cut::SlowReader), 1);
 }
