@@ -32,13 +32,17 @@ pub(super) fn message(octets: &[u8]) -> Result<&[u8], Broken> {
     if message.get(..2).is_some_and(|id| id != [0, 0]) {
         return Err("the message ID is not zero");
     }
+    let edns = match parse_request(message) {
+        Parsed::Request(request) => request.edns,
+        // Whatever else is wrong with it.
+        Parsed::Reject(reject) => reject.edns,
+        Parsed::Drop(_) => None,
+    };
     // RFC 9250 5.5.2: QUIC has its own idle time.
-    match parse_request(message) {
-        Parsed::Request(request) if request.edns.is_some_and(|edns| edns.keepalive()) => {
-            Err("edns-tcp-keepalive on QUIC")
-        }
-        _ => Ok(message),
+    if edns.is_some_and(|edns| edns.keepalive()) {
+        return Err("edns-tcp-keepalive on QUIC");
     }
+    Ok(message)
 }
 
 /// Appends a response behind its length.
@@ -72,6 +76,14 @@ mod tests {
         let mut other = Vec::new();
         frame(&query(1), &mut other);
         assert_eq!(message(&other), Err("the message ID is not zero"));
+        // edns-tcp-keepalive, also where something else is wrong that has a response.
+        let kept = || MessageBuilder::query(0, name.as_ref(), Rtype::A).edns(1_232, false).option(11, &[]);
+        let of_opcode = |number| kept().header(|header| header.opcode = wire::number::Opcode(number));
+        for wrong in [kept(), kept().edns_version(1), of_opcode(2), of_opcode(5)] {
+            let (wrong, mut framed) = (wrong.build(), Vec::new());
+            frame(&wrong, &mut framed);
+            assert_eq!(message(&framed), Err("edns-tcp-keepalive on QUIC"), "{wrong:?}");
+        }
         // What is no message is the responder's business.
         assert_eq!(message(&[0, 0]), Ok(&[][..]));
     }

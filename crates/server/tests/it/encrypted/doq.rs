@@ -5,7 +5,7 @@ use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doq, QuicError, framed, trust};
 use crate::support::message::{describe, sign};
 use std::time::Instant;
-use wire::number::Rtype;
+use wire::number::{Opcode, Rtype};
 
 /// DOQ_PROTOCOL_ERROR (RFC 9250 8.4).
 const PROTOCOL_ERROR: u64 = 2;
@@ -21,7 +21,8 @@ fn each_rule_of_a_stream() {
     let mut response = good.clone();
     response[2] |= 0x80;
     let with_id = query("www.example.test.", Rtype::A).header(|header| header.id = 1).build();
-    let kept = query("www.example.test.", Rtype::A).edns(1_232, false).option(KEEPALIVE, &[]).build();
+    let kept = query("www.example.test.", Rtype::A).edns(1_232, false).option(KEEPALIVE, &[]);
+    let of_opcode_2 = kept.clone().header(|header| header.opcode = Opcode(2));
     let cases = [
         ("an ID", framed(&with_id)),
         ("nothing", Vec::new()),
@@ -30,7 +31,9 @@ fn each_rule_of_a_stream() {
         ("two messages", whole.repeat(2)),
         ("more than a message", [&whole[..], &[0]].concat()),
         ("far more than a message", [&whole[..], &vec![0; 70_000]].concat()),
-        ("edns-tcp-keepalive", framed(&kept)),
+        ("edns-tcp-keepalive", framed(&kept.clone().build())),
+        ("edns-tcp-keepalive where EDNS is of another version", framed(&kept.edns_version(1).build())),
+        ("edns-tcp-keepalive where the opcode has no meaning", framed(&of_opcode_2.build())),
         ("a response", framed(&response)),
     ];
     for (what, octets) in &cases {
