@@ -50,7 +50,8 @@ where
 {
     let held = Held::new(share);
     let stalls = Stalls::new(held.clone());
-    let greeting = builder().handshake(Watched::new(stream, stalls.clone()));
+    let turns = Rc::<Turns>::default();
+    let greeting = builder().handshake(Watched::new(stream, stalls.clone(), turns.clone()));
     let connections = desk.connections.clone();
     let connection = match tokio::time::timeout(desk.limits.idle, greeting).await {
         Ok(Ok(connection)) => connection,
@@ -62,7 +63,7 @@ where
         }
         Err(_) => return connections.cut(Cut::Idle),
     };
-    if let Some(why) = Http::new(desk, connection, stalls, held, peer).run().await {
+    if let Some(why) = Http::new(desk, connection, stalls, turns, held, peer).run().await {
         connections.cut(why);
     }
 }
@@ -119,6 +120,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         desk: Rc<Desk<R>>,
         connection: Connection<Watched<S>, Bytes>,
         stalls: Rc<Stalls>,
+        turns: Rc<Turns>,
         held: Rc<Held>,
         peer: SocketAddr,
     ) -> Self {
@@ -129,7 +131,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             peer,
             waiting: JoinSet::new(),
             held,
-            turns: Rc::default(),
+            turns,
             cut: None,
             request_count: 0,
             reset_count: 0,
@@ -156,7 +158,9 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 self.tell(context);
                 return Poll::Ready(self.cut);
             }
-            match self.connection.poll_accept(context) {
+            let accepted = self.connection.poll_accept(context);
+            self.turns.done_reading();
+            match accepted {
                 Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(cut_of(&error));

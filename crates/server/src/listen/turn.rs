@@ -55,10 +55,12 @@ struct State {
     /// Messages that wait for a turn, in their order: what comes later does not overtake them.
     waiting: VecDeque<(u64, Waker)>,
     next_ticket: u64,
+    /// Since when octets are taken in and looked at.
+    reading_since: Option<Instant>,
 }
 
-/// What a connection did since the sockets were looked at; what is less than half a turn may be older. Only more than
-/// that is followed: one that answers little costs its runtime no more looks.
+/// What a connection did since the sockets were looked at, for messages and for what else came; what is less than half
+/// a turn may be older. Only more than that is followed: one that answers little costs its runtime no more looks.
 #[derive(Default)]
 struct Spent {
     message_count: usize,
@@ -90,6 +92,27 @@ impl Turns {
         state.spent.add(start.elapsed());
         state.wake_first();
         done
+    }
+
+    /// Whether octets may be taken in; otherwise asks for the next turn. What is not asked by them takes its time as
+    /// well, but no more than half a turn: the rest is for messages that are there.
+    pub(super) fn poll_read(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.done_reading();
+        let mut state = self.0.borrow_mut();
+        if state.spent.is_half_left() {
+            state.reading_since = Some(Instant::now());
+            return Poll::Ready(());
+        }
+        give_way(context);
+        Poll::Pending
+    }
+
+    /// Takes note that nothing more is done with the octets that were taken in.
+    pub(super) fn done_reading(&self) {
+        let mut state = self.0.borrow_mut();
+        if let Some(since) = state.reading_since.take() {
+            state.spent.add_time(since.elapsed());
+        }
     }
 }
 
@@ -157,14 +180,28 @@ impl Drop for Place<'_> {
 impl Spent {
     /// Whether another message may be answered.
     fn has_room(&mut self) -> bool {
+        self.begin_anew();
+        !self.is_at_least(1)
+    }
+
+    fn is_half_left(&mut self) -> bool {
+        self.begin_anew();
+        !self.is_at_least(2)
+    }
+
+    /// Forgets what was done before the sockets were looked at.
+    fn begin_anew(&mut self) {
         if self.look.as_ref().is_some_and(|look| look.0.load(Ordering::Acquire)) {
             *self = Self::default();
         }
-        !self.is_at_least(1)
     }
 
     fn add(&mut self, time: Duration) {
         self.message_count += 1;
+        self.add_time(time);
+    }
+
+    fn add_time(&mut self, time: Duration) {
         self.time += time;
         if self.look.is_none() && self.is_at_least(2) {
             let look = Arc::<Look>::default();

@@ -1,13 +1,14 @@
 //! A stream that notes since when its client takes nothing, and how much waits: HTTP/2 hides both behind buffers of its
-//! own.
+//! own. And it takes in no more than a turn's worth: HTTP/2 itself reads until there is nothing left.
 
 use super::super::desk::{Held, OutOfMemory};
+use super::super::turn::Turns;
 use crate::limits::TCP_WRITE_BACKLOG_BYTES_MAX;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
@@ -125,11 +126,12 @@ impl Drop for Stalls {
 pub(super) struct Watched<S> {
     stream: S,
     stalls: Rc<Stalls>,
+    turns: Rc<Turns>,
 }
 
 impl<S> Watched<S> {
-    pub(super) const fn new(stream: S, stalls: Rc<Stalls>) -> Self {
-        Self { stream, stalls }
+    pub(super) const fn new(stream: S, stalls: Rc<Stalls>, turns: Rc<Turns>) -> Self {
+        Self { stream, stalls, turns }
     }
 }
 
@@ -139,7 +141,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        ready!(self.turns.poll_read(context));
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if outcome.is_pending() {
+            self.turns.done_reading();
+        }
+        outcome
     }
 }
 

@@ -2,10 +2,16 @@
 
 use super::*;
 use crate::config::Tcp;
-use crate::listen::desk::Open;
+use crate::listen::counters::AllConnections;
+use crate::listen::desk::{ConnectionLimits, Open};
 use crate::listen::echo::{Echo, Server, run};
 use crate::listen::{Transport, flood, sockets};
 use h2::client::SendRequest;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, mpsc};
+use tokio::io::ReadBuf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -87,4 +93,80 @@ fn a_body_that_does_not_come_gets_its_status_and_ends_the_connection() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(connections.cuts(Cut::SlowReader), 1);
+}
+
+/// A frame of HTTP/2 (RFC 9113 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A client that says one thing without end, quicker than anybody listens, and takes what it is told.
+struct Talk {
+    said: VecDeque<u8>,
+    again: Vec<u8>,
+    octet_count: Rc<Cell<usize>>,
+}
+
+impl AsyncRead for Talk {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while self.said.len() < buffer.remaining() {
+            let again = self.again.clone();
+            self.said.extend(again);
+        }
+        let octets: Vec<u8> = self.said.drain(..buffer.remaining()).collect();
+        buffer.put_slice(&octets);
+        self.octet_count.set(self.octet_count.get() + octets.len());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Talk {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(octets.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Frames that ask nothing have no more than a turn either.
+#[test]
+fn so_does_one_that_only_talks() {
+    const TURNS: usize = 100;
+    let (done, waits) = mpsc::channel();
+    let priority = frame(2, 0, 1, &[0, 0, 0, 0, 7]);
+    let window = frame(8, 0, 0, &[0, 0, 0, 1]);
+    let unknown = frame(0xEE, 0, 0, b"");
+    let all = [("PRIORITY", priority), ("WINDOW_UPDATE", window), ("an unknown frame", unknown)];
+    for (what, again) in all.clone() {
+        let done = done.clone();
+        std::thread::spawn(move || {
+            run(async {
+                let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
+                let octet_count = Rc::<Cell<usize>>::default();
+                let talk = Talk { said: start.into(), again, octet_count: octet_count.clone() };
+                let limits = ConnectionLimits::new(&Tcp::default(), &[]);
+                let desk = Desk::new(Transport::Doh, Echo, &limits, &AllConnections::default(), Arc::default());
+                let (desk, peer) = (Rc::new(desk), SocketAddr::from(([192, 0, 2, 1], 1)));
+                let open = Open::enter(&desk, peer.ip()).unwrap();
+                let serving = tokio::task::spawn_local(async move { serve(desk, open.share(), talk, peer).await });
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+                assert!(!serving.is_finished(), "{what}");
+                done.send((what, octet_count.get() / TURNS)).unwrap();
+            });
+        });
+    }
+    drop(done);
+    for _ in all {
+        let (what, octet_count) = waits.recv_timeout(Duration::from_secs(10)).expect("others have their turn");
+        println!("{what}: {octet_count} octets a turn");
+        assert!(octet_count > 0, "{what}");
+    }
 }
