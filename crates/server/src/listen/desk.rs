@@ -9,7 +9,7 @@ use crate::config::Tcp;
 use crate::config::subnet::Subnet;
 use crate::limits::{
     CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX,
-    HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
+    HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -75,6 +75,28 @@ impl ConnectionLimits {
     #[cfg(test)]
     pub(super) fn memory_taken(&self) -> usize {
         self.memory.taken()
+    }
+
+    /// How long a handshake may take now: less when most places are taken by those that do not come to an end.
+    fn handshake_time(&self) -> Duration {
+        let most = Duration::from_millis(HANDSHAKE_MS);
+        if self.handshakes.is_crowded() { most / CROWDED_DIVISOR } else { most }
+    }
+
+    /// Runs a handshake; `None` when it takes too long.
+    pub(super) async fn in_time<T>(&self, handshake: impl Future<Output = T>) -> Option<T> {
+        let (mut handshake, since) = (pin!(handshake), Instant::now());
+        loop {
+            // It may become crowded meanwhile.
+            let look = Instant::now() + Duration::from_millis(HANDSHAKE_MS) / CROWDED_DIVISOR;
+            let deadline = look.min(since + self.handshake_time());
+            if let Ok(outcome) = tokio::time::timeout_at(deadline, handshake.as_mut()).await {
+                return Some(outcome);
+            }
+            if since + self.handshake_time() <= Instant::now() {
+                return None;
+            }
+        }
     }
 
     /// When to look again at a deadline, which may have come nearer by then.
@@ -298,6 +320,39 @@ mod tests {
         let mut third = share(&limits, "192.0.2.3");
         assert!(third.set(MAX / 8));
         assert!(limits.memory.is_crowded() && limits.patience() == limits.idle / CROWDED_DIVISOR);
+    }
+
+    #[test]
+    fn handshakes_have_less_time_when_most_places_are_taken() {
+        let limits = limits();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let most = Duration::from_millis(HANDSHAKE_MS);
+        let crowd = || -> Vec<Place> {
+            let clients =
+                (0..HANDSHAKES_MAX - HANDSHAKES_MAX / 4 + 1).map(|index| (index / HANDSHAKES_PER_CLIENT_MAX) as u8);
+            clients.map(|client| limits.handshakes.enter([192, 0, 2, client].into()).unwrap()).collect()
+        };
+        runtime.block_on(async {
+            assert_eq!(limits.in_time(std::future::ready(7)).await, Some(7));
+            // One that is under way when it becomes crowded.
+            let start = Instant::now();
+            let crowding = async {
+                tokio::time::sleep(most / 5).await;
+                crowd()
+            };
+            let never = limits.in_time(std::future::pending::<()>());
+            let (outcome, places) = tokio::join!(never, crowding);
+            let range = most / 5..most / 2;
+            assert!(outcome.is_none() && range.contains(&start.elapsed()), "{:?}", start.elapsed());
+            // One that begins then.
+            let start = Instant::now();
+            assert!(limits.in_time(std::future::pending::<()>()).await.is_none());
+            let range = most / CROWDED_DIVISOR..most / 5;
+            assert!(range.contains(&start.elapsed()), "{:?}", start.elapsed());
+            drop(places);
+            let in_time = limits.in_time(tokio::time::sleep(most / 5));
+            assert!(in_time.await.is_some(), "there is room again");
+        });
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::desk::{Desk, Held, Open, OutOfMemory};
 use super::handshake_rate::Address;
 use super::memory::Share;
 use super::turn::Turns;
-use crate::limits::{HANDSHAKE_MS, QUIC_HALF_OPEN_MAX};
+use crate::limits::QUIC_HALF_OPEN_MAX;
 use crate::tls::quic::Handshake;
 use exchange::{Ended, Exchange, exchange};
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
@@ -26,7 +26,6 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use unacknowledged::Unacknowledged;
@@ -102,13 +101,12 @@ impl<R: Responder + 'static> DoqService<R> {
     async fn handshake(&self, incoming: Incoming, _place: Place) -> Option<Connection> {
         let counters = &self.desk.connections;
         let peer = incoming.remote_address();
-        let limit = Duration::from_millis(HANDSHAKE_MS);
         let outcome = match incoming.accept() {
-            Ok(connecting) => tokio::time::timeout(limit, connecting).await,
-            Err(error) => Ok(Err(error)),
+            Ok(connecting) => self.desk.limits.in_time(connecting).await,
+            Err(error) => Some(Err(error)),
         };
         let why = match outcome {
-            Ok(Ok(connection)) => {
+            Some(Ok(connection)) => {
                 counters.handshakes.one_shared();
                 let data = connection.handshake_data().and_then(|data| data.downcast::<Handshake>().ok());
                 if data.is_some_and(|data| data.resumed) {
@@ -116,11 +114,11 @@ impl<R: Responder + 'static> DoqService<R> {
                 }
                 return Some(connection);
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 tracing::debug!(%peer, %error, "handshake of QUIC failed");
                 reason(&error)
             }
-            Err(_) => HandshakeFailure::TimedOut,
+            None => HandshakeFailure::TimedOut,
         };
         counters.handshake_failed(why);
         None

@@ -3,12 +3,11 @@
 use super::counters::HandshakeFailure;
 use super::desk::Desk;
 use super::handshake_rate::Address;
-use crate::limits::{HANDSHAKE_MS, TLS_WRITE_BUFFER_BYTES};
+use crate::limits::TLS_WRITE_BUFFER_BYTES;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -61,15 +60,14 @@ impl Handshake {
             failed(HandshakeFailure::OverLimit, &"too many at once");
             return None;
         };
-        let limit = Duration::from_millis(HANDSHAKE_MS);
-        let mut stream = match tokio::time::timeout(limit, self.acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
+        let mut stream = match desk.limits.in_time(self.acceptor.accept(stream)).await {
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => {
                 failed(reason(&error), &error);
                 return None;
             }
-            Err(late) => {
-                failed(HandshakeFailure::TimedOut, &late);
+            None => {
+                failed(HandshakeFailure::TimedOut, &"too slow");
                 return None;
             }
         };

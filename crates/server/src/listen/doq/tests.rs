@@ -9,6 +9,7 @@ use crate::tls::public::PublicTls;
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
