@@ -93,7 +93,7 @@ use streams::{EncryptedWorkers, StreamWorkers};
 
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
-/// Files that a node opens beside one for each connection: sockets, log, checkpoints, peers, the API.
+/// Files that a node opens beside those for clients: log, checkpoints, peers, the API.
 const OTHER_FILES: u64 = 512;
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
@@ -122,11 +122,11 @@ fn update_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(UPDATE_THREADS_MAX)
 }
 
-/// Warns when fewer files may be open than connections are allowed: the limit that an operator sets should be the one
-/// that holds.
+/// Warns when fewer files may be open than connections are allowed, and sockets wanted: the limit that an operator sets
+/// should be the one that holds.
 fn check_file_limit(config: &Config, files_max: u64) {
     let connections_max = config.dns.tcp.connections_max;
-    let wanted = connections_max as u64 + OTHER_FILES;
+    let wanted = (connections_max + sockets::client_files(config)) as u64 + OTHER_FILES;
     if files_max < wanted {
         tracing::warn!(
             files_max,

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long a node waits for a process that was just killed to let go of its addresses.
 const LET_GO_MS: u64 = 5_000;
 
+/// Files that a runtime waits with: two of epoll, a wake-up, a signal.
+const RUNTIME_FILES: usize = 4;
+
 /// The sockets for operators and peers.
 pub(super) struct Sockets {
     pub(super) peer: TcpListener,
@@ -40,6 +43,14 @@ pub(super) fn worker_count(config: &Config) -> usize {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         count => count,
     }
+}
+
+/// Files that are open for clients whatever connections there are: the sockets of each worker, those of UDP twice as
+/// their drops are read from a copy, and what its runtime waits with.
+pub(super) fn client_files(config: &Config) -> usize {
+    let plain = config.dns.listen.len();
+    let (streams, quic) = config.dns.tls.as_ref().map_or((0, 0), |tls| (tls.dot.len() + tls.doh.len(), tls.doq.len()));
+    worker_count(config) * (2 * plain + plain + streams + 2 * quic + RUNTIME_FILES)
 }
 
 impl Sockets {
