@@ -255,6 +255,14 @@ impl Driver {
         self.draw();
     }
 
+    /// Time passes for a member that must not campaign: what it heard of a leader ages as everywhere, so that it votes
+    /// for another once the leader is silent (raft ignores votes within the lease, R/raft.rs:1333), and no further.
+    pub(crate) fn tick_without_campaign(&mut self) {
+        const { assert!(ELECTION_TICK < ELECTION_TICK_MIN, "the lease ends before a member would campaign") };
+        let raft = &mut self.node.raft;
+        raft.election_elapsed = (raft.election_elapsed + 1).min(ELECTION_TICK);
+    }
+
     /// Whether the log begins behind a checkpoint whose state is not in force yet. Who campaigns then looks for entries
     /// that are gone, and raft panics (R/raft.rs:1543); the state follows as soon as the disk has the log's record.
     pub(crate) fn is_restoring(&self) -> bool {

@@ -22,7 +22,10 @@ impl Replica {
         if !self.driver.log().is_durable() {
             return;
         }
-        if !self.fenced || self.driver.is_leader() {
+        // One that is fenced does not campaign, and must not keep others from it either.
+        if self.fenced && !self.driver.is_leader() {
+            self.driver.tick_without_campaign();
+        } else {
             self.driver.tick();
         }
         self.note_role();

@@ -1,7 +1,7 @@
 //! Who leads, and when somebody else does.
 
 use super::cluster::*;
-use crate::io::{FatalReason, Input, Serving};
+use crate::io::{FatalReason, Input, Role, Serving};
 use crate::limits::CONTACT_NOTE_MS;
 
 #[test]
@@ -239,6 +239,41 @@ fn a_state_that_differs_is_fenced() {
     assert!(!cluster.replica(victim).status().is_fenced);
     let hashes: std::collections::BTreeSet<_> = [1, 2, 3].map(|id| cluster.replica(id).state_hash()).into();
     assert_eq!(hashes.len(), 1);
+}
+
+/// A leader, a follower that is fenced, and one that is sound.
+fn with_fenced_follower() -> (Cluster, u64, u64, u64) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let mut rest = cluster.alive();
+    rest.retain(|&id| id != leader);
+    corrupt(&mut cluster, rest[0]);
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.run(500);
+    assert!(cluster.replica(rest[0]).status().is_fenced);
+    (cluster, leader, rest[0], rest[1])
+}
+
+#[test]
+fn a_fenced_member_votes_for_another_once_its_leader_is_silent() {
+    let (mut cluster, leader, fenced, third) = with_fenced_follower();
+    // The host of the leader vanishes: nobody refuses a connection, so there is no evidence.
+    cluster.cut = [fenced, third].into_iter().flat_map(|id| [(leader, id), (id, leader)]).collect();
+    for id in [fenced, third] {
+        cluster.input(id, Input::PeerGone { id: leader, refused: false });
+    }
+    cluster.run(1_500);
+    assert_eq!(cluster.leader(), Some(third));
+    let request = cluster.add(third, &address(2));
+    cluster.run(100);
+    cluster.assert_done(request);
+    // It never campaigns, however long nobody leads.
+    cluster.kill(third);
+    let term = cluster.replica(fenced).status().term;
+    cluster.run(5_000);
+    assert_eq!(cluster.replica(fenced).status().term, term);
+    assert_eq!(cluster.replica(fenced).status().role, Role::Follower);
 }
 
 #[test]
