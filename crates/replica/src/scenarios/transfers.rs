@@ -1,7 +1,7 @@
 //! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
-use crate::checkpoint::{Part, TransferFrame};
+use crate::checkpoint::{INCOMING_FILE, Part, TransferFrame};
 use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
@@ -180,6 +180,11 @@ fn is_block<const FIRST: u32, const END: u32>(frame: &[u8]) -> bool {
 /// The same with checkpoints of many blocks, all of which the members that run have.
 fn with_lagging_far() -> (Cluster, NodeId, NodeId) {
     let (mut cluster, leader, lagging) = with_lagging();
+    add_big_zone(&mut cluster, leader);
+    (cluster, leader, lagging)
+}
+
+fn add_big_zone(cluster: &mut Cluster, leader: NodeId) {
     let zone = zone_id("big.test.");
     let mut all = records("big.test.", 7);
     all.extend((0..60_000u32).map(|number| Record {
@@ -191,8 +196,7 @@ fn with_lagging_far() -> (Cluster, NodeId, NodeId) {
     let contents = Contents::new(&zone, all).unwrap();
     let add = AdminCommand::AddZone { zone, options: ZoneOptions::default(), contents };
     assert_eq!(cluster.admin_ok(leader, add), AdminReply::Done);
-    write_checkpoint(&mut cluster, leader);
-    (cluster, leader, lagging)
+    write_checkpoint(cluster, leader);
 }
 
 /// Another checkpoint is written, of a later state.
@@ -275,6 +279,39 @@ fn another_leader_gives_its_own_checkpoint_instead_of_a_part_of_that_of_one_that
     assert_caught_up(&cluster, new, lagging);
     cluster.start(leader);
     cluster.run(2_000);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_transfer_that_another_leaders_log_overtakes_is_given_up() {
+    let mut cluster = Cluster::with_log(3, small_log());
+    cluster.prepare();
+    let leader = cluster.elect();
+    let rest: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    let (lagging, keeping) = (rest[0], rest[1]);
+    // One member keeps all of its log.
+    let mut config = cluster.config(keeping);
+    config.log = LogConfig { segment_bytes: 1 << 20, ..LogConfig::default() };
+    cluster.kill(keeping);
+    cluster.start_with(keeping, config);
+    cluster.kill(lagging);
+    add_big_zone(&mut cluster, leader);
+    cluster.lose = is_block::<6, { u32::MAX }>;
+    cluster.start(lagging);
+    cluster.run(300);
+    assert!(cluster.machines[&lagging].disk.octets(INCOMING_FILE).is_some(), "it is on its way");
+    // The leader dies, and the next one has all that the one who lags needs in its log.
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    cluster.run(3_000);
+    assert_eq!(cluster.leader(), Some(keeping));
+    assert_eq!(cluster.replica(lagging).state_hash(), cluster.replica(keeping).state_hash());
+    assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
+    // It writes its own again.
+    write_checkpoint(&mut cluster, lagging);
+    assert!(cluster.machines[&lagging].disk.octets(INCOMING_FILE).is_none(), "nothing of it stays");
+    cluster.start(leader);
+    cluster.run(1_000);
     cluster.assert_same();
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Transfers, snapshot_of};
 use crate::checkpoint::{
-    CheckpointFetcher, CheckpointLoader, FetchOutput, FetchState, Manifest, Table, TransferFrame, items,
+    CheckpointFetcher, CheckpointLoader, FetchOutput, FetchState, INCOMING_FILE, Manifest, Table, TransferFrame, items,
 };
 use crate::io::{FatalReason, NodeId, Output};
 use crate::log::CheckpointRef;
@@ -121,8 +121,15 @@ impl Replica {
     }
 
     pub(super) fn tick_incoming(&mut self) {
-        if let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage {
-            fetcher.tick(self.now.monotonic_ms);
+        let Stage::Fetching(fetcher) = &mut self.transfers.incoming.stage else { return };
+        fetcher.tick(self.now.monotonic_ms);
+        // Another leader's log brought as much: nobody announces this one again, and while it is on its way none of our
+        // own is written. One that is whole ends by itself; what is being read back must not go meanwhile.
+        let is_overtaken = fetcher.manifest().header.index <= self.driver.commit();
+        if is_overtaken && !fetcher.has_all_blocks() && !fetcher.is_reading_back() {
+            self.incoming_failed();
+            // Behind the write that may be under way: one queue, in order.
+            self.remove_files(vec![INCOMING_FILE.to_owned()]);
         }
     }
 
@@ -158,6 +165,10 @@ impl Replica {
         let Stage::Fetching(fetcher) = stage else { return };
         self.counters.checkpoint_blocks_kept += u64::from(fetcher.kept_blocks());
         match (fetcher.into_parts(), Restore::new(&self.config)) {
+            (Some((manifest, _)), _) if manifest.header.index <= self.driver.commit() => {
+                self.incoming_failed();
+                self.remove_unused(&manifest);
+            }
             (Some((manifest, table)), Ok(restore)) => {
                 let loader = CheckpointLoader::new(&manifest, table);
                 self.transfers.incoming.stage = Stage::Loading(Box::new((manifest, loader, restore)));
@@ -208,8 +219,17 @@ impl Replica {
         self.step(from, message);
         self.work_raft();
         // Raft had it already, or has moved on: what was loaded is of no use.
-        if !self.is_installing {
-            self.transfers.incoming.stage = Stage::None;
+        if !self.is_installing
+            && let Stage::Ready(ready) = core::mem::take(&mut self.transfers.incoming.stage)
+        {
+            self.remove_unused(&ready.0);
+        }
+    }
+
+    /// A checkpoint came whole, and is not put in force.
+    fn remove_unused(&mut self, manifest: &Manifest) {
+        if manifest.reference() != self.driver.log().checkpoint() {
+            self.remove_files(vec![manifest.file()]);
         }
     }
 
