@@ -9,7 +9,7 @@ use crate::io::{NodeId, Output, Serving};
 use crate::limits::{REPORT_MS, REPORTS_SENT_MAX};
 use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// State of reporting, of both sides.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub(crate) struct Reports {
     since_ms: u64,
     /// Hashes at the subject's index, by member.
     votes: BTreeMap<NodeId, u128>,
+    /// Members whose state differed from what a majority has when it was last compared.
+    differing: BTreeSet<NodeId>,
     /// When each member last answered, and what it can do.
     heard: BTreeMap<NodeId, Heard>,
     /// The oldest report whose commit index is not applied here, and when it came.
@@ -54,6 +56,11 @@ impl Reports {
         self.heard.get(&id).is_some_and(|heard| heard.at_ms + within_ms >= now_ms)
     }
 
+    /// Whether a member's state is known to be wrong: it is fenced and takes no leadership.
+    pub(crate) fn is_differing(&self, id: NodeId) -> bool {
+        self.differing.contains(&id)
+    }
+
     /// Whether who lives has had the time to be heard in this term.
     pub(crate) const fn is_settled(&self, now_ms: u64) -> bool {
         self.since_ms + HEARD_MS < now_ms
@@ -75,6 +82,7 @@ impl Replica {
         self.reports.subject = None;
         self.reports.next_subject = None;
         self.reports.votes.clear();
+        self.reports.differing.clear();
         self.reports.heard.clear();
         self.reports.unconfirmed = None;
         self.reports.came = 0;
@@ -211,6 +219,9 @@ impl Replica {
             self.reports.votes.insert(from, hash);
             if self.reports.votes.values().any(|&hash| hash != own) {
                 self.judge_hashes(index);
+            } else if !self.fenced {
+                // It started again meanwhile.
+                self.reports.differing.remove(&from);
             }
         }
     }
@@ -240,8 +251,10 @@ impl Replica {
         for (&id, &hash) in &self.reports.votes {
             holders.entry(hash).or_default().push(id);
         }
-        let Some((&right, _)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
+        let Some((&right, sound)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
+        self.reports.differing.retain(|id| !sound.contains(id));
         let wrong: Vec<_> = self.reports.votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
+        self.reports.differing.extend(&wrong);
         let own = self.driver.id();
         for id in wrong {
             if id == own {
@@ -265,7 +278,15 @@ impl Replica {
         self.fenced = true;
         self.set_serving(Serving::No);
         self.distrust_checkpoints();
-        if let Some(to) = self.successor() {
+        self.hand_over_if_fenced();
+    }
+
+    /// A hand-over may fail, and then it is tried again: a leader that is fenced takes no updates.
+    pub(crate) fn hand_over_if_fenced(&mut self) {
+        if self.fenced
+            && !self.driver.is_transferring()
+            && let Some(to) = self.successor()
+        {
             self.driver.transfer_leader(to);
         }
     }

@@ -7,13 +7,13 @@ use crate::replica::Replica;
 use crate::report::Reports;
 use core::cmp::Reverse;
 
-/// The best of the other voters: one that answers before one that does not, then the one with the longest log that is
-/// known to agree with this leader's.
+/// The best of the other voters: one that answers and is not fenced before one that does not or is, then the one with
+/// the longest log that is known to agree with this leader's.
 pub(crate) fn successor(driver: &Driver, reports: &Reports, now_ms: u64) -> Option<NodeId> {
     let mut others = driver.incoming_voters();
     others.retain(|&id| id != driver.id());
-    let answers = |id| reports.was_heard_within(id, SUCCESSOR_HEARD_MS, now_ms);
-    others.into_iter().max_by_key(|&id| (answers(id), driver.matched(id), Reverse(id)))
+    let takes_it = |id| reports.was_heard_within(id, SUCCESSOR_HEARD_MS, now_ms) && !reports.is_differing(id);
+    others.into_iter().max_by_key(|&id| (takes_it(id), driver.matched(id), Reverse(id)))
 }
 
 impl Replica {

@@ -26,6 +26,8 @@ impl Replica {
             Frame::Raft(message) if message.get_msg_type() == MessageType::MsgSnapshot => {
                 self.handle_snapshot_message(from, *message);
             }
+            // A fenced member takes no leadership: whoever hands over tries another, or leads on.
+            Frame::Raft(message) if self.is_fenced() && message.get_msg_type() == MessageType::MsgTimeoutNow => {}
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, command } => {
                 // What comes again was answered when it came first.

@@ -39,6 +39,7 @@ impl Replica {
             self.tick_admin();
         }
         if self.ticks.is_multiple_of(SLOW_TICKS) {
+            self.hand_over_if_fenced();
             self.reconcile_membership();
             self.tick_transfers();
             self.serve_stale_when_due();

@@ -3,6 +3,8 @@
 use super::cluster::*;
 use crate::io::{FatalReason, Input, Role, Serving};
 use crate::limits::CONTACT_NOTE_MS;
+use crate::peer::Frame;
+use raft::eraftpb::MessageType;
 
 #[test]
 fn one_leads_and_all_serve() {
@@ -290,6 +292,53 @@ fn a_leader_in_the_minority_hands_over_and_is_fenced() {
     let new = cluster.leader().unwrap();
     assert_ne!(new, leader);
     let request = cluster.add(rest[0], &address(1));
+    cluster.run(100);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn a_fenced_member_is_handed_no_leadership() {
+    // The sound one follows, although the fenced one comes first by its number.
+    let (mut cluster, leader, fenced, third) = with_fenced_follower();
+    cluster.input(leader, Input::Stop);
+    cluster.run(50);
+    assert!(cluster.machines[&leader].is_stopped);
+    assert_eq!(cluster.leader(), Some(third), "not {fenced}");
+    // Where there is no other, and who hands over does not know, it goes on leading.
+    let (mut cluster, leader, fenced, third) = with_fenced_follower();
+    cluster.kill(third);
+    let to = Some(fenced);
+    let request = cluster.admin(leader, crate::io::AdminCommand::TransferLeader { to });
+    cluster.run(4_000);
+    assert_eq!(cluster.admin[&request], Err(crate::io::AdminError::LeaderStayed));
+    assert_eq!(cluster.leader(), Some(leader));
+    let request = cluster.add(leader, &address(2));
+    cluster.run(100);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn a_fenced_leader_hands_over_again_when_it_was_not_taken() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    corrupt(&mut cluster, leader);
+    let mut rest = cluster.alive();
+    rest.retain(|&id| id != leader);
+    cluster.lose = |frame| match Frame::decode(frame) {
+        Ok((_, Frame::Raft(message))) => message.get_msg_type() == MessageType::MsgTimeoutNow,
+        _ => false,
+    };
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    cluster.run(500);
+    assert!(cluster.replica(leader).status().is_fenced);
+    assert_eq!(cluster.leader(), Some(leader));
+    // From here on nobody can tell any more whose state is right.
+    cluster.kill(rest[0]);
+    cluster.lose = |_| false;
+    cluster.run(1_500);
+    assert_eq!(cluster.leader(), Some(rest[1]));
+    let request = cluster.add(rest[1], &address(2));
     cluster.run(100);
     cluster.assert_done(request);
 }
