@@ -1,7 +1,7 @@
 //! Members that lag: checkpoints on their way to them, and what they do before they have caught up.
 
 use super::cluster::*;
-use crate::checkpoint::{INCOMING_FILE, Part, TransferFrame};
+use crate::checkpoint::{INCOMING_FILE, Part, TransferFrame, checkpoint_file};
 use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
@@ -360,4 +360,33 @@ fn a_checkpoint_that_is_being_loaded_is_put_in_force_whoever_leads_by_then() {
     cluster.run(500);
     cluster.assert_done(request);
     cluster.assert_same();
+}
+
+#[test]
+fn a_damaged_checkpoint_is_replaced_also_while_nothing_is_written() {
+    for is_quiet in [true, false] {
+        let (mut cluster, leader, lagging) = with_lagging();
+        write_checkpoint(&mut cluster, leader);
+        let newest = cluster.replica(leader).driver.log().checkpoint();
+        assert_eq!(newest.index, cluster.replica(leader).status().applied_index);
+        let file = checkpoint_file(&newest);
+        let sound = cluster.machines[&leader].disk.octets(&file).unwrap().to_vec();
+        cluster.machines.get_mut(&leader).unwrap().disk.flip(&file, 8 * 5_000);
+        if !is_quiet {
+            let request = cluster.add(leader, &address(2));
+            cluster.assert_done(request);
+        }
+        let written = cluster.replica(leader).status().counters.checkpoints_written;
+        cluster.start(lagging);
+        cluster.run(4_000);
+        assert_caught_up(&cluster, leader, lagging);
+        assert_eq!(cluster.replica(leader).status().counters.checkpoints_written, written + 1);
+        let left = cluster.machines[&leader].disk.octets(&file).map(<[u8]>::to_vec);
+        assert_eq!(left, is_quiet.then_some(sound));
+        // It starts from what is there now.
+        cluster.lose_power(leader);
+        cluster.start(leader);
+        cluster.run(1_000);
+        cluster.assert_same();
+    }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Transfers {
     last_bytes: u64,
     /// Somebody needs a checkpoint from this index on.
     wanted: Option<u64>,
+    /// The file of the newest checkpoint, once it turned out to be damaged and until another takes its place.
+    damaged: Option<String>,
     server: CheckpointServer,
     /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
     sent: BTreeMap<NodeId, u64>,
@@ -76,6 +78,14 @@ impl Transfers {
     /// Administrators that wait for a checkpoint.
     pub(crate) const fn asked(&self) -> usize {
         self.asked.len()
+    }
+
+    /// Has files removed once a record is durable that is polled from now on.
+    fn doom(&mut self, files: Vec<String>) {
+        if !files.is_empty() {
+            self.doomed.extend(files);
+            self.doomed_after = None;
+        }
     }
 }
 
@@ -152,13 +162,16 @@ impl Replica {
             self.transfers.wanted = Some(wanted);
         }
         let is_wanted = self.transfers.wanted.is_some_and(|wanted| wanted > newest);
-        let is_due = is_wanted || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
+        let is_replacing = self.transfers.damaged.is_some();
+        let is_due = is_wanted || is_replacing || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
         let (index, term) = self.machine.applied;
+        // While nothing is written there is no later state, and the same one again is as good as the damaged one was.
+        let is_newer = index > newest || is_replacing && index == newest;
         // A state that is not what a majority has must not outlive this process.
         if self.is_fenced()
             || !is_due
             || self.transfers.writer.is_some()
-            || index <= newest
+            || !is_newer
             || self.transfers.incoming.is_under_way()
         {
             return;
@@ -206,9 +219,10 @@ impl Replica {
         let is_distrusted = self.fenced || self.ending.is_some();
         // A leader's checkpoint was installed meanwhile: the log refers to that one, which must stay the newest.
         let installed = self.driver.log().checkpoint();
+        let first_unused = installed.index + u64::from(self.transfers.damaged.is_none());
         match writing.writer.persisted(ticket) {
             Written::NotOurs => false,
-            Written::Whole(whole) if is_distrusted || whole.0.header.index <= installed.index => {
+            Written::Whole(whole) if is_distrusted || whole.0.header.index < first_unused => {
                 self.transfers.writer = None;
                 if whole.0.reference() != installed {
                     self.remove_files(vec![whole.0.file()]);
@@ -225,10 +239,18 @@ impl Replica {
                 self.transfers.writer = None;
                 self.counters.checkpoints_written += 1;
                 self.driver.log_mut().checkpointed(manifest.reference());
+                self.drop_damaged(&manifest);
                 self.offer_checkpoint(manifest, table);
                 self.compact();
                 true
             }
+        }
+    }
+
+    /// A sound checkpoint takes the place of a damaged one. Of the same state it has the same name.
+    fn drop_damaged(&mut self, newest: &Manifest) {
+        if let Some(file) = self.transfers.damaged.take().filter(|file| *file != newest.file()) {
+            self.transfers.doom(vec![file]);
         }
     }
 
@@ -239,10 +261,7 @@ impl Replica {
         let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
         let doomed = self.transfers.server.retire(now);
-        if !doomed.is_empty() {
-            self.transfers.doomed.extend(doomed);
-            self.transfers.doomed_after = None;
-        }
+        self.transfers.doom(doomed);
     }
 
     /// A job of the log was polled: a record in it refers to the newest checkpoint.
@@ -320,10 +339,13 @@ impl Replica {
             Ok(()) => return,
             Err(octets) => octets,
         };
-        // A damaged checkpoint of our own is withdrawn; a new one takes its place.
-        if self.transfers.server.file_read(ticket, octets).is_err() {
-            self.driver.set_offer(None);
-            self.transfers.wanted = Some(self.machine.applied.0);
+        let Err(damage) = self.transfers.server.file_read(ticket, octets) else { return };
+        if damage.file != checkpoint_file(&self.driver.log().checkpoint()) {
+            return self.transfers.doom(vec![damage.file]);
         }
+        // The newest is what members that lag are offered, and what this one would start from: another must take its
+        // place.
+        self.driver.set_offer(None);
+        self.transfers.damaged = Some(damage.file);
     }
 }
