@@ -248,11 +248,11 @@ mod tests {
         }
     }
 
-    /// What is drawn for some seeds happens there.
+    /// What is drawn for some seeds happens there; of machines that die for good there are three in a hundred seeds.
     #[test]
     fn members_come_and_go_and_policies_decide() {
         let mut count = Count::default();
-        for seed in 1..=40 {
+        for seed in 1..=200 {
             count.add(&run(seed, 3, false).unwrap().count);
             let seen = [count.joined, count.removed, count.machines_dead, count.policy_granted, count.policy_refused];
             if seen.iter().all(|&seen| seen > 0) {
