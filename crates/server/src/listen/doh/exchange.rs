@@ -127,25 +127,29 @@ pub(super) async fn exchange<R: Responder>(
         (Ok(Source::Body), Ok(message)) => answer(&desk, peer, &message),
         (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
     });
-    let response = match outcome {
-        Outcome::Response(response) => response,
-        Outcome::Bad(bad) => {
-            desk.connections.bad_requests.one_shared();
-            let ended = refuse(&mut respond, bad, is_head);
-            // A client that is told so and goes on would keep a connection full of such requests for ever.
-            return if bad == Bad::TOO_SLOW { Exchange::Slow } else { ended };
-        }
+    let mut ended = Exchange::Done;
+    let (response, body) = match outcome {
+        Outcome::Response(message) => answered(message),
         Outcome::Late(receiver) => match late(receiver, &mut respond).await {
-            Ok(response) => response,
+            Ok(message) => answered(message),
             Err(ended) => return ended,
         },
+        Outcome::Bad(bad) => {
+            desk.connections.bad_requests.one_shared();
+            if bad == Bad::TOO_SLOW {
+                // A client that is told so and goes on would keep a connection full of such requests for ever.
+                ended = Exchange::Slow;
+            }
+            refused(bad, is_head)
+        }
         Outcome::Lost => {
             respond.send_reset(Reason::INTERNAL_ERROR);
             return Exchange::Done;
         }
     };
-    match held.while_moving(desk.limits.idle, send(&mut respond, response, &mut holding, &stalls)).await {
-        Some(Ok(())) => Exchange::Done,
+    let sending = send(&mut respond, response, body, &mut holding, &stalls);
+    match held.while_moving(desk.limits.idle, sending).await {
+        Some(Ok(())) => ended,
         Some(Err(Missing::Over(ended))) => ended,
         Some(Err(Missing::Bad(_))) => Exchange::Done,
         None => {
@@ -204,13 +208,8 @@ async fn late(mut receiver: mpsc::Receiver<Late>, respond: &mut SendResponse<Byt
     }
 }
 
-/// Sends a DNS response, as fast as the client's window lets it: no more of it is given to HTTP/2 than can leave.
-async fn send(
-    respond: &mut SendResponse<Bytes>,
-    message: Vec<u8>,
-    holding: &mut Holding<'_>,
-    stalls: &Stalls,
-) -> Result<(), Missing> {
+/// A response of DNS.
+fn answered(message: Vec<u8>) -> (Response<()>, Option<Bytes>) {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
@@ -219,8 +218,34 @@ async fn send(
     if let Ok(value) = HeaderValue::try_from(max_age) {
         headers.insert(header::CACHE_CONTROL, value);
     }
-    let mut stream = respond.send_response(response, false)?;
-    let (mut rest, mut unsent) = (Bytes::from(message), stalls.unsent());
+    (response, Some(message.into()))
+}
+
+/// One that is none: a status, and a sentence.
+fn refused(bad: Bad, is_head: bool) -> (Response<()>, Option<Bytes>) {
+    let mut response = Response::new(());
+    *response.status_mut() = bad.status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bad.why.len()));
+    if bad.status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
+    }
+    // RFC 9110 9.3.2: the answer to HEAD has no body.
+    (response, (!is_head).then_some(Bytes::from_static(bad.why.as_bytes())))
+}
+
+/// Sends a response, as fast as the client's window lets it: no more of it is given to HTTP/2 than can leave.
+async fn send(
+    respond: &mut SendResponse<Bytes>,
+    response: Response<()>,
+    body: Option<Bytes>,
+    holding: &mut Holding<'_>,
+    stalls: &Stalls,
+) -> Result<(), Missing> {
+    let mut stream = respond.send_response(response, body.is_none())?;
+    let Some(mut rest) = body else { return Ok(()) };
+    let mut unsent = stalls.unsent();
     holding.set(rest.len())?;
     unsent.set(rest.len());
     loop {
@@ -254,25 +279,4 @@ async fn granted(stream: &mut SendStream<Bytes>, wanted: usize) -> Result<usize,
         }
     })
     .await
-}
-
-fn refuse(respond: &mut SendResponse<Bytes>, bad: Bad, is_head: bool) -> Exchange {
-    let mut response = Response::new(());
-    *response.status_mut() = bad.status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bad.why.len()));
-    if bad.status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
-    }
-    // RFC 9110 9.3.2: the answer to HEAD has no body.
-    let sent = respond.send_response(response, is_head);
-    if is_head {
-        return Exchange::Done;
-    }
-    // A sentence: HTTP/2 may keep it until the client's window lets it go, or the connection ends.
-    match sent.and_then(|mut stream| stream.send_data(Bytes::from_static(bad.why.as_bytes()), true)) {
-        Ok(()) => Exchange::Done,
-        Err(_) => Exchange::Reset,
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Tcp;
+use crate::limits::HTTP_EXCHANGE_BYTES;
 use crate::listen::counters::AllConnections;
 use crate::listen::desk::{ConnectionLimits, Open};
 use crate::listen::echo::{Echo, Server, run};
@@ -87,12 +88,45 @@ fn a_body_that_does_not_come_gets_its_status_and_ends_the_connection() {
         tokio::time::timeout(Duration::from_secs(5), connection).await.expect("it ends").unwrap()
     });
     assert_eq!(ended.err().and_then(|error| error.reason()), Some(Reason::ENHANCE_YOUR_CALM));
-    let connections = server.connections.of(Transport::Doh);
+    wait_for_the_cut(&server);
+}
+
+/// It is counted, and what the connection held given back, a moment after the client has heard of it.
+fn wait_for_the_cut(server: &Server) {
     let start = Instant::now();
-    while connections.cuts(Cut::SlowReader) == 0 && start.elapsed() < Duration::from_secs(5) {
+    let cuts = || server.connections.of(Transport::Doh).cuts(Cut::SlowReader);
+    while (cuts(), server.limits.memory_taken()) != (1, 0) {
+        assert!(start.elapsed() < Duration::from_secs(5), "{} cuts, {} octets", cuts(), server.limits.memory_taken());
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(connections.cuts(Cut::SlowReader), 1);
+}
+
+/// Whatever it is that a client does not take.
+#[test]
+fn requests_count_until_their_refusals_have_left() {
+    const COUNT: usize = HTTP_STREAMS_MAX as usize;
+    let server = Server::start(Transport::Doh, &Tcp { idle_ms: 500, ..Tcp::default() }, serve_all);
+    run(async {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let handshake = h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream);
+        let (mut requests, connection) = handshake.await.unwrap();
+        let connection = tokio::task::spawn_local(connection);
+        let mut responses = Vec::new();
+        for _ in 0..COUNT {
+            requests = requests.ready().await.unwrap();
+            let request = Request::get("https://dns.example/elsewhere").body(()).unwrap();
+            responses.push(requests.send_request(request, true).unwrap().0);
+        }
+        // One that is let go of is taken back.
+        let mut refusals = Vec::new();
+        for response in responses {
+            refusals.push(response.await.unwrap());
+        }
+        assert!(refusals.iter().all(|refusal| refusal.status() == 404));
+        assert!(server.limits.memory_taken() > COUNT * HTTP_EXCHANGE_BYTES);
+        tokio::time::timeout(Duration::from_secs(5), connection).await.expect("it ends").unwrap().unwrap_err();
+    });
+    wait_for_the_cut(&server);
 }
 
 /// A frame of HTTP/2 (RFC 9113 4.1).
