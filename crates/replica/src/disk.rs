@@ -6,8 +6,9 @@
 //! of its operations are done.
 //!
 //! **Contract of the shell.** A failed operation is never answered: the process aborts, without unwinding and
-//! without a second fsync (a kernel may report a failed fsync once and then forget the dirty pages). File names
-//! are single path components below one directory that the replica has to itself.
+//! without a second fsync (a kernel may report a failed fsync once and then forget the dirty pages; what the next
+//! process reads may then be on no disk, so it writes what it builds on again before it syncs). File names are single
+//! path components below one directory that the replica has to itself.
 
 use core::fmt;
 

@@ -14,7 +14,7 @@
 //! 4. [`Log::set_applied`] as entries are applied, so that memory is let go.
 //!
 //! After [`Log::open`] nothing may be said to any peer before [`Log::is_durable`]: what was read may have been written
-//! by a process that died before its fsync.
+//! by a process that died before its fsync, or because of it. The first job writes it again (`open.rs`).
 //!
 //! Damage is reported ([`LogDamage`]) and never repaired by cutting. Only a last record that holds a sector which was
 //! never written, and that no valid record follows, is cut: it was never acknowledged.

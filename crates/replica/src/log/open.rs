@@ -8,7 +8,7 @@ use super::record::{self, Header};
 use super::segment::{Scan, check_chain, scan, segment_file, segment_number, spare_number};
 use super::spares::Spares;
 use super::tail::Tail;
-use super::vote::{VOTE_FILE, Vote, VoteFile};
+use super::vote::{OpenedVote, VOTE_FILE, Vote, VoteFile};
 use super::writer::Writer;
 use super::{Log, LogConfig, LogId, Position};
 use crate::disk::{DiskOp, DiskRead};
@@ -25,7 +25,7 @@ impl Log {
         let files = disk.list()?;
         let segments: BTreeMap<u64, u64> =
             files.iter().filter_map(|(file, bytes)| Some((segment_number(file)?, *bytes))).collect();
-        let (vote_file, vote, is_copy_lost) = VoteFile::open(disk, !segments.is_empty())?;
+        let OpenedVote { file: vote_file, vote, is_copy_lost, again } = VoteFile::open(disk, !segments.is_empty())?;
         if vote.newest_segment == 0 {
             return Err(OpenError::Uninitialised);
         }
@@ -37,15 +37,14 @@ impl Log {
         let hard_state = newest_vote(&last, vote, is_copy_lost)?;
 
         let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
-        let mut first_ops = Vec::new();
-        if let Some(until) = newest_scan.torn_until {
-            let (file, offset) = (segment_file(newest), newest_scan.end);
-            repairs.push(Repair::TailCut { file: file.clone(), offset });
-            first_ops.push(DiskOp::Write { file, offset, octets: vec![0; (until - offset) as usize] });
+        let (end, torn_until) = (newest_scan.end, newest_scan.torn_until);
+        if torn_until.is_some() {
+            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end });
         }
-        // What was read may not be on stable storage yet: the process that wrote it may have died before its fsync.
+        let is_confirmed = newest == vote.newest_segment;
+        let mut first_ops = vec![write_again(newest, &last, newest_scan, is_confirmed)];
         first_ops.push(DiskOp::Sync { file: segment_file(newest) });
-        first_ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
+        first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);
         for (file, _) in &files {
             let is_live = |number| (last.oldest_segment..=newest).contains(&number);
@@ -60,7 +59,7 @@ impl Log {
         let mut writer = Writer::new(vote_file, first_ops, last.last);
         writer.segments =
             segments.range(last.oldest_segment..=newest).map(|(number, bytes)| (*number, *bytes)).collect();
-        writer.resume(newest, newest_scan.end, &last);
+        writer.resume(newest, end, &last);
         let mut log = Self {
             tail: Tail::new(last.last + 1, config.tail_bytes),
             applied: last.base.index,
@@ -129,6 +128,27 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
         return Err(LogDamage { file, offset: extent.offset, what: Damage::Short }.into());
     }
     Ok(decode_span(&octets, id, extent.segment, extent.offset)?)
+}
+
+/// Writes what may be on no disk although it was read, and the zeros behind it.
+///
+/// The process before this one may have died before its fsync, or because of it: after a failed fsync the kernel takes
+/// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
+/// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
+///
+/// All before the last record is on the disk: it was begun after the sync of the one before had succeeded, and the sync
+/// of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be those that cut a torn tail
+/// at the last start, and are not on the disk for the same reason.
+///
+/// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
+/// are there, so whichever sectors of this write a crash lets through, each holds what it held.
+fn write_again(newest: u64, last: &Header, scan: Scan, is_confirmed: bool) -> DiskOp {
+    let Scan { end, torn_until, mut octets, .. } = scan;
+    if let Some(until) = torn_until {
+        octets[end as usize..until as usize].fill(0);
+    }
+    let offset = if is_confirmed { last.offset } else { 0 };
+    DiskOp::Write { file: segment_file(newest), offset, octets: octets.split_off(offset as usize) }
 }
 
 /// The newest segment that holds a record, and its last record.

@@ -42,6 +42,8 @@ pub(crate) struct Scan {
     pub(crate) end: u64,
     /// Where the last written octets of a record end that a crash tore, if there is one at `end`.
     pub(crate) torn_until: Option<u64>,
+    /// The whole segment, as it was read.
+    pub(crate) octets: Vec<u8>,
 }
 
 /// Reads a whole segment, calls `each` with every record, and tells a torn last record from damage.
@@ -86,7 +88,7 @@ pub(crate) fn scan(
         records.push(header);
         at = end;
     };
-    Ok(Scan { records, end: at as u64, torn_until })
+    Ok(Scan { records, end: at as u64, torn_until, octets })
 }
 
 /// Whether the record is where it says that it is, in a log of ours.

@@ -27,6 +27,18 @@ pub(crate) struct Vote {
     pub(crate) newest_segment: u64,
 }
 
+/// The file as it was found.
+#[derive(Debug)]
+pub(crate) struct OpenedVote {
+    pub(crate) file: VoteFile,
+    /// What its newest slot says.
+    pub(crate) vote: Vote,
+    /// A copy was not readable.
+    pub(crate) is_copy_lost: bool,
+    /// Writes the newest slot once more as it is, so that a sync says something about it.
+    pub(crate) again: DiskOp,
+}
+
 /// The file as it was last written.
 #[derive(Debug)]
 pub(crate) struct VoteFile {
@@ -47,12 +59,12 @@ impl VoteFile {
         file
     }
 
-    /// The file at start, its newest slot, and whether a copy was not readable.
+    /// The file at start.
     ///
     /// # Errors
     /// [`OpenError::Uninitialised`] when there is neither a slot nor a segment; [`Damage::Vote`] when there is no
     /// slot, but a segment.
-    pub(crate) fn open(disk: &dyn DiskRead, has_segments: bool) -> Result<(Self, Vote, bool), OpenError> {
+    pub(crate) fn open(disk: &dyn DiskRead, has_segments: bool) -> Result<OpenedVote, OpenError> {
         let octets = match disk.read(VOTE_FILE, 0, FILE_BYTES as usize) {
             Ok(octets) => octets,
             Err(DiskError::Missing { .. }) => Vec::new(),
@@ -72,7 +84,10 @@ impl VoteFile {
         let is_copy_lost = slots.contains(&None);
         // An unreadable copy is the one to write next.
         let file = Self { id, generation, next_slot: 1 - newest, written: (!is_copy_lost).then_some(vote) };
-        Ok((file, vote, is_copy_lost))
+        let offset = newest * SLOT_DISTANCE;
+        let octets = octets[offset as usize..][..SECTOR_BYTES].to_vec();
+        let again = DiskOp::Write { file: VOTE_FILE.into(), offset, octets };
+        Ok(OpenedVote { file, vote, is_copy_lost, again })
     }
 
     pub(crate) fn id(&self) -> LogId {

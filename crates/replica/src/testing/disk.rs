@@ -84,6 +84,21 @@ impl MemoryDisk {
         }
     }
 
+    /// A sync of the file fails, and its process dies by it: what was to be written arrives in part, the kernel takes
+    /// all of it for written, and it can be read until power is lost.
+    ///
+    /// # Panics
+    /// When there is no such file.
+    pub fn fail_sync(&mut self, file: &str, choose: Choose<'_>) {
+        self.contents_mut(file).arrive(choose);
+    }
+
+    /// Files that have something to sync.
+    pub fn unsynced(&self) -> Vec<String> {
+        let is_unsynced = |number: &u64| !self.files[number].unsynced.is_empty();
+        self.names.iter().filter(|(_, number)| is_unsynced(number)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Flips one bit of a file, on the medium.
     ///
     /// # Panics
@@ -147,6 +162,12 @@ impl DiskRead for MemoryDisk {
 
 impl Contents {
     fn crash(&mut self, choose: Choose<'_>) {
+        self.arrive(choose);
+        self.current = self.durable.clone();
+    }
+
+    /// What is not durable is so from now on in part, and the rest is not on its way any more.
+    fn arrive(&mut self, choose: Choose<'_>) {
         let fate = choose(4);
         for (offset, octets) in std::mem::take(&mut self.unsynced) {
             let mut at = 0;
@@ -164,7 +185,6 @@ impl Contents {
                 at += len;
             }
         }
-        self.current = self.durable.clone();
     }
 }
 

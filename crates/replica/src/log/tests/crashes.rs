@@ -2,6 +2,7 @@
 
 use super::harness::{Contents, Draws, Machine, entry, hard_state, small_config};
 use crate::log::{CheckpointRef, OpenError};
+use crate::testing::MemoryDisk;
 use proptest::prelude::*;
 use raft::eraftpb::HardState;
 
@@ -154,12 +155,25 @@ fn install(machine: &mut Machine, model: &mut Model, draws: &mut Draws) {
     model.note(index, true);
 }
 
+/// Power is lost, or the process dies: just so, or by a failed sync, of one file or of all that have something to sync.
+fn fail(disk: &mut MemoryDisk, draws: &mut Draws) {
+    match draws.below(8) {
+        0 => {}
+        1 | 2 => {
+            for file in disk.unsynced() {
+                if draws.below(2) == 0 {
+                    disk.fail_sync(&file, &mut |bound| draws.below(bound));
+                }
+            }
+        }
+        _ => disk.crash(&mut |bound| draws.below(bound)),
+    }
+}
+
 /// Crashes, or only kills the process, and opens again; twice, to see that opening changes nothing.
 fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     let had_unsynced = !machine.disk.is_synced();
-    if draws.below(4) > 0 {
-        machine.disk.crash(&mut |bound| draws.below(bound));
-    }
+    fail(&mut machine.disk, draws);
     let disk = std::mem::take(&mut machine.disk);
     let acknowledged = machine.mark.unwrap_or(0);
     let (opened, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("{error}"));
@@ -172,13 +186,19 @@ fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     }
     if !machine.log.is_durable() && draws.below(2) == 0 {
         let mut disk = machine.disk.clone();
-        disk.crash(&mut |bound| draws.below(bound));
+        fail(&mut disk, draws);
         let (again, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("again: {error}"));
         model.check(acknowledged, &again.contents(), again.log.hard_state());
         *machine = again;
     }
     machine.settle();
     assert!(machine.log.is_durable());
+    // What is durable by now is on the disk, whatever became of the syncs before.
+    let mut disk = machine.disk.clone();
+    disk.crash(&mut |_| 0);
+    let (dark, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("in the dark: {error}"));
+    assert_eq!(dark.contents(), machine.contents());
+    assert_eq!(dark.log.hard_state(), machine.log.hard_state());
     let (again, repairs) = Machine::open(machine.disk.clone(), small_config()).unwrap();
     assert_eq!(repairs, [], "repaired once is repaired");
     assert_eq!(again.contents(), machine.contents());
@@ -251,5 +271,35 @@ fn a_crash_while_the_log_is_made_leaves_none_or_a_whole_one() {
             Err(OpenError::Uninitialised) => assert!(!was_told, "seed {seed}"),
             Err(error) => panic!("seed {seed}: {error}"),
         }
+    }
+}
+
+/// The process dies by a failed sync of which nothing arrived, and starts again on what the kernel still shows it.
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_on_the_disk_once_it_counts() {
+    // The segment fails, or the vote before it; in the segment that was there, or in the next one.
+    for (is_vote, size) in [(false, 100), (false, 4_000), (true, 100)] {
+        let mut machine = Machine::create(small_config());
+        machine.settle();
+        machine.log.append(vec![entry(1, 1, 100)], Some(&hard_state(1, 1, 1)), 1);
+        machine.settle();
+        machine.log.append(vec![entry(2, 2, size)], Some(&hard_state(2, 2, 1)), 2);
+        let is_there = |machine: &Machine| {
+            let (found, _) = Machine::open(machine.disk.clone(), small_config()).unwrap();
+            if is_vote { found.log.hard_state().term == 2 } else { found.log.last_index() == 2 }
+        };
+        while !is_there(&machine) {
+            assert!(machine.step(false), "nothing is written");
+        }
+        for file in machine.disk.unsynced() {
+            machine.disk.fail_sync(&file, &mut |_| 0);
+        }
+        let (mut machine, _) = Machine::open(machine.disk, small_config()).unwrap();
+        let (found, state) = (machine.contents(), machine.log.hard_state().clone());
+        assert_eq!((found.last(), state.term), (if is_vote { 1 } else { 2 }, 2));
+        machine.settle();
+        machine.disk.crash(&mut |_| 0);
+        let (machine, _) = Machine::open(machine.disk, small_config()).unwrap();
+        assert_eq!((machine.contents(), machine.log.hard_state()), (found, &state));
     }
 }
