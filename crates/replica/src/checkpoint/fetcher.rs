@@ -1,6 +1,7 @@
 //! The taking side of a transfer: asks for the table, then for the blocks, verifies each and writes it down. What has
 //! arrived stays when a connection breaks, when another member takes over with the same checkpoint, and when this
-//! member starts again: the file names its checkpoint from its first write on.
+//! member starts again: the file names its checkpoint from its first write on. What a process before this one wrote is
+//! written again as it is read back: it may have died by a failed sync, and then no disk need have what can be read.
 
 use super::INCOMING_FILE;
 use super::format::{Manifest, Table};
@@ -212,13 +213,16 @@ impl CheckpointFetcher {
         if let Some(read) = self.poll_remains(tickets) {
             return Some(FetchOutput::Read(read));
         }
-        if self.is_reading_back() {
+        // Whether the file goes on or begins anew is known once its name was read.
+        if matches!(&self.stage, Stage::Data(data) if data.remains.as_ref().is_some_and(|remains| !remains.is_named)) {
             return None;
         }
-        self.poll_disk(tickets).map(FetchOutput::Disk).or_else(|| self.poll_get())
+        let job = self.poll_disk(tickets).map(FetchOutput::Disk);
+        // What is missing is known when all was looked at.
+        if self.is_reading_back() { job } else { job.or_else(|| self.poll_get()) }
     }
 
-    /// Whether it looks at what is left of an earlier transfer; nothing is asked for or written meanwhile.
+    /// Whether it looks at what is left of an earlier transfer; nothing is asked for meanwhile.
     pub fn is_reading_back(&self) -> bool {
         matches!(&self.stage, Stage::Data(data) if data.remains.is_some())
     }
@@ -232,7 +236,10 @@ impl CheckpointFetcher {
                 return None;
             }
             (None, self.manifest.trailer_offset(), self.manifest.encode_trailer().len())
-        } else if remains.reads.len() < LOAD_READS_MAX && remains.next < data.table.block_count() {
+        } else if remains.reads.len() < LOAD_READS_MAX
+            && remains.reads.len() + data.unwritten.len() < FETCH_WINDOW_MAX
+            && remains.next < data.table.block_count()
+        {
             let number = remains.next;
             remains.next += 1;
             let line = data.table.line(number)?;
@@ -263,7 +270,7 @@ impl CheckpointFetcher {
             Some(number) => {
                 // What is wrong was not written yet, or not to the end.
                 if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
-                    data.is_here(number);
+                    data.take(number, octets);
                     self.kept_count += 1;
                 }
             }

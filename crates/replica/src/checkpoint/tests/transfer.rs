@@ -237,6 +237,19 @@ fn a_taker_that_lost_its_power_ends_with_the_whole_checkpoint() {
 }
 
 #[test]
+fn what_a_failed_sync_left_of_a_transfer_is_written_again() {
+    let (mut source, manifest) = Source::new(1, 2000, 30);
+    let mut disk = MemoryDisk::default();
+    take(&mut source, &manifest, &mut disk, 2);
+    // The process dies by a sync of which nothing arrived; what it wrote can be read until power is lost.
+    disk.fail_sync(crate::checkpoint::INCOMING_FILE, &mut |_| 0);
+    let missing = manifest.block_count as usize - 2 * FETCH_WINDOW_MAX - 1;
+    assert_eq!(take(&mut source, &manifest, &mut disk, usize::MAX), missing);
+    disk.crash(&mut |_| 0);
+    assert_same(&disk, &source, &manifest);
+}
+
+#[test]
 fn a_source_that_lies_is_given_up() {
     let (mut source, manifest) = Source::new(1, 2000, 12);
     let mut tickets = Tickets::default();
