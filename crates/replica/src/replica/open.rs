@@ -144,7 +144,8 @@ impl Replica {
         }
         replica.transfers.has_remains = has_remains(files.iter().map(|(file, _)| file.as_str()));
         replica.repairs = repairs;
-        replica.remove_files(stale);
+        // The record that names the newest one may be in the kernel's memory only: on the disk is one before it then.
+        replica.transfers.doom(stale);
         if reference.index > GENESIS.0.max(audit_after) {
             replica.out.push_back(Output::AuditGap { after: audit_after, to: reference.index });
         }

@@ -2,6 +2,7 @@
 
 use super::cluster::*;
 use crate::checkpoint::{INCOMING_FILE, Part, TransferFrame, checkpoint_file};
+use crate::disk::DiskOp;
 use crate::io::{AdminCommand, AdminReply, Contents, Input, NodeId, Role, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use crate::peer::Frame;
@@ -389,4 +390,42 @@ fn a_damaged_checkpoint_is_replaced_also_while_nothing_is_written() {
         cluster.run(1_000);
         cluster.assert_same();
     }
+}
+
+#[test]
+fn an_old_checkpoint_stays_until_the_record_that_replaces_it_is_durable() {
+    let mut cluster = Cluster::with_log(1, small_log());
+    cluster.prepare();
+    write_checkpoint(&mut cluster, 1);
+    cluster.run(500);
+    let old = checkpoint_file(&cluster.replica(1).driver.log().checkpoint());
+    let request = cluster.add(1, &address(2));
+    cluster.assert_done(request);
+    cluster.run(500);
+    // The process dies when the record that names the next one is written, and not synced.
+    cluster.machines.get_mut(&1).unwrap().hung = Some(Vec::new());
+    cluster.admin(1, AdminCommand::Checkpoint);
+    let new = checkpoint_file(&cluster.replica(1).driver.log().checkpoint());
+    let machine = cluster.machines.get_mut(&1).unwrap();
+    let jobs = machine.hung.replace(Vec::new()).unwrap();
+    assert_eq!((jobs.len(), old == new), (1, false));
+    for op in jobs[0].ops.iter().filter(|op| !matches!(op, DiskOp::Sync { .. })) {
+        machine.disk.execute(op);
+    }
+    cluster.kill(1);
+    cluster.start(1);
+    cluster.run(100);
+    // Power is lost before its first sync is done.
+    cluster.kill(1);
+    let machine = cluster.machines.get_mut(&1).unwrap();
+    machine.hung = None;
+    machine.disk.crash(&mut |_| 0);
+    let is_there = |cluster: &Cluster, file: &str| cluster.machines[&1].disk.octets(file).is_some();
+    assert!(is_there(&cluster, &old));
+    cluster.start(1);
+    assert_eq!(checkpoint_file(&cluster.replica(1).driver.log().checkpoint()), old);
+    cluster.run(500);
+    assert!(cluster.has(1, &address(2)));
+    assert!(!is_there(&cluster, &new), "nothing refers to it");
+    assert!(is_there(&cluster, &old));
 }

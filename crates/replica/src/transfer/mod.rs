@@ -81,7 +81,7 @@ impl Transfers {
     }
 
     /// Has files removed once a record is durable that is polled from now on.
-    fn doom(&mut self, files: Vec<String>) {
+    pub(crate) fn doom(&mut self, files: Vec<String>) {
         if !files.is_empty() {
             self.doomed.extend(files);
             self.doomed_after = None;
@@ -167,8 +167,10 @@ impl Replica {
         let (index, term) = self.machine.applied;
         // While nothing is written there is no later state, and the same one again is as good as the damaged one was.
         let is_newer = index > newest || is_replacing && index == newest;
-        // A state that is not what a majority has must not outlive this process.
+        // A state that is not what a majority has must not outlive this process. What a process before this one left
+        // goes first, once the log is durable: a file of that may have the name of the one to be written.
         if self.is_fenced()
+            || !self.driver.log().is_durable()
             || !is_due
             || self.transfers.writer.is_some()
             || !is_newer
