@@ -386,10 +386,12 @@ impl Log {
     }
 
     /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest, and for which
-    /// `held_bytes` of former versions are kept.
-    pub fn is_checkpoint_late(&self, begun_bytes: u64, held_bytes: u64) -> bool {
-        self.bytes_after_checkpoint().saturating_sub(begun_bytes) > self.config.bytes_while_checkpoint
-            || held_bytes > self.config.held_while_checkpoint
+    /// `held_bytes` of former versions are kept; so many before it were given up, one after the other.
+    pub fn is_checkpoint_late(&self, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
+        let longer = 1 << given_up.min(CHECKPOINT_DOUBLINGS_MAX);
+        let written = self.bytes_after_checkpoint().saturating_sub(begun_bytes);
+        written > self.config.bytes_while_checkpoint.saturating_mul(longer)
+            || held_bytes > self.config.held_while_checkpoint.saturating_mul(longer)
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those

@@ -347,6 +347,15 @@ impl Cluster {
         }
     }
 
+    /// What hung of its bulk queue until now is done; what follows from it hangs again.
+    pub(super) fn step_bulk(&mut self, id: NodeId) {
+        let hung = self.machines.get_mut(&id).unwrap().bulk_hung.replace(Vec::new());
+        for job in hung.into_iter().flatten() {
+            self.execute(id, &job);
+        }
+        self.settle();
+    }
+
     /// The hung disk works again.
     pub(super) fn unhang(&mut self, id: NodeId) {
         let machine = self.machines.get_mut(&id).unwrap();

@@ -296,6 +296,28 @@ fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
 }
 
 #[test]
+fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
+    let log = LogConfig { bytes_while_checkpoint: 1 << 14, ..small_log() };
+    let mut cluster = Cluster::with_log(3, log);
+    cluster.prepare();
+    let leader = cluster.elect();
+    let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.machines.get_mut(&slow).unwrap().bulk_hung = Some(Vec::new());
+    for count in 0..1_500u32 {
+        let request = cluster.add(leader, &address((count % 250) as u8));
+        cluster.assert_done(request);
+        cluster.run(10);
+        if count % 20 == 19 {
+            cluster.step_bulk(slow);
+        }
+    }
+    let counters = cluster.replica(slow).status().counters;
+    assert!(counters.checkpoints_abandoned >= 2 && counters.checkpoints_written >= 2, "{counters:?}");
+    cluster.unhang(slow);
+    cluster.assert_same();
+}
+
+#[test]
 fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
     const HELD_BYTES: u64 = 1 << 14;
     let log = LogConfig { held_while_checkpoint: HELD_BYTES, ..small_log() };

@@ -261,7 +261,7 @@ impl Replica {
         self.abandon_checkpoint();
         self.driver.applied(index);
         self.driver.log_mut().set_applied(index);
-        self.drop_damaged(&manifest);
+        self.note_newest(&manifest);
         self.offer_checkpoint(manifest, table);
         self.counters.checkpoints_installed += 1;
         self.out.push_back(Output::AuditGap { after, to: index });

@@ -32,6 +32,8 @@ const REMAINS_KEPT_MS: u64 = 60_000;
 #[derive(Default)]
 pub(crate) struct Transfers {
     writer: Option<Box<Writing>>,
+    /// Checkpoints given up since the last one that was written, because they took too long.
+    given_up: u32,
     /// Octets of the newest checkpoint.
     last_bytes: u64,
     /// Somebody needs a checkpoint from this index on.
@@ -133,7 +135,9 @@ impl Replica {
         if let Some(writing) = &self.transfers.writer {
             // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
             let held = self.machine.zones.let_go_bytes().saturating_sub(writing.begun_let_go);
-            if self.driver.log().is_checkpoint_late(writing.begun_bytes, held) {
+            let is_late = self.driver.log().is_checkpoint_late(writing.begun_bytes, held, self.transfers.given_up);
+            if is_late && writing.state.is_some() {
+                self.transfers.given_up += 1;
                 self.abandon_checkpoint();
             }
         }
@@ -241,7 +245,7 @@ impl Replica {
                 self.transfers.writer = None;
                 self.counters.checkpoints_written += 1;
                 self.driver.log_mut().checkpointed(manifest.reference());
-                self.drop_damaged(&manifest);
+                self.note_newest(&manifest);
                 self.offer_checkpoint(manifest, table);
                 self.compact();
                 true
@@ -249,8 +253,9 @@ impl Replica {
         }
     }
 
-    /// A sound checkpoint takes the place of a damaged one. Of the same state it has the same name.
-    fn drop_damaged(&mut self, newest: &Manifest) {
+    /// A checkpoint is there. It takes the place of a damaged one; of the same state it has the same name.
+    fn note_newest(&mut self, newest: &Manifest) {
+        self.transfers.given_up = 0;
         if let Some(file) = self.transfers.damaged.take().filter(|file| *file != newest.file()) {
             self.transfers.doom(vec![file]);
         }
