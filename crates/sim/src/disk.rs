@@ -5,6 +5,9 @@ use replica::disk::{DiskError, DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
 use replica::testing::MemoryDisk;
 use std::collections::VecDeque;
 
+/// Of processes that die, those that a failed sync ends, in parts of a million.
+const SYNC_FAILED_PPM: u64 = 250_000;
+
 /// How fast a disk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
@@ -211,8 +214,17 @@ impl SimDisk {
         self.stop();
     }
 
-    /// The process dies: jobs and reads are lost, what was written stays, synced or not.
+    /// The process dies: jobs and reads are lost, what was written stays, synced or not. At times it dies by syncs that
+    /// failed, of some files: what was not synced of those can be read as before, and no later sync is about it.
     pub fn kill(&mut self) {
+        if self.rng.happens(SYNC_FAILED_PPM) {
+            for file in self.disk.unsynced() {
+                if self.rng.happens(500_000) {
+                    let rng = &mut self.rng;
+                    self.disk.fail_sync(&file, &mut |bound| rng.below(bound));
+                }
+            }
+        }
         self.stop();
     }
 
