@@ -144,6 +144,9 @@ impl Directory {
                 let file = OpenOptions::new().write(true).open(self.0.join(file)).expect("it was made");
                 file.write_all_at(&octets, offset).expect("room");
             }
+            DiskOp::Zero { file, offset, bytes } => {
+                self.carry_out(DiskOp::Write { file, offset, octets: vec![0; bytes as usize] });
+            }
             DiskOp::Rename { from, to } => fs::rename(self.0.join(from), self.0.join(to)).expect("it was made"),
             DiskOp::Remove { file } => drop(fs::remove_file(self.0.join(file))),
             // What the disk costs is not what is measured.

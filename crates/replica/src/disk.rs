@@ -32,6 +32,15 @@ pub enum DiskOp {
         /// What to write.
         octets: Vec<u8>,
     },
+    /// Writes zeros at an offset, as many as a file may have: they are not kept in memory.
+    Zero {
+        /// Name of the file, which exists.
+        file: String,
+        /// Where the zeros go, from the start of the file.
+        offset: u64,
+        /// Number of zero octets to write.
+        bytes: u64,
+    },
     /// Makes all that was written to the file before durable (fdatasync or fsync, size included).
     Sync {
         /// Name of the file.

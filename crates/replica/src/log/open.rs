@@ -42,7 +42,7 @@ impl Log {
             repairs.push(Repair::TailCut { file: segment_file(newest), offset: end });
         }
         let is_confirmed = newest == vote.newest_segment;
-        let mut first_ops = vec![write_again(newest, &last, newest_scan, is_confirmed)];
+        let mut first_ops = Vec::from(write_again(newest, &last, &newest_scan, is_confirmed));
         first_ops.push(DiskOp::Sync { file: segment_file(newest) });
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);
@@ -142,13 +142,11 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 ///
 /// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
 /// are there, so whichever sectors of this write a crash lets through, each holds what it held.
-fn write_again(newest: u64, last: &Header, scan: Scan, is_confirmed: bool) -> DiskOp {
-    let Scan { end, torn_until, mut octets, .. } = scan;
-    if let Some(until) = torn_until {
-        octets[end as usize..until as usize].fill(0);
-    }
+fn write_again(newest: u64, last: &Header, scan: &Scan, is_confirmed: bool) -> [DiskOp; 2] {
+    let (file, end, bytes) = (segment_file(newest), scan.end, scan.octets.len() as u64 - scan.end);
     let offset = if is_confirmed { last.offset } else { 0 };
-    DiskOp::Write { file: segment_file(newest), offset, octets: octets.split_off(offset as usize) }
+    let octets = scan.octets[offset as usize..end as usize].to_vec();
+    [DiskOp::Write { file: file.clone(), offset, octets }, DiskOp::Zero { file, offset: end, bytes }]
 }
 
 /// The newest segment that holds a record, and its last record.

@@ -526,7 +526,10 @@ impl Cluster {
 fn writes_checkpoint(job: &DiskJob) -> bool {
     let is_it = |file: &str| file == crate::checkpoint::WRITING_FILE;
     job.ops.iter().any(|op| match op {
-        DiskOp::Create { file, .. } | DiskOp::Write { file, .. } | DiskOp::Sync { file } => is_it(file),
+        DiskOp::Create { file, .. }
+        | DiskOp::Write { file, .. }
+        | DiskOp::Zero { file, .. }
+        | DiskOp::Sync { file } => is_it(file),
         _ => false,
     })
 }

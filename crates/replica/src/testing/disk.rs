@@ -52,6 +52,10 @@ impl MemoryDisk {
                 write(&mut contents.current, *offset as usize, octets);
                 contents.unsynced.push((*offset as usize, octets.clone()));
             }
+            DiskOp::Zero { file, offset, bytes } => {
+                let octets = vec![0; *bytes as usize];
+                self.execute(&DiskOp::Write { file: file.clone(), offset: *offset, octets });
+            }
             DiskOp::Sync { file } => {
                 let contents = self.contents_mut(file);
                 for (offset, octets) in std::mem::take(&mut contents.unsynced) {

@@ -85,6 +85,7 @@ impl Writer {
         match op {
             DiskOp::Create { file, zeroed_bytes } => self.create(file, *zeroed_bytes),
             DiskOp::Write { file, offset, octets } => self.open(file)?.write_all_at(octets, *offset),
+            DiskOp::Zero { file, offset, bytes } => write_zeros(self.open(file)?, *offset, *bytes),
             DiskOp::Sync { file } => {
                 let file = self.open(file)?;
                 let start = Instant::now();
@@ -116,13 +117,7 @@ impl Writer {
     fn create(&mut self, name: &str, zeroed_bytes: u64) -> io::Result<()> {
         let path = path(&self.dir, name)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        let zeroes = vec![0u8; ZERO_BLOCK.min(usize::try_from(zeroed_bytes).unwrap_or(ZERO_BLOCK))];
-        let mut at = 0;
-        while at < zeroed_bytes {
-            let len = (zeroed_bytes - at).min(zeroes.len() as u64);
-            file.write_all_at(&zeroes[..len as usize], at)?;
-            at += len;
-        }
+        write_zeros(&file, 0, zeroed_bytes)?;
         self.keep(name, file);
         Ok(())
     }
@@ -184,6 +179,17 @@ impl DiskRead for StartReads {
     }
 }
 
+fn write_zeros(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0u8; ZERO_BLOCK.min(usize::try_from(bytes).unwrap_or(ZERO_BLOCK))];
+    let mut done = 0;
+    while done < bytes {
+        let len = (bytes - done).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..len as usize], offset + done)?;
+        done += len;
+    }
+    Ok(())
+}
+
 /// Up to `len` octets; fewer where the file ends.
 fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     // What the file cannot hold is not allocated, whatever was asked for.
@@ -226,6 +232,7 @@ mod tests {
         let ops = vec![
             DiskOp::Create { file: name("a"), zeroed_bytes: (ZERO_BLOCK + 5) as u64 },
             DiskOp::Write { file: name("a"), offset: 3, octets: vec![1, 2, 3] },
+            DiskOp::Zero { file: name("a"), offset: 4, bytes: 1 },
             DiskOp::Sync { file: name("a") },
             DiskOp::Rename { from: name("a"), to: name("b") },
             DiskOp::Write { file: name("b"), offset: (ZERO_BLOCK + 5) as u64, octets: vec![9] },
@@ -240,7 +247,7 @@ mod tests {
         let done = std::sync::Mutex::new(Vec::new());
         let times = Arc::new(DurationHistogram::default());
         Writer::new(dir.path(), times.clone()).run(&receive, |result| done.lock().unwrap().push(format!("{result:?}")));
-        assert_eq!(*done.lock().unwrap(), ["Persisted(Log, 7)", "Read(8, [0, 1, 2, 3, 0])", "Read(9, [0, 9])"]);
+        assert_eq!(*done.lock().unwrap(), ["Persisted(Log, 7)", "Read(8, [0, 1, 0, 3, 0])", "Read(9, [0, 9])"]);
         assert_eq!(times.count(), 1);
         let reads = StartReads::new(dir.path());
         assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
