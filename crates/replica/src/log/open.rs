@@ -37,8 +37,8 @@ impl Log {
         let hard_state = newest_vote(&last, vote, is_copy_lost)?;
 
         let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
-        let (end, torn_until) = (newest_scan.end, newest_scan.torn_until);
-        if torn_until.is_some() {
+        let end = newest_scan.end;
+        if newest_scan.is_torn {
             repairs.push(Repair::TailCut { file: segment_file(newest), offset: end });
         }
         let is_confirmed = newest == vote.newest_segment;
@@ -223,7 +223,7 @@ impl Replay {
             if number == newest {
                 return Ok(scanned);
             }
-            if scanned.torn_until.is_some() || scanned.records.is_empty() {
+            if scanned.is_torn || scanned.records.is_empty() {
                 return Err(damage(scanned.end, Damage::Header).into());
             }
         }

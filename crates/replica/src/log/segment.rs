@@ -40,8 +40,8 @@ pub(crate) struct Scan {
     pub(crate) records: Vec<Header>,
     /// Where the next record would go.
     pub(crate) end: u64,
-    /// Where the last written octets of a record end that a crash tore, if there is one at `end`.
-    pub(crate) torn_until: Option<u64>,
+    /// Whether there are octets at `end` of a record that a crash tore.
+    pub(crate) is_torn: bool,
     /// The whole segment, as it was read.
     pub(crate) octets: Vec<u8>,
 }
@@ -66,10 +66,10 @@ pub(crate) fn scan(
     }
     let mut records: Vec<Header> = Vec::new();
     let mut at = 0;
-    let torn_until = loop {
-        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break None };
+    let is_torn = loop {
+        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break false };
         if record::is_unwritten(sector) {
-            break torn_end(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            break is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
         }
         let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
         check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
@@ -79,7 +79,7 @@ pub(crate) fn scan(
             if !record::has_unwritten_sector(whole) {
                 return Err(damage(at, Damage::Body).into());
             }
-            break torn_end(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            break is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
         }
         if let Some(previous) = records.last() {
             check_chain(previous, &header).map_err(|what| damage(at, what))?;
@@ -88,7 +88,7 @@ pub(crate) fn scan(
         records.push(header);
         at = end;
     };
-    Ok(Scan { records, end: at as u64, torn_until, octets })
+    Ok(Scan { records, end: at as u64, is_torn, octets })
 }
 
 /// Whether the record is where it says that it is, in a log of ours.
@@ -116,12 +116,12 @@ pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Dama
     }
 }
 
-/// Where the octets of the torn record at `at` end; `None` when nothing at all was written there.
+/// Whether a torn record is at `at`; not when nothing at all was written there.
 ///
 /// One record is written at a time, so nothing valid can follow a torn one: if it does, what looks torn was synced
 /// and lost.
-fn torn_end(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<Option<u64>, Damage> {
-    let mut end = None;
+fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
+    let mut is_written = false;
     for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {
         let offset = at + count * SECTOR_BYTES;
         if record::is_unwritten(sector) {
@@ -132,7 +132,7 @@ fn torn_end(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<Option<u
         if offset > at && is_record {
             return Err(Damage::Header);
         }
-        end = Some((offset + sector.len()) as u64);
+        is_written = true;
     }
-    Ok(end)
+    Ok(is_written)
 }

@@ -1,7 +1,7 @@
 //! What the disk holds, and what comes back from it.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminReply, Contents, Replacement, Serving, ZoneOptions};
+use crate::io::{AdminCommand, AdminReply, Contents, NodeId, Replacement, Serving, ZoneOptions};
 use crate::log::LogConfig;
 use wire::number::{Rtype, Serial};
 use zone::Record;
@@ -268,14 +268,20 @@ fn old_repeats_are_refused_after_their_session_is_gone() {
     cluster.assert_same();
 }
 
-#[test]
-fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
+/// A leader, and a member whose checkpoints stand still and have little time.
+fn with_slow_checkpoints() -> (Cluster, NodeId, NodeId) {
     let log = LogConfig { bytes_while_checkpoint: 1 << 14, ..small_log() };
     let mut cluster = Cluster::with_log(3, log);
     cluster.prepare();
     let leader = cluster.elect();
     let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
     cluster.machines.get_mut(&slow).unwrap().bulk_hung = Some(Vec::new());
+    (cluster, leader, slow)
+}
+
+#[test]
+fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
+    let (mut cluster, leader, slow) = with_slow_checkpoints();
     for last in 1..=250u8 {
         let request = cluster.add(leader, &address(last));
         cluster.assert_done(request);
@@ -297,12 +303,7 @@ fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
 
 #[test]
 fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
-    let log = LogConfig { bytes_while_checkpoint: 1 << 14, ..small_log() };
-    let mut cluster = Cluster::with_log(3, log);
-    cluster.prepare();
-    let leader = cluster.elect();
-    let slow = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
-    cluster.machines.get_mut(&slow).unwrap().bulk_hung = Some(Vec::new());
+    let (mut cluster, leader, slow) = with_slow_checkpoints();
     for count in 0..1_500u32 {
         let request = cluster.add(leader, &address((count % 250) as u8));
         cluster.assert_done(request);

@@ -286,18 +286,9 @@ impl<R: Responder> Desk<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::tests::{MAX, limits, share};
     use super::*;
     use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
-
-    const MAX: usize = 1 << 20;
-
-    fn limits() -> ConnectionLimits {
-        ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[])
-    }
-
-    fn share(limits: &ConnectionLimits, client: &str) -> Share {
-        Share::new(limits, &limits.clients.enter(client.parse().unwrap()).unwrap())
-    }
 
     #[test]
     fn what_the_exchanges_of_a_connection_hold_is_added_up() {

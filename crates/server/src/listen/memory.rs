@@ -85,17 +85,20 @@ impl Drop for Share {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::Tcp;
 
-    const MAX: usize = 1 << 20;
+    /// A bound that is soon reached.
+    pub(in crate::listen) const MAX: usize = 1 << 20;
 
-    fn limits() -> ConnectionLimits {
+    /// The limits with that bound.
+    pub(in crate::listen) fn limits() -> ConnectionLimits {
         ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[])
     }
 
-    fn share(limits: &ConnectionLimits, client: &str) -> Share {
+    /// That of a connection of this client.
+    pub(in crate::listen) fn share(limits: &ConnectionLimits, client: &str) -> Share {
         Share::new(limits, &limits.clients.enter(client.parse().unwrap()).unwrap())
     }
 
