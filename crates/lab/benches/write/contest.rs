@@ -2,7 +2,6 @@
 
 use super::Options;
 use super::load;
-use super::lost::count_lost;
 use super::machine::Used;
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
@@ -27,6 +26,14 @@ const RATIOS_AT_128: [(f64, &str, Option<f64>); 3] =
 /// The same below it.
 const RATIOS_BELOW: [(f64, &str, Option<f64>); 3] =
     [(0.5, "p50", None), (0.99, "p99", Some(1.0)), (0.999, "p99.9", None)];
+/// Who stands against whom in the open loop: what the budgets say, and what bare replication leaves of that.
+const COMPARED: [(Side, Side); 5] = [
+    (Side::Catamaran(1), Side::Bind),
+    (Side::Catamaran(3), Side::Bind),
+    (Side::Catamaran(5), Side::Bind),
+    (Side::Bare, Side::Bind),
+    (Side::Catamaran(3), Side::Bare),
+];
 /// A client gives up no sooner than a server may wait through an election.
 const TIMEOUT: &str = "5s";
 
@@ -45,7 +52,9 @@ struct Turns {
 pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
     let in_flight = options.in_flight.to_string();
     let pace = ["--closed-loop", "--in-flight", &in_flight];
-    let turns = all(options, options.seconds, &pace)?;
+    // A limit of how long one update takes, which writes each to its peers by itself: not of how many it could be.
+    let sides: Vec<Side> = options.sides.iter().copied().filter(|&side| side != Side::Bare).collect();
+    let turns = all(options, &sides, options.seconds, &pace)?;
     let what = |side: Side| format!("{} updates in flight: {}", options.in_flight, side.name());
     Ok(options
         .sides
@@ -72,7 +81,7 @@ pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
 pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
     let samples = if rate >= RATE_FULL { options.samples } else { options.samples / 10 };
     let seconds = samples.div_ceil(rate * options.rounds).max(3);
-    let all = all(options, seconds, &["--rate", &rate.to_string()])?;
+    let all = all(options, &options.sides, seconds, &["--rate", &rate.to_string()])?;
     let mut rows = Vec::new();
     for (&side, turns) in &all {
         let quantile = |quantile: f64| {
@@ -87,24 +96,24 @@ pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
         draw(folder, rate, &all)?;
     }
     let ratios = if rate >= RATE_FULL { RATIOS_AT_128 } else { RATIOS_BELOW };
-    for side in [1, 3, 5].map(Side::Catamaran) {
-        let (Some(bind), Some(ours)) = (all.get(&Side::Bind), all.get(&side)) else { continue };
+    for (side, other) in COMPARED {
+        let (Some(theirs), Some(ours)) = (all.get(&other), all.get(&side)) else { continue };
         for (quantile, name, most) in ratios {
-            let compared = compare_quantile(&bind.runs, &ours.runs, quantile, Since::Planned, 1)?;
+            let compared = compare_quantile(&theirs.runs, &ours.runs, quantile, Since::Planned, 1)?;
             let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
             // One primary is what a cluster is measured by; a cluster of one is no cluster.
-            let most = most.filter(|_| side == Side::Catamaran(3));
+            let most = most.filter(|_| (side, other) == (Side::Catamaran(3), Side::Bind));
             let verdict = match most {
-                _ if !ours.is_sound() || !bind.is_sound() => Verdict::Missed,
+                _ if !ours.is_sound() || !theirs.is_sound() => Verdict::Missed,
                 None => Verdict::Informs,
                 Some(most) if high <= most => Verdict::Met,
                 Some(most) if low > most => Verdict::Missed,
                 Some(_) => Verdict::Undecided,
             };
-            let (ours_ms, bind_ms) = (b_us / 1e3, a_us / 1e3);
+            let (ours_ms, theirs_ms) = (b_us / 1e3, a_us / 1e3);
             rows.push(Row {
-                what: format!("{rate} updates/s, {name}: {} against bind", side.name()),
-                figure: format!("{ratio:.2} (95 % interval {low:.2} to {high:.2}): {ours_ms:.2} and {bind_ms:.2} ms"),
+                what: format!("{rate} updates/s, {name}: {} against {}", side.name(), other.name()),
+                figure: format!("{ratio:.2} (95 % interval {low:.2} to {high:.2}): {ours_ms:.2} and {theirs_ms:.2} ms"),
                 budget: most.map_or_else(String::new, |most| format!("<= {most:.1}")),
                 verdict,
                 note: format!("{} and {} updates", thousands(queries[1] as f64), thousands(queries[0] as f64)),
@@ -125,10 +134,10 @@ fn draw(folder: &Path, rate: u64, sides: &BTreeMap<Side, Turns>) -> Result<(), S
 }
 
 /// All sides in turn, in one order and in the other, so that what else the machine does falls on all alike.
-fn all(options: &Options, seconds: u64, pace: &[&str]) -> Result<BTreeMap<Side, Turns>, String> {
+fn all(options: &Options, sides: &[Side], seconds: u64, pace: &[&str]) -> Result<BTreeMap<Side, Turns>, String> {
     let mut all: BTreeMap<Side, Turns> = BTreeMap::new();
     for round in 0..options.rounds {
-        let mut sides = options.sides.clone();
+        let mut sides = sides.to_vec();
         if round % 2 == 1 {
             sides.reverse();
         }
@@ -177,7 +186,7 @@ fn turn(
     }
     let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
     let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
-    let lost = count_lost(running, PREFIX, acknowledged, unanswered)?;
+    let lost = running.count_lost(PREFIX, acknowledged, unanswered)?;
     for (rcode, count) in figures.rcodes.iter().filter(|(rcode, _)| *rcode != "NOERROR") {
         *turns.refused.entry(rcode.clone()).or_default() += count;
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   closed, open
-//!   catlab load  --signed updates, each of a new name-->  catamaran with 1, 3, 5 nodes | bind | knot | powerdns
+//!   catlab load  --signed updates, each of a new name-->  catamaran with 1, 3, 5 nodes | bare | bind | knot | powerdns
 //!   dig AXFR of every node: each update that was acknowledged is there
 //!
 //!   queries, quiet
@@ -16,6 +16,7 @@
 //! ```
 
 mod away;
+mod bare;
 mod clients;
 #[path = "../support/command.rs"]
 mod command;
@@ -74,7 +75,8 @@ of closed and open:
   --in-flight N   updates that wait at one time in the closed loop (512)
   --rates LIST    updates a second of the open loop, each a contest of its own (16,32,64,128)
   --samples N     updates of each server at 128 a second and above, over all of its turns; a tenth of it below (20000)
-  --servers LIST  not all of catamaran-1, catamaran-3, catamaran-5, bind, knot, powerdns
+  --servers LIST  not all of catamaran-1, catamaran-3, catamaran-5, bare-3 (open loop: three processes that replicate
+                  and sync, and do nothing else), bind, knot, powerdns
 of queries:
   --query-rate N  queries a second (5000)
 of kills, partitions and one-way:
@@ -183,7 +185,12 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    command::run("write", Options::parse(std::env::args().skip(1)), |options| &options.folder, bench)
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let ["role", "bare", log, node, leader @ ..] = &*words.iter().map(String::as_str).collect::<Vec<_>>() {
+        bare::role(log, node, leader.first().copied());
+        return ExitCode::SUCCESS;
+    }
+    command::run("write", Options::parse(words.into_iter()), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.

@@ -24,11 +24,10 @@ pub(crate) fn start(side: Side, folder: &Path, zone: &Path) -> Result<Option<(Ch
         Side::Bind => bind(folder, zone, address)?,
         Side::Knot => knot(folder, zone, address)?,
         Side::PowerDns => powerdns(folder, zone, address)?,
-        Side::Catamaran(_) => None,
+        Side::Catamaran(_) | Side::Bare => None,
     };
     let Some(mut command) = command else { return Ok(None) };
-    let key =
-        file(folder, "update.key", &format!("key \"{KEY}\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n"))?;
+    let key = make_key(folder)?;
     let output = folder.join("output");
     let wrong = |error: std::io::Error| format!("{}: {error}", side.name());
     let log = File::create(&output).map_err(wrong)?;
@@ -44,6 +43,11 @@ pub(crate) fn start(side: Side, folder: &Path, zone: &Path) -> Result<Option<(Ch
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(Some((child, address, key)))
+}
+
+/// The file of the key that updates are signed with.
+pub(crate) fn make_key(folder: &Path) -> Result<PathBuf, String> {
+    file(folder, "update.key", &format!("key \"{KEY}\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n"))
 }
 
 /// A journal that is never cut: what that costs is not what is measured.

@@ -1,6 +1,8 @@
 //! Who takes updates, each started for its turn and ended after it.
 
 use super::Options;
+use super::bare::Bare;
+use super::lost::count_lost;
 use super::machine::{self, family};
 use super::own::Own;
 use super::rivals;
@@ -18,6 +20,8 @@ pub(crate) const APEX: &str = "write.test.";
 pub(crate) enum Side {
     /// Ours, with so many nodes.
     Catamaran(u64),
+    /// What no replication to three logs can leave out ([`Bare`]): a limit, not a server.
+    Bare,
     /// BIND, a primary with its journal.
     Bind,
     /// Knot DNS, a primary with its journal.
@@ -27,14 +31,22 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Catamaran(1), Self::Catamaran(3), Self::Catamaran(5), Self::Bind, Self::Knot, Self::PowerDns];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Catamaran(1),
+        Self::Catamaran(3),
+        Self::Catamaran(5),
+        Self::Bare,
+        Self::Bind,
+        Self::Knot,
+        Self::PowerDns,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Catamaran(1) => "catamaran-1",
             Self::Catamaran(3) => "catamaran-3",
             Self::Catamaran(_) => "catamaran-5",
+            Self::Bare => "bare-3",
             Self::Bind => "bind",
             Self::Knot => "knot",
             Self::PowerDns => "powerdns",
@@ -53,6 +65,7 @@ pub(crate) struct Running {
 
 enum Process {
     Own(Own),
+    Bare(Bare),
     Rival(Child),
 }
 
@@ -64,6 +77,11 @@ impl Running {
         let _removed = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let zone = make_zone(&folder, options.names)?;
+        if side == Side::Bare {
+            let bare = Bare::start(&folder)?;
+            let key = rivals::make_key(&folder)?;
+            return Ok(Some(Self { nodes: bare.addresses.clone(), key, process: Process::Bare(bare) }));
+        }
         let Side::Catamaran(count) = side else {
             let rival = rivals::start(side, &folder, &zone)?;
             return Ok(rival.map(|(child, address, key)| Self {
@@ -82,10 +100,19 @@ impl Running {
         self.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
+    /// How many updates that were acknowledged are not there: each had a name of its own that begins so.
+    pub(crate) fn count_lost(&self, prefix: &str, acknowledged: u64, unanswered: u64) -> Result<u64, String> {
+        match &self.process {
+            Process::Bare(bare) => bare.count_lost(acknowledged),
+            Process::Own(_) | Process::Rival(_) => count_lost(self, prefix, acknowledged, unanswered),
+        }
+    }
+
     /// Its processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
             Process::Own(own) => own.pids(),
+            Process::Bare(bare) => bare.pids(),
             Process::Rival(child) => family(child.id()),
         }
     }

@@ -1,0 +1,350 @@
+//! What three logs and two hops cost on this machine, whatever the server: three processes that do with an update what
+//! no replication can leave out, and nothing else.
+//!
+//! ```text
+//!   client --UDP--> any node --TCP--> leader --TCP--> followers
+//!                                     each writes one record to its log and syncs it (a thread of its own)
+//!   client <--UDP-- that node <--TCP-- leader: a majority has synced
+//! ```
+//!
+//! No signature is checked, there is no zone, no term and no vote; the answer is the message itself with QR set.
+
+#[path = "../support/input.rs"]
+mod input;
+
+use super::machine;
+use mio::net::{TcpStream, UdpSocket};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+const NODES: usize = 3;
+/// One record of a log, and one frame between nodes: about what a signed update of one address takes as an entry.
+const RECORD_OCTETS: usize = 512;
+/// A log has its blocks from the start, as ours has, and is not begun again: more updates than any turn has.
+const RECORDS_MAX: u64 = 1 << 15;
+/// How long to wait before a look at whether to end.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Events that one wait tells of, and datagrams that one look takes.
+const EVENTS: usize = 64;
+const CLIENTS: Token = Token(NODES);
+const SYNCED: Token = Token(NODES + 1);
+
+/// The three processes, and where they answer.
+pub(crate) struct Bare {
+    nodes: Vec<Child>,
+    pub(crate) addresses: Vec<SocketAddr>,
+    folder: PathBuf,
+}
+
+impl Bare {
+    /// Starts them, their logs in this folder.
+    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        let mut bare = Self { nodes: Vec::new(), addresses: Vec::new(), folder: folder.to_owned() };
+        let mut leader = None;
+        for node in 0..NODES {
+            let (address, at) = bare.add(node, leader).map_err(|error| format!("bare node {node}: {error}"))?;
+            bare.addresses.push(address);
+            leader = leader.or(Some(at));
+        }
+        Ok(bare)
+    }
+
+    /// One node, which says where it answers and where followers find it.
+    fn add(&mut self, node: usize, leader: Option<SocketAddr>) -> std::io::Result<(SocketAddr, SocketAddr)> {
+        let log = log_of(&self.folder, node);
+        std::fs::create_dir_all(log.parent().expect("a folder"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["role", "bare"]).arg(log).arg(node.to_string());
+        command.args(leader.map(|leader| leader.to_string()));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().expect("standard output is piped");
+        self.nodes.push(child);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let mut words = line.split_ascii_whitespace().map(str::parse);
+        match (words.next(), words.next()) {
+            (Some(Ok(address)), Some(Ok(at))) => Ok((address, at)),
+            _ => Err(std::io::Error::other(format!("it printed {line:?}"))),
+        }
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.nodes.iter().map(Child::id).collect()
+    }
+
+    /// How many of those that were acknowledged are not in the logs of a majority.
+    pub(crate) fn count_lost(&self, acknowledged: u64) -> Result<u64, String> {
+        let mut counts = Vec::new();
+        for node in 0..NODES {
+            let path = log_of(&self.folder, node);
+            let log = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let records = log.chunks(RECORD_OCTETS).enumerate();
+            let whole = records.take_while(|(index, record)| record.starts_with(&(*index as u64 + 1).to_be_bytes()));
+            counts.push(whole.count() as u64);
+        }
+        Ok(acknowledged.saturating_sub(of_majority(&counts)))
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        self.nodes.iter_mut().for_each(machine::end);
+    }
+}
+
+/// In a folder of its own, as the logs of servers are: a file system that keeps their inodes in one block would write
+/// that once for all three.
+fn log_of(folder: &Path, node: usize) -> PathBuf {
+    folder.join(format!("node-{node}")).join("log")
+}
+
+/// What more than half of them have.
+fn of_majority(counts: &[u64]) -> u64 {
+    let mut counts = counts.to_vec();
+    counts.sort_unstable();
+    counts[(counts.len() - 1) / 2]
+}
+
+/// What one node tells another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A follower to the leader: an update came, with this number among those that came here.
+    Came = 1,
+    /// The leader to followers: this record of the log.
+    Append = 2,
+    /// A follower to the leader: the log is synced up to this record.
+    Synced = 3,
+    /// The leader to the follower it came to: a majority has it.
+    Done = 4,
+}
+
+/// A node. Prints where it answers and where it takes followers, ends with its standard input.
+pub(crate) fn role(log: &str, node: &str, leader: Option<&str>) {
+    let node: usize = node.parse().expect("a number");
+    let ended = input::until_input_ends();
+    let poll = Poll::new().expect("epoll");
+    let mut clients = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback");
+    let takes = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    let address = |at: std::io::Result<SocketAddr>| at.expect("an address");
+    println!("{} {}", address(clients.local_addr()), address(takes.local_addr()));
+    let mut peers: Vec<Option<Peer>> = (0..NODES).map(|_| None).collect();
+    match leader {
+        Some(leader) => peers[0] = Some(Peer::to(leader, node)),
+        None => (1..NODES).for_each(|_| {
+            let (at, peer) = Peer::from(&takes);
+            peers[at] = Some(peer);
+        }),
+    }
+    for (at, peer) in peers.iter_mut().enumerate() {
+        let Some(peer) = peer else { continue };
+        poll.registry().register(&mut peer.stream, Token(at), Interest::READABLE).expect("a connection");
+    }
+    poll.registry().register(&mut clients, CLIENTS, Interest::READABLE).expect("a socket");
+    let waker = Waker::new(poll.registry(), SYNCED).expect("a waker");
+    let synced = Arc::new(AtomicU64::new(0));
+    let (write, records) = channel();
+    let file = log_with_blocks(Path::new(log));
+    let told = Arc::clone(&synced);
+    std::thread::spawn(move || sync_all(&file, &records, &told, &waker));
+    let mut one = Node {
+        node,
+        clients,
+        peers,
+        write,
+        waiting: HashMap::new(),
+        came: 0,
+        origins: VecDeque::new(),
+        appended: 0,
+        done: 0,
+        has: [0; NODES],
+    };
+    let (mut poll, mut events) = (poll, Events::with_capacity(EVENTS));
+    while !ended.load(Ordering::Relaxed) {
+        let _waited = poll.poll(&mut events, Some(PAUSE));
+        for event in &events {
+            match event.token() {
+                CLIENTS => one.take_updates(),
+                SYNCED => one.is_synced(synced.load(Ordering::Acquire)),
+                Token(peer) => one.hear(peer),
+            }
+        }
+    }
+}
+
+/// A log whose blocks all are there: what a sync then takes is the data.
+fn log_with_blocks(path: &Path) -> File {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path).expect("a log");
+    file.write_all_at(&vec![0; RECORDS_MAX as usize * RECORD_OCTETS], 0).expect("a log");
+    file.sync_all().expect("a log");
+    file
+}
+
+/// Writes what comes, whatever waits at once, and tells how far the log is synced.
+fn sync_all(file: &File, records: &Receiver<u64>, synced: &AtomicU64, waker: &Waker) {
+    while let Ok(first) = records.recv() {
+        let mut last = first;
+        for index in std::iter::once(first).chain(records.try_iter()) {
+            assert!(index <= RECORDS_MAX, "more updates than a log has room for: --samples");
+            let mut record = [0; RECORD_OCTETS];
+            record[..8].copy_from_slice(&index.to_be_bytes());
+            file.write_all_at(&record, (index - 1) * RECORD_OCTETS as u64).expect("a log");
+            last = index;
+        }
+        file.sync_data().expect("a log");
+        synced.store(last, Ordering::Release);
+        waker.wake().expect("a waker");
+    }
+}
+
+struct Node {
+    node: usize,
+    clients: UdpSocket,
+    peers: Vec<Option<Peer>>,
+    write: Sender<u64>,
+    /// Updates that came here, by their number.
+    waiting: HashMap<u64, (SocketAddr, Vec<u8>)>,
+    came: u64,
+    /// Of the leader: where those that are not done came to, and their number there.
+    origins: VecDeque<(usize, u64)>,
+    /// Records of the log, and how many of them are done.
+    appended: u64,
+    done: u64,
+    /// How far each node has synced.
+    has: [u64; NODES],
+}
+
+impl Node {
+    fn take_updates(&mut self) {
+        let mut message = [0; 4096];
+        while let Ok((length, client)) = self.clients.recv_from(&mut message) {
+            self.came += 1;
+            self.waiting.insert(self.came, (client, message[..length].to_vec()));
+            if self.node == 0 {
+                self.append(0, self.came);
+            } else {
+                self.tell(0, Kind::Came, self.came);
+            }
+        }
+    }
+
+    /// The leader's: followers hear of it before its own log is written.
+    fn append(&mut self, origin: usize, number: u64) {
+        self.origins.push_back((origin, number));
+        self.appended += 1;
+        (1..NODES).for_each(|peer| self.tell(peer, Kind::Append, self.appended));
+        self.write.send(self.appended).expect("the thread of the log");
+    }
+
+    fn hear(&mut self, peer: usize) {
+        let frames = self.peers[peer].as_mut().map_or_else(Vec::new, Peer::read);
+        for (kind, number) in frames {
+            match kind {
+                Kind::Came => self.append(peer, number),
+                Kind::Append => self.write.send(number).expect("the thread of the log"),
+                Kind::Synced => self.count(peer, number),
+                Kind::Done => self.answer(number),
+            }
+        }
+    }
+
+    fn is_synced(&mut self, upto: u64) {
+        match self.node {
+            0 => self.count(0, upto),
+            _ => self.tell(0, Kind::Synced, upto),
+        }
+    }
+
+    /// The leader's: what a majority has is done.
+    fn count(&mut self, node: usize, upto: u64) {
+        self.has[node] = self.has[node].max(upto);
+        while self.done < of_majority(&self.has) {
+            self.done += 1;
+            let (origin, number) = self.origins.pop_front().expect("one for each that is not done");
+            match origin {
+                0 => self.answer(number),
+                _ => self.tell(origin, Kind::Done, number),
+            }
+        }
+    }
+
+    fn answer(&mut self, number: u64) {
+        let (client, mut message) = self.waiting.remove(&number).expect("it came here");
+        if let Some(flags) = message.get_mut(2) {
+            *flags |= 0x80;
+        }
+        let _sent = self.clients.send_to(&message, client);
+    }
+
+    fn tell(&mut self, peer: usize, kind: Kind, number: u64) {
+        let mut frame = [0; RECORD_OCTETS];
+        frame[0] = kind as u8;
+        frame[1..9].copy_from_slice(&number.to_be_bytes());
+        if let Some(peer) = &mut self.peers[peer] {
+            peer.stream.write_all(&frame).expect("a peer that reads");
+        }
+    }
+}
+
+/// A connection to another node, and the beginning of a frame whose rest has not come.
+struct Peer {
+    stream: TcpStream,
+    rest: Vec<u8>,
+}
+
+impl Peer {
+    /// To the leader, which hears first who it is.
+    fn to(leader: &str, node: usize) -> Self {
+        let mut stream = std::net::TcpStream::connect(leader).expect("the leader");
+        stream.write_all(&[node as u8]).expect("the leader");
+        Self::over(stream)
+    }
+
+    fn from(takes: &TcpListener) -> (usize, Self) {
+        let (mut stream, _) = takes.accept().expect("a follower");
+        let mut node = [0];
+        stream.read_exact(&mut node).expect("a follower");
+        (usize::from(node[0]), Self::over(stream))
+    }
+
+    fn over(stream: std::net::TcpStream) -> Self {
+        stream.set_nodelay(true).expect("a connection");
+        stream.set_nonblocking(true).expect("a connection");
+        Self { stream: TcpStream::from_std(stream), rest: Vec::new() }
+    }
+
+    /// All whole frames that are there.
+    fn read(&mut self) -> Vec<(Kind, u64)> {
+        let mut octets = [0; 8 * RECORD_OCTETS];
+        loop {
+            match self.stream.read(&mut octets) {
+                Ok(0) => break,
+                Ok(count) => self.rest.extend_from_slice(&octets[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let whole = self.rest.len() / RECORD_OCTETS * RECORD_OCTETS;
+        let frames = self.rest[..whole].chunks_exact(RECORD_OCTETS).map(|frame| {
+            let kind = match frame[0] {
+                1 => Kind::Came,
+                2 => Kind::Append,
+                3 => Kind::Synced,
+                _ => Kind::Done,
+            };
+            (kind, u64::from_be_bytes(frame[1..9].try_into().expect("eight octets")))
+        });
+        let frames = frames.collect();
+        self.rest.drain(..whole);
+        frames
+    }
+}
